@@ -28,13 +28,13 @@ test: $(READY)  ## run the tests, three files at a time (JOBS=n; ARGS="-k name" 
 ifdef ARGS
 	@$(PYTEST) $(BESIDE) $(ARGS)
 else
-	@$(PYTEST) $(BESIDE) -m "not long"
+	@$(PYTEST) $(BESIDE) -m "not nightly"
 endif
 
 # Any test may go to any process, so that all end at the same time: these share no broker and no session, and they
 # compute.
 test-fast: $(READY)  ## the unit tests, the protocol, its scenarios and the simulator: no broker, no Spark (three minutes on two cores)
-	@$(PYTEST) --numprocesses logical --dist worksteal -m "not long and not processes" \
+	@$(PYTEST) --numprocesses logical --dist worksteal -m "not nightly" \
 	  tests/unit tests/protocol tests/scenarios tests/sim $(ARGS)
 
 lint: $(READY)  ## style, format, types, layers, that every claim has its test, every protocol rule its place, every link its page, that generated pages are up to date, that the words are those of the glossary, and that messages are short lines
@@ -60,8 +60,8 @@ format: $(READY)  ## put the code into its form
 bench: $(READY)  ## measure what the docs promise (ONLY=name picks one)
 	@$(VENV)/python -m tests.bench $(ONLY)
 
-prove: $(READY) .venv/airflow/.ready .venv/web/.ready  ## the tests that take long, the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
-	@$(PYTEST) -m long
+prove: $(READY) .venv/airflow/.ready .venv/web/.ready  ## the tests marked nightly, the protocol against 100,000 seeds of the simulator, and every rule switched off (two hours on two cores)
+	@$(PYTEST) -m nightly
 	@$(VENV)/python -m tests.sim campaign --seeds 100000
 	@$(VENV)/python -m tests.sim mutate
 	@$(VENV)/python -m tests.sim explore --large
@@ -71,7 +71,7 @@ chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a s
 
 # Help is laid out by typer and rich, so the golden files are those of the newest versions.
 oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproject.toml allows (ARGS="tests/unit" picks some)
-	@.venv/oldest/bin/python -m pytest $(BESIDE) -m "not long" --ignore tests/golden $(ARGS)
+	@.venv/oldest/bin/python -m pytest $(BESIDE) -m "not nightly" --ignore tests/golden $(ARGS)
 
 test-airflow: .venv/airflow/.ready  ## the Airflow provider's own tests, in an environment with Airflow (`make prove` runs a DAG on a real system)
 	@cd connectors/airflow && ../../.venv/airflow/bin/python -m pytest $(ARGS)

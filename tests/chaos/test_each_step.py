@@ -23,8 +23,7 @@ def test_no_action_or_event_is_forgotten() -> None:
     assert known_names() == all_names()
 
 
-@pytest.mark.long
-@pytest.mark.kafka
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_killed_between_each_two_steps_of_cut_and_closing(
     kafka: Broker, namespace: str, tmp_path: Path

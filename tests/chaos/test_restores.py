@@ -34,7 +34,7 @@ from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.e2e.cycles import END_S, Cycle, outputs_kept
 from tests.e2e.cycling_names import PARTITIONS, TABLES
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
+pytestmark = pytest.mark.nightly
 
 #: Rounds of each seed; `RESTORES_ROUNDS=30` for a campaign.
 ROUNDS: Final = int(os.environ.get("RESTORES_ROUNDS", "2"))

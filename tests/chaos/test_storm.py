@@ -18,8 +18,7 @@ from tests.chaos.storm import GAP_S, Fault, Storm, bugs_in, storm, stormy
 SECONDS = 150
 
 
-@pytest.mark.long
-@pytest.mark.kafka
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_storm_of_faults(namespace: str) -> None:
     """Every snapshot is captured and verified, or failed by a reason that names the culprit; none hangs; the next good

@@ -39,7 +39,7 @@ class Scenario:
     def cases(self) -> list[Any]:
         """The systems, as parameters of a test."""
         return [
-            pytest.param(*system, marks=() if number < self.short else pytest.mark.long)
+            pytest.param(*system, marks=() if number < self.short else pytest.mark.nightly)
             for number, system in enumerate(self.systems)
         ]
 

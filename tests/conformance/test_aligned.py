@@ -14,7 +14,7 @@ from tests.conformance.running import Running, coins_of, money_of, running
 from tests.conformance.scenarios import ALIGNED
 from tests.conformance.test_members import captured
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 def in_flight(taken: Taken) -> int:

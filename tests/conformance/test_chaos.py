@@ -23,7 +23,7 @@ CHAOS_S = float(os.environ.get("CONFORMANCE_CHAOS_S", "600"))
 #: The members of the spender: two of them with slots of their own, which name their transactions.
 SLOTS = ("a", "b")
 
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(CHAOS_S * 3 + 600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(CHAOS_S * 3 + 600)]
 
 
 def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: str, tmp_path: Path) -> None:

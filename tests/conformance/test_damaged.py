@@ -10,7 +10,7 @@ from snapkafka.testing import Broker
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, running
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def verdict_of(run: Running, kind: str, damage: str) -> tuple[str, list[str]]:
@@ -24,7 +24,7 @@ def verdict_of(run: Running, kind: str, damage: str) -> tuple[str, list[str]]:
     return str(found.verdict), [check.name for check in found.checks if check.witnesses]
 
 
-@pytest.mark.parametrize("kind", ["confluent", pytest.param("aiokafka", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["confluent", pytest.param("aiokafka", marks=pytest.mark.nightly)])
 def test_a_driver_that_cuts_late_is_accused(kafka: Broker, namespace: str, tmp_path: Path, kind: str) -> None:
     with running(kafka, namespace, tmp_path) as run:
         verdict, accused = verdict_of(run, kind, "cut-late")
@@ -32,7 +32,7 @@ def test_a_driver_that_cuts_late_is_accused(kafka: Broker, namespace: str, tmp_p
     assert accused, "some check has a witness"
 
 
-@pytest.mark.parametrize("kind", [pytest.param("confluent", marks=pytest.mark.long), "aiokafka"])
+@pytest.mark.parametrize("kind", [pytest.param("confluent", marks=pytest.mark.nightly), "aiokafka"])
 def test_a_driver_that_loses_what_it_counts_is_accused(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:

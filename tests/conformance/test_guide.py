@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 from snapkafka.testing import Broker, RunningSystem, create_topics
 from snapkafka.until import blocking_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "clients.md"

@@ -17,7 +17,7 @@ from snapkafka.until import blocking_until
 from tests.conformance.running import Running, money_of, running
 from tests.conformance.scenarios import MEMBERS
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 #: What a snapshot lists of events that ran twice.

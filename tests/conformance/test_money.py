@@ -12,7 +12,7 @@ from snapkafka.until import blocking_until
 from tests.conformance.running import Running, money_of, running
 from tests.conformance.scenarios import MONEY
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def conserved(run: Running, snapshots: int = 3) -> Counter[str]:

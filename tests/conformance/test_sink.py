@@ -12,7 +12,7 @@ from snapkafka.testing import Broker
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, running
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
 
 
 def test_a_source_and_a_sink_are_in_one_snapshot(kafka: Broker, namespace: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer as PlainConsumer
 from snapkafka.clients import Consumer, Producer, Table, participant
 from snapkafka.testing import Broker, create_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
 
 
 def test_a_loop_that_is_switched_off_keeps_its_table_and_sends_no_header(

@@ -12,7 +12,7 @@ from tests.conformance.running import running
 from tests.conformance.scenarios import TRANSACTIONS
 from tests.conformance.test_members import captured, require_conserved
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.mark.parametrize(("spender", "keeper"), TRANSACTIONS.cases())

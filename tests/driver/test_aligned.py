@@ -14,7 +14,6 @@ from snapkafka.testing import Broker
 from .aligned_system import Load, counted, in_flight, two
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(400)
 def test_r16_an_aligned_snapshot_of_real_workers_has_no_message_in_flight(
     kafka: Broker, namespace: str, tmp_path: Path

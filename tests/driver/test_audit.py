@@ -27,7 +27,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from snapkafka.until import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.timeout(500)
 
 #: So many events are under way around each cut: what all rounds write stays one small log.
 ROUND = 150
@@ -227,9 +227,11 @@ ROUNDS_MAX: Final = 150
 
 
 @pytest.mark.parametrize(
-    "rounds", [5, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
+    "rounds", [5, pytest.param(100, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)])]
 )
-@pytest.mark.parametrize("guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "guarantee", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.nightly)]
+)
 def test_a_healthy_app_under_load_has_no_finding(
     kafka: Broker, tmp_path: Path, rounds: int, guarantee: str
 ) -> None:

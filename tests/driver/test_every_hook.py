@@ -27,10 +27,9 @@ FUNCTIONS_MIN: Final = 220
 MORE_MIN: Final = {EXACTLY_ONCE: 20, ROCKSDB: 0}
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.long) for part in range(1, PARTS))]
+    "part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, PARTS))]
 )
 def test_r15_a_fault_in_any_function_that_a_snapshot_calls(kafka: Broker, tmp_path: Path, part: int) -> None:
     """The app processes every event once. The worker says once that it stands down, and why: in its log, in the ledger,
@@ -40,8 +39,7 @@ def test_r15_a_fault_in_any_function_that_a_snapshot_calls(kafka: Broker, tmp_pa
     judge(found, found["called"][part::PARTS])
 
 
-@pytest.mark.kafka
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)
 def test_r15_a_fault_in_what_a_snapshot_of_another_kind_of_app_calls(

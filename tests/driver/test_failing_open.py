@@ -21,7 +21,6 @@ EVENTS = 100
 LONG_WAY = ("send_entered", "send_appended")
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(
     ("broken", "said"),
@@ -29,14 +28,16 @@ LONG_WAY = ("send_entered", "send_appended")
         ("connection_of", "failed to start"),
         ("hello_of", "failed to join"),
         ("committed", "failed to announce its inputs"),
-        pytest.param("assignment_of", "failed to announce its inputs", marks=pytest.mark.long),
+        pytest.param("assignment_of", "failed to announce its inputs", marks=pytest.mark.nightly),
         ("watch_streams", "failed to patch Faust"),
         ("Recorder", "failed to create its recorder"),
         pytest.param(
-            "OutgoingRecords", "failed to patch what Faust's _new_producer creates", marks=pytest.mark.long
+            "OutgoingRecords", "failed to patch what Faust's _new_producer creates", marks=pytest.mark.nightly
         ),
         pytest.param(
-            "IncomingRecords", "failed to patch what Faust's _new_conductor creates", marks=pytest.mark.long
+            "IncomingRecords",
+            "failed to patch what Faust's _new_conductor creates",
+            marks=pytest.mark.nightly,
         ),
         ("InputResumption", "failed to patch what Faust's _new_consumer creates"),
     ],
@@ -76,14 +77,13 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
         system.stop()
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(
     "method",
     [
         "event_started",
         "send_at_once",
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("event_ended", *LONG_WAY, "send_acked")),
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("event_ended", *LONG_WAY, "send_acked")),
     ],
 )
 def test_r15_a_bug_of_ours_in_a_running_worker_stops_nothing_but_us(
@@ -126,7 +126,6 @@ def test_r15_a_bug_of_ours_in_a_running_worker_stops_nothing_but_us(
         system.stop()
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
     kafka: Broker, namespace: str, tmp_path: Path
@@ -163,7 +162,6 @@ def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
         system.stop()
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """On a Faust that has something under another name: a line in the log, a metric, and a trigger that is refused."""

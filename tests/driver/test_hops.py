@@ -17,7 +17,6 @@ OF_AN_EVENT_MAX: Final = 13
 OF_A_TABLE_WRITE_MAX: Final = 16
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(150)
 def test_an_event_and_a_table_write_pass_few_of_our_functions(
     kafka: Broker, namespace: str, tmp_path: Path

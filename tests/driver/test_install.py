@@ -50,7 +50,6 @@ async def produce(bootstrap: str, topic: str, count: int) -> None:
             )
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize(("where", "optimize"), [("early", ""), ("late", ""), ("late", "2")])
 def test_install_early_or_late(
     kafka: Broker, namespace: str, tmp_path: Path, where: str, optimize: str

@@ -17,7 +17,7 @@ from tests.driver.test_failing_open import answers
 from tests.driver.test_install import make_topics, produce, take
 from tests.driver.test_operators import free_port, get, metric
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
 
 OLD, NEW = "the old key of this ledger", "the new key of this ledger"
 EVENTS = 50

@@ -11,10 +11,10 @@ from snapkafka.kafka.ledger.settings import SETTINGS
 from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Status
 from tests.e2e.parts import Live, live
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_deleted_and_recreated_ledger_is_noticed_and_the_next_snapshot_works(namespace: str) -> None:
     with live(namespace) as system:
         system.take("before")

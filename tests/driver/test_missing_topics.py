@@ -19,8 +19,6 @@ from snapkafka.protocol.ledger_state import Status
 from snapkafka.testing import Broker, EmbeddedKafka, create_topics
 from tests.driver.test_install import produce, take
 
-pytestmark = pytest.mark.kafka
-
 MODULE = "tests.driver.paying_app"
 
 
@@ -68,7 +66,7 @@ def payments(request: pytest.FixtureRequest, namespace: str, tmp_path: Path) -> 
         yield Payments(system, stack.enter_context(observing(kafka.bootstrap, namespace)))
 
 
-@pytest.mark.parametrize("payments", ["on", pytest.param("off", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.parametrize("payments", ["on", pytest.param("off", marks=pytest.mark.nightly)], indirect=True)
 def test_a_topic_that_did_not_exist_at_the_start_is_named_until_a_restart(payments: Payments) -> None:
     """By the worker's log, `trigger`, `show` and `doctor`; what Faust creates by itself is not."""
     payments.create("orders")
@@ -107,7 +105,7 @@ def test_a_topic_that_did_not_exist_at_the_start_is_named_until_a_restart(paymen
     )
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("payments", ["off"], indirect=True)
 def test_a_topic_that_faust_takes_up_later_is_an_input_like_any_other(payments: Payments) -> None:
     """Faust looks for it again every `consumer_metadata_max_age_ms`; then it is named no more, and in snapshots."""

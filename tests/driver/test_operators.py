@@ -21,7 +21,7 @@ from snapkafka.demo.system import System, wait_until
 from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import produce
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 HOUR_MS = 3_600_000
 
@@ -171,7 +171,7 @@ def rows(observer: Observer, name: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_the_timers_of_all_workers_take_one_snapshot_at_a_time(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

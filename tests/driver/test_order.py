@@ -20,7 +20,6 @@ EVENTS = 60
 HELD = 5  # of partition 0: see the app
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_what_comes_after_later_records_makes_the_cut_of_its_channel_void(
     kafka: Broker, namespace: str, tmp_path: Path

@@ -20,7 +20,7 @@ from snapkafka.demo.system import System, wait_until
 from snapkafka.testing import Broker
 from tests.driver.test_operators import get, two_workers
 
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(240)]
 
 
 @contextmanager

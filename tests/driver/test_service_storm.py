@@ -22,7 +22,7 @@ from snapkafka.testing import Broker
 from tests.driver.test_operators import get, two_workers
 from tests.driver.test_service import service, trigger
 
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(280)]
 
 #: Who attacks and who reads are two clients to the service.
 ATTACKER, READER = "127.0.0.2", "127.0.0.1"

@@ -11,7 +11,7 @@ from snapkafka.demo.system import System, wait_until
 from snapkafka.testing import Broker
 from tests.driver.test_install import make_topics, take
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_a_static_member_that_left_is_named_as_what_it_is(

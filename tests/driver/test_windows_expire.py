@@ -20,9 +20,8 @@ async def produce(bootstrap: str, topic: str, value: bytes) -> None:
         await producer.send_and_wait(topic, value, b"k")
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize("look", ["get", pytest.param("iterate", marks=pytest.mark.long)])
+@pytest.mark.parametrize("look", ["get", pytest.param("iterate", marks=pytest.mark.nightly)])
 def test_r6_a_window_that_expires_in_red_tears_who_reads_it_in_white(
     kafka: Broker, namespace: str, tmp_path: Path, look: str
 ) -> None:

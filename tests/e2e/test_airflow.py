@@ -19,7 +19,7 @@ from tests.e2e.airflow_runs import RATE, Airflow, airflow_for, all_gone, spark_j
 from tests.e2e.parts import Live, live
 from tests.e2e.test_damage import white_after_the_marker
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from snapkafka.demo.system import wait_until
 from tests.e2e.airflow_runs import DAGS, RATE, Airflow, airflow_for
 from tests.e2e.parts import live
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 #: The namespace that the example DAG names.
 NAMESPACE = "shop"

@@ -18,7 +18,7 @@ from snapkafka.runtime import tethered as tethering
 from tests.e2e.airflow_runs import RATE, airflow_for, all_gone
 from tests.e2e.parts import live
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
 def drill_processes(bootstrap: str) -> list[psutil.Process]:

@@ -118,8 +118,7 @@ def run(work: Any) -> Any:
     return asyncio.run(work)
 
 
-@pytest.mark.long
-@pytest.mark.kafka
+@pytest.mark.nightly
 @pytest.mark.timeout(600)  # the first run fetches the jars of Connect, 70 MB
 def test_a_source_a_sink_the_verdicts_and_the_ledger(
     snapkafka_system: Callable[..., RunningSystem], tmp_path: Path
@@ -178,9 +177,7 @@ def test_a_source_a_sink_the_verdicts_and_the_ledger(
             reader.check_quiet()
 
 
-@pytest.mark.long
-@pytest.mark.kafka
-@pytest.mark.spark
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_snapshot_beside_connect_counts_each_record_once_and_names_the_sink(
     snapkafka_system: Callable[..., RunningSystem], tmp_path: Path
@@ -221,8 +218,7 @@ def test_the_guide_has_the_view_of_the_verdicts() -> None:
     assert " ".join(VIEW.split()) in " ".join(guide.split())
 
 
-@pytest.mark.long
-@pytest.mark.kafka
+@pytest.mark.nightly
 @pytest.mark.timeout(600)  # the first run fetches the jars of Connect and of the sink, 110 MB
 def test_verdicts_and_ledger_are_in_a_database_and_each_is_there_once(
     database: Postgres,

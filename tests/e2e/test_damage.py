@@ -70,9 +70,7 @@ def places(check: dict[str, Any]) -> list[tuple[str, int, int]]:
     return [(w["topic"], w["partition"], w["offset"]) for w in check["witnesses"]]
 
 
-@pytest.mark.long
-@pytest.mark.kafka
-@pytest.mark.spark
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_each_damage_is_found_by_the_right_check_at_the_very_offset(namespace: str, tmp_path: Path) -> None:
     """A white record after the marker, a red one below a position, an in-flight record gone: V1, V2, V4 each fail with

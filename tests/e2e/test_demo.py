@@ -18,7 +18,7 @@ from snapkafka.demo.settings import TOTAL
 from snapkafka.demo.system import wait_until
 from snapkafka.errors import TimedOutError
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 DEMO = (sys.executable, "-m", "snapkafka.demo", "--json", "--storage")
 #: A shell in the background leaves Ctrl-C ignored for all that it starts.
@@ -30,7 +30,7 @@ WITH_CTRL_C = (
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("engine", ["embedded", pytest.param("both", marks=pytest.mark.long)])
+@pytest.mark.parametrize("engine", ["embedded", pytest.param("both")])
 def test_the_result_as_data(tmp_path: Path, engine: str) -> None:
     """Three verified snapshots, the money right in each; what is said on the way goes to standard error."""
     chosen = ["--engine=embedded"] if engine == "embedded" else []
@@ -50,7 +50,6 @@ def test_the_result_as_data(tmp_path: Path, engine: str) -> None:
         assert log.read_text().count("both engines agree on") == 3
 
 
-@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     """With broker, workers and load running. What it says goes to a file: a pipe would wait for whoever is left."""

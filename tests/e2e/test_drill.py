@@ -24,7 +24,7 @@ from snapkafka.demo.system import System, running_system
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 APPS = ("accounts", "clearing")
 OURS = (REQUESTS, TRANSFERS, CREDITS, changelog("accounts", "balances"), changelog("clearing", "passed"))

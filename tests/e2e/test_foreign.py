@@ -30,7 +30,7 @@ SNAPSHOTS = 5
 SOURCE = Path(__file__).parent / "go_till"
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 class Served(NamedTuple):

@@ -23,7 +23,7 @@ from tests.features.harness import is_marker, read_topics
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 FORK = "night"
 

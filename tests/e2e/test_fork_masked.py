@@ -27,7 +27,7 @@ from tests.features.harness import Record, read_topics
 
 from .cycles import folded
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 #: Names that occur nowhere by chance. Ann is erased; nobody's mail leaves production.
 ANN, BOB, CYD, DAN = PEOPLE = ("ann4711", "bob4712", "cyd4713", "dan4714")

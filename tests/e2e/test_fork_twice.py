@@ -18,7 +18,7 @@ from tests.features.harness import read_topics
 from .cycles import assembled_cut, cycle_at_cut
 from .recovering import Operator, forked
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 Rows = dict[str, list[tuple[int, bytes | None, bytes | None, object]]]
 

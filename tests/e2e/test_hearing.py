@@ -18,9 +18,7 @@ from tests.e2e.parts import live
 WAYS = {"ledger": "ledger", "headers": "header"}
 
 
-@pytest.mark.long
-@pytest.mark.kafka
-@pytest.mark.spark
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_each_way_alone_makes_every_worker_red(namespace: str, tmp_path: Path, way: str) -> None:
@@ -43,9 +41,8 @@ def test_each_way_alone_makes_every_worker_red(namespace: str, tmp_path: Path, w
         assert count_money(tmp_path / name).total == TOTAL
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
-@pytest.mark.long
+@pytest.mark.nightly
 def test_without_the_recording_agent_there_is_no_snapshot(namespace: str) -> None:
     """With the recording agent paused, the end-to-end test fails: nothing is captured, and the culprit is named."""
     with live(namespace, modules={"accounts-1": "tests.e2e.paused_accounts"}) as system:

@@ -17,7 +17,7 @@ from snapkafka.demo.system import wait_until
 from snapkafka.errors import TimedOutError
 from tests.e2e.parts import live
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
 def test_a_round_that_was_killed_is_finished_by_the_next_and_repeated_by_none(

@@ -17,7 +17,7 @@ from snapkafka.demo.system import System, wait_until
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
 #: As brokers before Kafka 4.0 are: they take any time.
 ANY_TIME = {"log.message.timestamp.after.max.ms": str(2**63 - 1)}

@@ -18,9 +18,7 @@ from tests.e2e.parts import live
 SNAPSHOTS = 20
 
 
-@pytest.mark.long
-@pytest.mark.kafka
-@pytest.mark.spark
+@pytest.mark.nightly
 @pytest.mark.timeout(1700)
 def test_twenty_snapshots_under_load_conserve_the_money(namespace: str, tmp_path: Path) -> None:
     """All captured, all verified, money conserved in every one; at least 15 with money in flight, at least 5 in both

@@ -20,7 +20,7 @@ from tests.worlds.page_world import SIZES, serving, system
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / ".venv" / "web" / "bin"
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config) -> None:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 WEB = ROOT / ".venv" / "web" / "bin"
 TOKENS = {"read": "r" * 16, "trigger": "t" * 16, "admin": "a" * 16}
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
 def used(part: str, cluster: FakeCluster, folder: Path, token: str = "", **more: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from snapkafka.demo.observer import observing
 from snapkafka.demo.system import System, wait_until
 from snapkafka.testing import EmbeddedKafka, create_topics
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 GOLDEN: Final = Path(__file__).parent / "paths"
 WIDTH: Final = 80

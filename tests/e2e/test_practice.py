@@ -18,7 +18,7 @@ from snapkafka.errors import TimedOutError
 from snapkafka.until import blocking_until
 from tests.e2e.test_demo import WITH_CTRL_C, marked, relevant
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
 #: A killed worker is in its group until its session ends (20 s), and a new one has to recover its tables.
 AGAIN_S = 240.0

@@ -18,7 +18,7 @@ from snapkafka.testing import Broker
 from tests.features.harness import read_topics
 from tests.readme import commands, service, text
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 #: So many messages have to wait for the slow bank, for the snapshot to have some in flight.
 IN_FLIGHT = 10

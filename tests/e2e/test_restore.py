@@ -15,7 +15,7 @@ from snapkafka.testing import Broker
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut, outputs_kept
 from .recovering import restored
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 #: So many have come out when all workers are killed, of them `AT_CUT` before the cut at least.
 AT_KILL = 200

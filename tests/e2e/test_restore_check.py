@@ -26,7 +26,7 @@ from snapkafka.testing import Broker
 from . import recovering
 from .cycles import END_S, Cycle, cycle_at_cut
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 Headers = list[tuple[str, bytes | None]]

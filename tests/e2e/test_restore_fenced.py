@@ -25,7 +25,7 @@ from .cycles import END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut
 from .cycling_names import PARTITIONS, TABLES
 from .recovering import Operator, restored
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 #: A second run waits until the sessions of the first are over.
 RESTORE_S = 180.0

@@ -26,7 +26,7 @@ from tests.features.harness import Record, is_marker
 from .cycles import END_S, ITEMS, Cycle
 from .cycling_names import PARTITIONS
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 #: External records that lie in the old cluster at the cut, and when it is lost.
 AT_CUT, AT_LOSS = ITEMS // 2, ITEMS // 2 + 50

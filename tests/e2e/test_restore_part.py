@@ -23,7 +23,7 @@ from tests.features.harness import is_marker
 from .cycles import END_S, ITEMS, Cycle, cycle_at_cut, outputs_kept
 from .recovering import restored
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 #: So many more have come out when the system is killed.
 SINCE = 120

@@ -21,7 +21,7 @@ from snapkafka.errors import AuthenticationError, CertificateError, MechanismErr
 from snapkafka.testing import create_topics
 from tests.kafka.secured import secured_broker
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 def command(environ: Mapping[str, str], *arguments: str) -> tuple[int, Any]:

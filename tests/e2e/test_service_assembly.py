@@ -21,7 +21,7 @@ from tests.driver.test_operators import get, post
 from tests.driver.test_service import service, trigger
 from tests.e2e.parts import Live, live
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 
 def text(url: str) -> str:

@@ -35,7 +35,7 @@ from snapkafka.testing import Broker
 from tests.kafka.processes import process
 from tests.spark.scene import Stage, play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
 def with_ctrl_c(module: str) -> list[str]:
@@ -297,10 +297,7 @@ def hit(world: World, command: str, number: signal.Signals, phase: Phase, storag
 
 
 CASES: Final = [
-    pytest.param(command, number, phase, id=f"{command}-{number.name}-{phase}", marks=pytest.mark.long)
-    if (command, number.name, phase)
-    not in (("assemble", "SIGINT", "start"), ("assemble", "SIGKILL", "middle"))
-    else pytest.param(command, number, phase, id=f"{command}-{number.name}-{phase}")
+    pytest.param(command, number, phase, id=f"{command}-{number.name}-{phase}")
     for command, phases in PHASES.items()
     for number in SIGNALS
     for phase in phases

@@ -19,7 +19,7 @@ from snapkafka.demo.system import System, wait_until
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import produce
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
 @contextmanager

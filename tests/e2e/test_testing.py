@@ -16,7 +16,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.testing import Broker, RunningSystem
 from tests.e2e import tested_shop as shop
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "testing.md"
@@ -73,7 +73,7 @@ def test_a_table_that_no_snapshot_has_is_refused(snapkafka_system: Callable[...,
         snapshot.tables("sate")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_snapshot_is_consistent_and_can_be_asked(snapkafka_system: Callable[..., RunningSystem]) -> None:
     s = snapkafka_system(shop.orders, f"{shop.__name__}:payments", workers=2)
     for customer in CUSTOMERS:
@@ -91,8 +91,7 @@ def test_a_snapshot_is_consistent_and_can_be_asked(snapkafka_system: Callable[..
     s.wait_until("all orders to be paid", all_paid, timeout_s=120)
 
 
-@pytest.mark.long
-@pytest.mark.spark
+@pytest.mark.nightly
 def test_a_key_in_two_partitions_fails_the_test_with_its_name(
     snapkafka_system: Callable[..., RunningSystem],
 ) -> None:

@@ -19,7 +19,7 @@ from snapkafka.runtime.child import Child
 from snapkafka.testing.embedded import cluster_id_at, free_ports
 from snapkafka.until import blocking_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "guide" / "tutorial.md"
 #: So many payments lie in the log, most of them before the slow bank, when the first snapshot is triggered.

@@ -26,7 +26,7 @@ from tests.e2e.parts import live
 from tests.e2e.test_page import ROOT, WEB
 from tests.e2e.test_service_assembly import submit, text
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1700)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1700)]
 
 #: Much longer than a message is in flight on a busy machine.
 BEHIND_S: Final = 300

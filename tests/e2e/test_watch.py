@@ -16,10 +16,9 @@ from snapkafka.ops import Answer, Round
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import produce, read_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
-@pytest.mark.long
 def test_termination_is_seen_when_the_last_message_is_taken_in_and_not_before(
     kafka: Broker, tmp_path: Path
 ) -> None:

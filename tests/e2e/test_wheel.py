@@ -72,7 +72,7 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("help", "exit-status"), "", EXIT_OK),
     (("demo", "--help"), "demo", EXIT_OK),
 ]
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
 def outside() -> dict[str, str]:
@@ -182,8 +182,6 @@ def test_what_is_no_command_works_or_names_its_extra(venv: Path, extra: str, tmp
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.kafka
-@pytest.mark.spark
 @pytest.mark.parametrize("extra", ["demo"], indirect=True, scope="module")
 def test_the_demo_runs_from_the_wheel(venv: Path, extra: str, tmp_path: Path) -> None:
     done = run(

@@ -15,12 +15,12 @@ from .harness import Pair, Side, count_records, is_marker, read_topics, running
 from .judging import Judge
 from .replaying import take
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 FEW = 20
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_what_waits_for_a_commit_when_its_partition_is_taken_away(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from snapkafka.testing import Broker, create_topics
 
 from .replaying import take
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 MODULE = "tests.features.apps.clients"
 
@@ -44,7 +44,7 @@ def answered(log: Path) -> int:
     return log.read_text(errors="replace").count("answered")
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["client", "producer"])
 def test_411_a_client_beside_a_worker_holds_no_snapshot_up(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
@@ -89,7 +89,7 @@ def test_411_a_client_beside_a_worker_holds_no_snapshot_up(
         system.stop()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_crashed_worker_that_left_its_group_and_hangs_holds_no_snapshot_up(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

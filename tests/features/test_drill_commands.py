@@ -18,7 +18,7 @@ from snapkafka.testing import Broker
 from .harness import read_topics
 from .production import RECORDS, fingerprint, set_up
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 FORK = "drill-1"
 SEND = """
@@ -104,7 +104,7 @@ def misbehaving(commands: Commands) -> list[list[str]]:
     ]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_commands_that_are_no_fork_leave_production_as_it_was(kafka: Broker, tmp_path: Path) -> None:
     free = Commands(kafka.bootstrap, tmp_path / "free", lock=False)
     for printed in free.run(*misbehaving(free), until="sent"):
@@ -117,7 +117,7 @@ def test_commands_that_are_no_fork_leave_production_as_it_was(kafka: Broker, tmp
     assert fingerprint(kafka.bootstrap, held.prefix) == held.before
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_an_app_that_never_installs_is_no_worker_of_production(kafka: Broker, tmp_path: Path) -> None:
     free = Commands(kafka.bootstrap, tmp_path / "free", lock=False)
     workers = Workers(free.folder, lock=False)

@@ -20,7 +20,7 @@ from .compared import APPS
 from .harness import Pair, Side, count_records, produce, read_topics, running
 from .judging import Judge
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 FEW = 20
 REBALANCED = "rebalanced"
@@ -157,7 +157,7 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, signals: Signals)
         assert found == {"exact-mid": 2 * FEW, "exact-changelog": 2 * FEW, "exact-out": 3 * FEW}
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, signals: Signals) -> None:
     """Faust forgets what it may commit before it gives partitions away (docs/reference/features.md): what is open then
     for those that another worker gets is aborted, and the events run again there. The snapshot under way fails at once

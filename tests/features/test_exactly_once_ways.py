@@ -22,7 +22,7 @@ from .driving import numbered
 from .harness import Pair, Side, count_records, running
 from .judging import Judge, Row
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 APP = "tests.features.apps.transactional_ways"
 TOPICS = APPS["exactly-once-ways"].topics

@@ -13,7 +13,7 @@ from snapkafka.testing import Broker
 from .harness import Pair, Side, is_marker, running
 from .judging import Judge, Row
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 ROWS = [
     Row("take", ("values",), ("values-out",)),
@@ -25,7 +25,7 @@ SENT = 15
 
 
 @pytest.mark.parametrize(
-    "env", [{}, pytest.param({"NO_CYTHON": "1"}, marks=pytest.mark.long)], ids=["cython", "python"]
+    "env", [{}, pytest.param({"NO_CYTHON": "1"}, marks=pytest.mark.nightly)], ids=["cython", "python"]
 )
 def test_what_raises_with_a_batch_in_hand(
     kafka: Broker, namespace: str, tmp_path: Path, env: dict[str, str]

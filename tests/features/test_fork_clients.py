@@ -13,7 +13,7 @@ from snapkafka.testing import Broker
 
 from .production import ASPECTS, fingerprint, set_up
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 def harm(bootstrap: str, prefix: str, fork: str = "") -> dict[str, str]:
@@ -29,7 +29,7 @@ def harm(bootstrap: str, prefix: str, fork: str = "") -> dict[str, str]:
     return {name: came for name, _, came in lines}
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_process_of_a_fork_can_do_no_harm_by_any_client(kafka: Broker) -> None:
     prefix = f"p{uuid.uuid4().hex[:8]}-"
     set_up(kafka.bootstrap, prefix)

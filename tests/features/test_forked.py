@@ -19,7 +19,7 @@ from snapkafka.testing import Broker, create_topics
 
 from .harness import produce, read_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 FORK = "f"
 P = f"fork.{FORK}."
@@ -35,7 +35,7 @@ def topics_and_groups(bootstrap: str, app: str) -> tuple[dict[str, int], set[str
     return topics, groups
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_a_worker_of_a_fork_touches_nothing_of_production(
     kafka: Broker, tmp_path: Path, guarantee: str

@@ -21,11 +21,11 @@ from .harness import Pair, Side, read_topics, running
 from .judging import Judge
 from .test_known_pains import has_committed
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 INPUTS = ["by-hand", "in-batches"]
 #: Of one partition each: "noack", one by one, and "noack_take".
-AGENTS = pytest.mark.parametrize("agent", [pytest.param("by-hand", marks=pytest.mark.long), "in-batches"])
+AGENTS = pytest.mark.parametrize("agent", [pytest.param("by-hand", marks=pytest.mark.nightly), "in-batches"])
 
 
 @AGENTS
@@ -34,7 +34,7 @@ AGENTS = pytest.mark.parametrize("agent", [pytest.param("by-hand", marks=pytest.
     [
         pytest.param(["acknowledge", "hold"], 1, True, id="the-last"),
         pytest.param(
-            ["acknowledge", "hold", "acknowledge"], 3, False, id="before-another", marks=pytest.mark.long
+            ["acknowledge", "hold", "acknowledge"], 3, False, id="before-another", marks=pytest.mark.nightly
         ),
     ],
 )

@@ -74,7 +74,6 @@ async def test_604_plain_faust_gives_no_partition_back_before_everything_is_ackn
     await asyncio.wait_for(giving_back, timeout=5)
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
     kafka: Broker, namespace: str, tmp_path: Path
@@ -150,8 +149,7 @@ async def test_323_plain_faust_takes_a_commit_of_a_fenced_producer_for_done(app:
     assert [type(reason) for reason in crashed] == [ProducerFenced]
 
 
-@pytest.mark.long
-@pytest.mark.kafka
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_177_plain_faust_sends_outside_the_transaction_what_it_does_not_read_itself(
     kafka: Broker, namespace: str, tmp_path: Path
@@ -207,7 +205,6 @@ def test_93_plain_faust_gives_a_worker_that_joins_no_partition() -> None:
     assert {name: member.actives for name, member in given.items()} == workers
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_93_a_worker_without_partitions_neither_holds_a_snapshot_up_nor_spoils_it(
     kafka: Broker, namespace: str, tmp_path: Path
@@ -240,7 +237,6 @@ def test_137_plain_faust_fails_at_a_write_where_partition_counts_differ(app: Any
         table._verify_source_topic_partitions(REQUESTS.topic)
 
 
-@pytest.mark.kafka
 @pytest.mark.timeout(200)
 def test_137_a_snapshot_is_refused_where_partition_counts_differ(
     kafka: Broker, namespace: str, tmp_path: Path

@@ -16,12 +16,12 @@ from snapkafka.wire.codec import encode
 
 from .unharmed import as_without_us
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 RECORDS = 1_000_000
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_r15_a_ledger_of_a_million_records_at_start(kafka: Broker, namespace: str, tmp_path: Path) -> None:
     """It starts, works and writes what it would without us; it takes part when it has read them."""
     asyncio.run(fill(kafka.bootstrap, namespace))

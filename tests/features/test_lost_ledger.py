@@ -26,7 +26,7 @@ from .test_outage import APP, INPUTS, OUTPUTS, RATE, Cluster, Feed, cluster, wri
 
 __all__ = ["cluster"]
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.timeout(500)
 
 WORKERS = 2
 #: The broker starts, workers notice within seconds, and each waits for its new identity.

@@ -15,7 +15,7 @@ from tests.driver.test_install import take
 
 from .harness import count_records, produce
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
 
 WAITING = 6
 

@@ -15,7 +15,7 @@ from snapkafka.testing import Broker
 from .harness import running
 from .judging import Judge, Row
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 ROW = Row("mode", ("quick",), ("quick-out",), tables=("quick",))
 COUNT = 100

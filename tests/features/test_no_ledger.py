@@ -25,7 +25,7 @@ from tests.kafka.guarding import PASSWORD, guarded_broker
 
 from .unharmed import as_without_us
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_r15_a_principal_without_rights_on_the_ledger(namespace: str, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from snapkafka.testing import Broker
 from .other_faust import renamed
 from .unharmed import as_without_us
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 #: One of each kind; what they are seams for is in `snapkafka/drivers/faust/hooks.py`.
 ONE = "_getmany"
@@ -34,7 +34,7 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("name", [ONE, *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
+@pytest.mark.parametrize("name", [ONE, *(pytest.param(name, marks=pytest.mark.nightly) for name in OTHERS)])
 def test_r15_a_seam_that_has_another_name(kafka: Broker, namespace: str, tmp_path: Path, name: str) -> None:
     log = as_without_us(kafka.bootstrap, namespace, tmp_path, renamed(tmp_path / "other", name))
     said = [line for line in log.splitlines() if "snapkafka: " in line]

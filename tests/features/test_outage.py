@@ -30,7 +30,7 @@ from snapkafka.testing import EmbeddedKafka, create_topics
 from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, running
 from .judging import Judge, Row
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 T = TypeVar("T")
 
@@ -205,8 +205,8 @@ def await_missed(pair: Pair) -> None:
     wait_until("the other broker to be missed", lambda: brokers(pair.bootstrap) == 1, timeout_s=MISSED_S)
 
 
-KILLED = pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed", marks=pytest.mark.long)
-FROZEN = pytest.param(EmbeddedKafka.freeze, EmbeddedKafka.thaw, id="frozen", marks=pytest.mark.long)
+KILLED = pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed", marks=pytest.mark.nightly)
+FROZEN = pytest.param(EmbeddedKafka.freeze, EmbeddedKafka.thaw, id="frozen", marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize(("goes", "comes_back"), [KILLED, FROZEN])
@@ -280,7 +280,7 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
         judge.consistent()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize(("goes", "comes_back"), [KILLED, FROZEN])
 def test_r15_inputs_that_move_while_the_ledger_is_away_are_part_of_snapshots_when_it_is_back(
     cluster: Cluster,

@@ -38,8 +38,7 @@ PAUSE_S: Final = 0.01
 WRITTEN: Final = ("mid", "told", "out", "counts-changelog")
 
 
-@pytest.mark.kafka
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)  # the first run fetches the readers, 70 MB
 def test_external_groups_read_an_app_through_a_hundred_snapshots(
     kafka: Broker, namespace: str, tmp_path: Path

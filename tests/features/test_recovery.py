@@ -12,7 +12,7 @@ from snapkafka.testing import Broker
 
 from .replaying import Counting, capture, counting
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 COUNT = 60
 #: Before them, and committed.
@@ -43,7 +43,7 @@ SAME = Keeps("rocksdb-on-the-same-disk", "rocksdb://", disk=True)
 
 
 @pytest.mark.parametrize(
-    "keeps", [MEMORY, *(pytest.param(keeps, marks=pytest.mark.long) for keeps in (FRESH, SAME))], ids=str
+    "keeps", [MEMORY, *(pytest.param(keeps, marks=pytest.mark.nightly) for keeps in (FRESH, SAME))], ids=str
 )
 def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
     kafka: Broker, tmp_path: Path, keeps: Keeps
@@ -108,13 +108,13 @@ def test_after_a_stop_in_order_nothing_runs_again_though_the_disk_holds_the_tabl
     ("committed", "switch", "guarantee"),
     [
         pytest.param(True, "", "at_least_once", id="committed"),
-        pytest.param(False, "", "at_least_once", id="nothing-committed", marks=pytest.mark.long),
-        pytest.param(True, "", "exactly_once", id="exactly_once", marks=pytest.mark.long),
-        pytest.param(True, "off", "at_least_once", id="plain_faust", marks=pytest.mark.long),
+        pytest.param(False, "", "at_least_once", id="nothing-committed", marks=pytest.mark.nightly),
+        pytest.param(True, "", "exactly_once", id="exactly_once", marks=pytest.mark.nightly),
+        pytest.param(True, "off", "at_least_once", id="plain_faust", marks=pytest.mark.nightly),
         pytest.param(
-            False, "off", "at_least_once", id="plain_faust-nothing-committed", marks=pytest.mark.long
+            False, "off", "at_least_once", id="plain_faust-nothing-committed", marks=pytest.mark.nightly
         ),
-        pytest.param(True, "off", "exactly_once", id="plain_faust-exactly_once", marks=pytest.mark.long),
+        pytest.param(True, "off", "exactly_once", id="plain_faust-exactly_once", marks=pytest.mark.nightly),
     ],
 )
 def test_what_waits_while_tables_are_recovered_is_run(

@@ -38,7 +38,7 @@ from snapkafka.wire import headers as wire
 
 from .harness import produce, read_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 READY_S = 120.0
 PLAN = "by-hand"
@@ -256,7 +256,7 @@ def test_where_the_offsets_of_a_restored_group_are_gone_it_starts_where_the_rest
     app.system.stop()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_worker_that_runs_when_a_restore_begins_stops_and_waits_when_it_is_started_again(
     kafka: Broker, observer: Observer, tmp_path: Path
 ) -> None:
@@ -279,7 +279,7 @@ def test_a_worker_that_runs_when_a_restore_begins_stops_and_waits_when_it_is_sta
     app.system.stop()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_tables_of_an_exactly_once_app_are_recovered_at_every_start(
     kafka: Broker, observer: Observer, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from snapkafka.testing import EmbeddedKafka, create_topics
 
 from .harness import PARTITIONS, produce, read_topics, stop
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
 
 #: It looks for what is to be deleted every 100 ms instead of every 5 min, and from the start on.
 EAGER = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "0"}
@@ -130,7 +130,7 @@ def send_one(recovering: Recovering) -> None:
     produce(recovering.broker.bootstrap, f"{recovering.app}-in-kept", [("k", b"{}", None)])
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("reset", ["latest"])
 def test_651_plain_faust_never_ends_a_recovery_from_which_retention_takes(recovering: Recovering) -> None:
     """Its position is gone, the reset policy says to go on at the end, and there is nothing to come: it waits for
@@ -154,9 +154,9 @@ def test_651_plain_faust_never_ends_a_recovery_from_which_retention_takes(recove
     assert not recovering.reported()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("reset", ["earliest"])
-@pytest.mark.long
+@pytest.mark.nightly
 def test_651_plain_faust_runs_events_on_what_retention_leaves_of_a_table(recovering: Recovering) -> None:
     """With the default policy it goes on where the log begins now, and says nothing: what it had read is in the table,
     and what is left; the keys between are not, though each was there when the recovery began."""

@@ -27,7 +27,7 @@ from snapkafka.wire import codec
 from .harness import PARTITIONS, Pair, Side, is_marker, read_topics, running
 from .judging import Judge
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 APP = "tests.features.apps.rolling"
 RATE = 40
@@ -124,7 +124,7 @@ class Roll:
         )
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_r15_rolled_out_worker_by_worker_and_taken_back(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
@@ -175,7 +175,7 @@ def test_r15_rolled_out_worker_by_worker_and_taken_back(
         )
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_r15_workers_of_neighbouring_releases_in_one_group(
     kafka: Broker, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

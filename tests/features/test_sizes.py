@@ -24,7 +24,7 @@ from .apps.sizes_limits import (
 from .harness import Pair, Record, is_marker, produce, read_topics, running
 from .replaying import take
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 LIMITED = ("sent-out", "soon-out", "pair-out", "relayed-mid")
 OUTPUTS = (*LIMITED, "client-out", "relayed-out")
@@ -71,7 +71,7 @@ def decided(pair: Pair) -> SnapshotView:
     return take(pair.observer, uuid.uuid4().hex, ttl_ms=20_000)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["plain", "on_commit", "exactly_once", "threaded"])
 def test_r15_a_record_that_fits_without_our_header_arrives_on_every_way_out(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str

@@ -14,7 +14,7 @@ from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Broker, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from snapkafka.testing import Broker, create_topics
 
 from .replaying import MODULE, Counting, capture, counting, take
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 BEFORE, COUNT = 20, 30
 

@@ -25,7 +25,7 @@ from .harness import Pair, running
 from .judging import Judge, Row
 from .test_outage import ask, begin_slow, decided
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 ROW = Row("quick", ("quick",), ("quick-out",), tables=("quick",))
 #: Events, and over how many seconds: longer than what happens meanwhile.
@@ -79,7 +79,7 @@ def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str,
         pair.snapshot()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_r15_a_ledger_that_takes_nothing_more_from_a_worker_that_has_joined(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

@@ -13,11 +13,11 @@ from snapkafka.testing import Broker
 from .replaying import capture, counting
 from .test_recovery import BEFORE, COUNT, LATER
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("store", ["memory", pytest.param("rocksdb", marks=pytest.mark.long)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("store", ["memory", pytest.param("rocksdb", marks=pytest.mark.nightly)])
 def test_after_a_crash_the_standby_that_takes_over_says_up_to_where_events_run_again(
     kafka: Broker, tmp_path: Path, store: str
 ) -> None:

@@ -20,7 +20,7 @@ from tests.driver.test_install import take
 
 from . import harness
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.timeout(200)
 
 MODULE = "tests.features.apps.unsettled"
 

@@ -24,7 +24,7 @@ from .harness import Side, is_marker, running
 from .judging import Inputs, Judge, Row
 from .rows import COPIES
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 class Run(NamedTuple):
@@ -60,7 +60,7 @@ def judge(run: Run) -> Judge:
 
 def _param(name: str, *more: Any) -> Any:
     values, ids = [name, *more], [name, *map(str, more)]
-    return pytest.param(*values, id="-".join(ids), marks=[pytest.mark.long] if APPS[name].long else [])
+    return pytest.param(*values, id="-".join(ids), marks=[pytest.mark.nightly] if APPS[name].long else [])
 
 
 def of(*names: str) -> pytest.MarkDecorator:
@@ -219,8 +219,7 @@ def test_a_red_record_of_a_global_table_tears_who_reads_it(judge: Judge, table: 
     assert torn
 
 
-@pytest.mark.long
-@pytest.mark.spark
+@pytest.mark.nightly
 @of("shared")
 def test_what_runs_at_a_cut_and_what_is_torn_is_in_the_diagram(judge: Judge, tmp_path: Path) -> None:
     """Assembled by Spark from the broker, drawn from what was written: each such event by its name, at its process."""

@@ -20,7 +20,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.testing import EmbeddedKafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @dataclass

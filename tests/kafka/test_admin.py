@@ -30,8 +30,6 @@ from tests.kafka.waiting import until
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
 
-pytestmark = pytest.mark.kafka
-
 
 async def test_a_topic_has_an_id_that_distinguishes_it_from_the_next_of_its_name(
     admin: KafkaTopicAdmin, topic_prefix: str

@@ -18,7 +18,6 @@ from tests.unit.drivers.test_outgoing import Driver
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
 
-pytestmark = pytest.mark.kafka
 
 LIMIT = 2_000
 #: With these a batch of one fits by less than our header takes.

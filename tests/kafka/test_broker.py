@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from snapkafka.testing import Broker
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[EmbeddedKafka]:
@@ -116,7 +114,7 @@ def test_an_archive_of_classes_that_java_refuses_changes_nothing(
     assert run() == f"-XX:ArchiveClassesAtExit={archive}"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 async def test_data_and_address_outlive_a_stop_and_a_kill(topic_prefix: str) -> None:
     topic = f"{topic_prefix}a"
     with EmbeddedKafka() as broker:
@@ -135,7 +133,7 @@ async def test_data_and_address_outlive_a_stop_and_a_kill(topic_prefix: str) -> 
         assert await consume(bootstrap, topic, 2) == [b"before the stop", b"before the kill"]
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 async def test_a_frozen_one_says_nothing_and_goes_on_where_it_was(topic_prefix: str) -> None:
     topic = f"{topic_prefix}a"
     with EmbeddedKafka() as broker:
@@ -153,7 +151,7 @@ async def test_a_frozen_one_says_nothing_and_goes_on_where_it_was(topic_prefix: 
     assert time.monotonic() - began < STOP_TIMEOUT_S, "it was thawed to stop in order"
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_two_at_once_do_not_meet(embedded: EmbeddedKafka) -> None:
     with EmbeddedKafka(properties={"num.partitions": "3"}) as other:
         assert other.bootstrap != embedded.bootstrap
@@ -172,7 +170,7 @@ def test_leaving_the_block_leaves_no_process_and_no_data() -> None:
     assert not folder.exists()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_data_is_kept_where_asked() -> None:
     with EmbeddedKafka(keep_data=True) as broker:
         pass
@@ -215,7 +213,10 @@ def owner_of_a_broker() -> Iterator[tuple[subprocess.Popen[str], int, int, Path,
 
 @pytest.mark.parametrize(
     "how",
-    [signal.SIGKILL, *(pytest.param(how, marks=pytest.mark.long) for how in (signal.SIGTERM, signal.SIGINT))],
+    [
+        signal.SIGKILL,
+        *(pytest.param(how, marks=pytest.mark.nightly) for how in (signal.SIGTERM, signal.SIGINT)),
+    ],
 )
 def test_no_java_outlives_its_owner(how: signal.Signals) -> None:
     with owner_of_a_broker() as (owner, broker, watchdog, folder, port):
@@ -229,7 +230,7 @@ def test_no_java_outlives_its_owner(how: signal.Signals) -> None:
         assert cluster_id_at("127.0.0.1", port) is None
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_new_broker_moves_away_from_a_port_that_is_taken(embedded: EmbeddedKafka) -> None:
     broker = EmbeddedKafka()
     broker.port = embedded.port  # as if both had chosen at the same time
@@ -238,7 +239,7 @@ def test_a_new_broker_moves_away_from_a_port_that_is_taken(embedded: EmbeddedKaf
         assert cluster_id_at("127.0.0.1", broker.port) == broker.cluster_id
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_known_address_that_is_taken_is_said_with_the_brokers_last_words() -> None:
     with EmbeddedKafka() as broker, socket.socket() as squatter:
         broker.stop()
@@ -250,7 +251,7 @@ def test_a_known_address_that_is_taken_is_said_with_the_brokers_last_words() -> 
         assert broker.pid is None
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_another_broker_on_our_port_is_not_taken_for_ours(embedded: EmbeddedKafka) -> None:
     with EmbeddedKafka() as broker:
         broker.stop()
@@ -277,7 +278,7 @@ def test_a_listener_that_is_no_kafka_is_no_broker() -> None:
         thread.join()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_start_that_takes_too_long_says_what_it_waited_for() -> None:
     with contextlib.closing(EmbeddedKafka()) as broker:
         broker.start()
@@ -312,7 +313,7 @@ def test_a_given_broker_is_used_and_not_stopped(
         pass
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_embedded_can_be_forced(embedded: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNAPKAFKA_TEST_BOOTSTRAP", embedded.bootstrap)
     monkeypatch.setenv("SNAPKAFKA_TEST_KAFKA", "embedded")

@@ -15,7 +15,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.recovery.appending import NewRecord
 from snapkafka.testing import Broker, create_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 NOW_MS = 1_790_000_000_000
 

@@ -17,8 +17,6 @@ from tests.kafka.waiting import until
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
 
-pytestmark = pytest.mark.kafka
-
 
 def decided(machine: Any, name: str) -> Callable[[], Awaitable[bool]]:
     async def is_decided() -> bool:

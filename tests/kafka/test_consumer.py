@@ -22,8 +22,6 @@ from tests.kafka.waiting import until
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
 
-pytestmark = pytest.mark.kafka
-
 
 class Side:
     """A topic of two partitions, its consumer, and an admin client."""

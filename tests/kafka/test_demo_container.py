@@ -12,7 +12,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.testing.embedded import EmbeddedKafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 def test_the_topics_of_the_containers_keep_what_a_snapshot_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,6 @@ from tests.kafka.waiting import until
 if TYPE_CHECKING:
     from snapkafka.testing import EmbeddedKafka
 
-pytestmark = pytest.mark.kafka
 
 WINDOWS = {"cleanup.policy": "compact,delete", "retention.ms": "60000", "min.compaction.lag.ms": "3600000"}
 #: A record of three bytes, alone in its batch.

@@ -30,8 +30,6 @@ from tests.kafka.waiting import until
 from tests.spark.scene import Stage, play, play_on
 from tools.s3 import EmbeddedS3
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture(scope="module")
 def stage(kafka: Broker) -> Stage:

@@ -25,7 +25,7 @@ from tests.features.harness import read_topics
 from tests.features.readers import READER_JARS
 from tests.kafka.kerberos import CLIENT, Kerberos, broker_of, kerberos
 
-pytestmark = [pytest.mark.long, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,6 @@ def test_a_ticket_lets_in_and_without_one_the_reason_is_one_line(
     assert "seen:0:0" in listed.stdout.splitlines(), listed.stdout + listed.stderr
 
 
-@pytest.mark.spark
 def test_the_spark_job_reads_by_tickets(world: World, tmp_path: Path) -> None:
     with system(tested_shop.orders, tested_shop.payments, bootstrap=world.bootstrap) as s:
         s.send("tested-new-orders", 1, 2, 3, key="ann")

@@ -23,8 +23,6 @@ from snapkafka.testing import EmbeddedKafka
 from tests.kafka.waiting import until
 from tests.unit.base.test_manifest import example
 
-pytestmark = pytest.mark.kafka
-
 RETENTION_MS = 10_000
 #: It looks for what is to be deleted every 100 ms instead of every 5 min, and from the start on.
 EAGER = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "0"}
@@ -100,7 +98,7 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
     await admin.close()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 async def test_by_size_it_lasts_as_long_as_the_rate_so_far_says_within_a_tenth(broker: EmbeddedKafka) -> None:
     """Records of a kilobyte at an even pace, each a segment of its own, of which the broker keeps a hundred."""
     pace_s, kept = 0.1, 100

@@ -33,7 +33,6 @@ from tests.kafka.waiting import until
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
 
-pytestmark = pytest.mark.kafka
 
 #: What an append may take here, and what a reader may lag behind it; both are 1-6 ms on an idle machine.
 APPEND_MS_P50_MAX = 40.0
@@ -512,7 +511,7 @@ async def test_one_who_takes_the_call_and_says_nothing_is_given_up_within_ten_se
         await ledger.close()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 async def test_the_ledger_outlives_a_broker_that_comes_back(namespace: str) -> None:
     from snapkafka.testing import EmbeddedKafka
 

@@ -14,8 +14,6 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import Bye, Closed, SentEnd
 from snapkafka.testing import EmbeddedKafka
 
-pytestmark = pytest.mark.kafka
-
 #: What operators choose for the topics of their services, all of it at once.
 HOSTILE = {
     "compression.type": "zstd",

@@ -15,7 +15,7 @@ from snapkafka.testing import EmbeddedKafka
 from tests.kafka.losing import lose_tail
 from tests.kafka.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 WRITTEN, SINCE = 40, 25
 #: A tail that is long: so many records are passed in a few seconds.

@@ -15,7 +15,7 @@ from snapkafka.recovery.new_topics import fit_input
 from snapkafka.recovery.target_facts import Carried
 from snapkafka.testing import Broker, create_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 DAY = 86_400_000
 HARMFUL = {

@@ -40,8 +40,6 @@ from tests.kafka.waiting import until
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture
 async def topic(connection: Connection, topic_prefix: str) -> AsyncIterator[str]:

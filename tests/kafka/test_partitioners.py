@@ -8,8 +8,6 @@ from confluent_kafka import Producer
 from snapkafka.drivers.plain.partitioner import partitioner_of
 from snapkafka.testing import Broker, create_topics
 
-pytestmark = pytest.mark.kafka
-
 PARTITIONS = 7
 
 

@@ -15,7 +15,7 @@ from snapkafka.protocol.records import TopicPartition as OurPartition
 from snapkafka.testing import Broker, create_topics
 from snapkafka.until import blocking_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 def read(consumer: Consumer) -> Any:

@@ -25,7 +25,7 @@ from snapkafka.kafka.records.bulk import client_settings
 from snapkafka.testing import create_topics
 from tests.kafka.secured import Secured, secured_broker, token
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from snapkafka.service.ledger_follower import SILENT_S, LedgerFollower
 from snapkafka.testing.embedded import EmbeddedKafka
 from snapkafka.until import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_a_broker_that_stands_still_is_reported_and_found_again() -> None:

@@ -17,7 +17,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 BEFORE, SINCE = 5, 3
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from snapkafka.testing import RunningSystem, create_topics
@@ -13,7 +12,6 @@ from snapkafka.testing import RunningSystem, create_topics
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
 
-pytestmark = pytest.mark.kafka
 
 KEYS = [f"customer-{n}" for n in range(40)]
 

@@ -17,7 +17,7 @@ from snapkafka.testing import Broker, EmbeddedKafka
 from snapkafka.testing.embedded import free_ports
 from snapkafka.until import blocking_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 
 def test_topics_have_the_partitions_and_the_settings_that_are_asked_for(kafka: Broker) -> None:

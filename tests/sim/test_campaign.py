@@ -118,7 +118,7 @@ def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
     assert counts["captured"] > CAMPAIGN
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_records_that_are_handed_out_after_later_ones_spoil_a_snapshot_and_it_says_so() -> None:
     """R3. Some come while it is open, and it fails; some after it was captured, and nobody can prove it any more."""
     counts: Counter[str] = Counter()
@@ -132,7 +132,7 @@ def test_records_that_are_handed_out_after_later_ones_spoil_a_snapshot_and_it_sa
     assert counts["VERIFIED"] > 200
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_what_goes_on_without_an_answer_of_the_ledger_spoils_no_snapshot_that_counts() -> None:
     """R4, R15. Red records are taken in though nobody could read of their trigger, and inputs run unannounced, also
     where it is not even known yet where they started: what is mixed by that is aborted by name."""
@@ -153,7 +153,7 @@ def test_r10_workers_without_snapkafka_spoil_no_snapshot_that_counts() -> None:
     _without(range(16))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_r10_workers_without_snapkafka_in_many_worlds() -> None:
     _without(range(1_500))
 
@@ -169,7 +169,7 @@ def _without(seeds: range) -> None:
     assert counts["VERIFIED"] > len(seeds) // 2
 
 
-@pytest.mark.parametrize("seeds", [range(24), pytest.param(range(600), marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize("seeds", [range(24), pytest.param(range(600), marks=pytest.mark.nightly)], ids=len)
 def test_windows_that_expire_spoil_no_snapshot(seeds: range) -> None:
     """R6: who reads a window in white that has expired in red is torn; a window that expired before the cut tears
     nobody."""
@@ -182,7 +182,9 @@ def test_windows_that_expire_spoil_no_snapshot(seeds: range) -> None:
         assert counts[name] >= len(seeds), name
 
 
-@pytest.mark.parametrize("seeds", [range(30, 36), pytest.param(range(400), marks=pytest.mark.long)], ids=len)
+@pytest.mark.parametrize(
+    "seeds", [range(30, 36), pytest.param(range(400), marks=pytest.mark.nightly)], ids=len
+)
 def test_workers_that_join_late_are_in_no_wrong_snapshot(seeds: range) -> None:
     """R10, R15: the ledger takes a `Hello` long after its worker has begun to work; all that it did until then bears no
     header. What is open or was captured meanwhile fails or is unverifiable, and later snapshots hold all of it."""
@@ -196,7 +198,7 @@ def test_workers_that_join_late_are_in_no_wrong_snapshot(seeds: range) -> None:
 
 
 @pytest.mark.parametrize("mutant", WITHOUT, ids=lambda mutant: mutant.name.replace(" ", "-"))
-@pytest.mark.long
+@pytest.mark.nightly
 def test_r10_a_rule_about_workers_without_snapkafka_is_missed(mutant: Mutant) -> None:
     assert caught_by(mutant, mutant.seed) is not None, mutant.seed
 
@@ -286,7 +288,7 @@ def test_r11_a_ledger_that_loses_its_tail_spoils_no_snapshot_that_counts() -> No
     _losing(range(20))
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_r11_a_ledger_that_loses_its_tail_in_many_worlds() -> None:
     _losing(range(100))
@@ -309,7 +311,7 @@ def _losing(seeds: range) -> None:
     "seeds",
     [
         pytest.param((21, 37, 283), id="three-that-accused"),
-        pytest.param(range(1000), id="all", marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+        pytest.param(range(1000), id="all", marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
     ],
 )
 @pytest.mark.parametrize("align", [True, False])
@@ -333,7 +335,10 @@ UNKNOWN_OUTCOME: Final = 164
 
 @pytest.mark.parametrize(
     "seeds",
-    [(*range(30), UNKNOWN_OUTCOME, MOVED_WHILE_HELD), pytest.param(range(30, 400), marks=pytest.mark.long)],
+    [
+        (*range(30), UNKNOWN_OUTCOME, MOVED_WHILE_HELD),
+        pytest.param(range(30, 400), marks=pytest.mark.nightly),
+    ],
     ids=("some", "many"),
 )
 def test_r16_aligned_snapshots_have_nothing_in_flight_whatever_goes_wrong(seeds: Sequence[int]) -> None:

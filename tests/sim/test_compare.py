@@ -33,6 +33,8 @@ from studies.compare.reach import Reach, reach_mesh
 from studies.compare.workload import Topology, Workload
 from studies.compare.world import World
 
+pytestmark = pytest.mark.nightly
+
 #: Small: a run takes a few hundredths of a second.
 SMALL = Workload(nodes=5, rate=60.0, late_s=0.5, state_bytes=32_768, seed=1985)
 LAYERS = SMALL.but(topology="layers", nodes=6, late="one")
@@ -219,7 +221,6 @@ def test_buffers_are_real_memory() -> None:
     assert with_buffers - without == pytest.approx(held + copies, rel=0.15)
 
 
-@pytest.mark.long
 def test_the_textbook_method_needs_what_comes_in_while_the_marker_is_late(reach: Reach) -> None:
     """99 channels x 50,000 msg/s x 200 B x 2 s = 1.98 GB on each node, from buffers of up to a hundredth of it."""
     textbook = reach.of(Textbook)
@@ -232,7 +233,6 @@ def test_the_textbook_method_needs_what_comes_in_while_the_marker_is_late(reach:
     assert reach.violations == ()
 
 
-@pytest.mark.long
 def test_one_observer_gets_what_all_nodes_find(reach: Reach) -> None:
     assert reach.of(Observer).bytes == pytest.approx(198e9, rel=0.04)
     assert reach.of(StopTheWorld).bytes == 0
@@ -248,7 +248,6 @@ def test_ours_depends_neither_on_rate_nor_on_delay() -> None:
     assert textbook[1] > 5 * textbook[0]
 
 
-@pytest.mark.long
 def test_ours_is_what_the_ledger_holds(reach: Reach) -> None:
     """A node holds the records of all nodes: to the byte what the codec makes of them."""
     world = World(SMALL, Offsets)
@@ -348,7 +347,6 @@ def test_without_matplotlib_it_says_what_to_install(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.long
 def test_the_command_on_a_small_system(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ LONG = (
 @pytest.mark.parametrize(
     "small",
     [
-        pytest.param(small, id=small.name, marks=[pytest.mark.long] if small.name in LONG else [])
+        pytest.param(small, id=small.name, marks=[pytest.mark.nightly] if small.name in LONG else [])
         for small in SMALL
     ],
 )
@@ -46,7 +46,7 @@ def test_no_interleaving_breaks_a_snapshot(small: SmallWorld) -> None:
 @pytest.mark.parametrize(
     "small",
     [
-        pytest.param(small, id=small.name, marks=[pytest.mark.long] if small.name in LONG else [])
+        pytest.param(small, id=small.name, marks=[pytest.mark.nightly] if small.name in LONG else [])
         for small in TINY
     ],
 )

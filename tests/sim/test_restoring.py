@@ -66,7 +66,7 @@ def test_a_seed_is_one_world() -> None:
     assert (one.log, one.changelog, one.counts) == (other.log, other.changelog, other.counts)
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_many_seeds() -> None:
     wrong, _ = explore(range(1_000, 6_000))

@@ -23,7 +23,7 @@ from snapkafka.testing.broker import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
+pytestmark = pytest.mark.nightly
 
 SVG = "{http://www.w3.org/2000/svg}"
 COLUMNS = ("topic", "partition", "offset", "sender_app", "receiver_app", "side", "received", "effects")

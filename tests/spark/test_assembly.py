@@ -40,7 +40,7 @@ from tests.spark.altering import Rows, alter
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text())
 HOLDS = Invariant(name="few", sql="SELECT * FROM messages WHERE offset > 1000")
@@ -300,11 +300,11 @@ async def test_verified_offline_against_its_files(assembled: Assembled) -> None:
     [
         ("", "", None, Status.PASSED, -1),
         ("state", "value_raw", b"12", Status.FAILED, 2),
-        pytest.param("state", "value", "12", Status.UNVERIFIABLE, 2, marks=pytest.mark.long),
+        pytest.param("state", "value", "12", Status.UNVERIFIABLE, 2),
         pytest.param(
-            *("messages", "timestamp", datetime(2001, 1, 1, tzinfo=UTC), Status.FAILED, -1), marks=pytest.mark.long
+            *("messages", "timestamp", datetime(2001, 1, 1, tzinfo=UTC), Status.FAILED, -1), marks=pytest.mark.nightly
         ),
-        pytest.param("positions", "position", 999, Status.FAILED, -1, marks=pytest.mark.long),
+        pytest.param("positions", "position", 999, Status.FAILED, -1),
     ],
 )  # fmt: skip
 def test_a_value_that_was_altered_is_not_what_the_log_gives(
@@ -352,7 +352,6 @@ def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:
     assert found == files | {f"{assembled.manifest.id}.json"}
 
 
-@pytest.mark.long
 def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> None:
     """The same rows and digest elsewhere, whatever that is called; in its place the very same files."""
     before = {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")}
@@ -367,7 +366,6 @@ def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> No
     assert {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")} == before
 
 
-@pytest.mark.long
 def test_parallelism_changes_no_row(
     spark: SparkSession, assembled: Assembled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,14 +14,13 @@ from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading import big_endian
 from snapkafka.assembly.spark.reading.big_endian import number
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 #: Where numbers stand in headers, and whole ones: (start, size).
 PLACES = ((1, 8), (4, 8), (12, 7), (19, 8), (23, 5), (2, 1), (1, 2))
 LONGEST = 27
 
 
-@pytest.mark.long
 def test_numbers_are_what_python_reads(spark: SparkSession) -> None:
     rng = random.Random(5)
     texts = [rng.randbytes(LONGEST) for _ in range(300)]
@@ -37,7 +36,6 @@ def test_numbers_are_what_python_reads(spark: SparkSession) -> None:
         assert {bytes(row[0]): list(row[1:]) for row in found.collect()} == wanted
 
 
-@pytest.mark.long
 def test_what_spark_does_not_give_out_is_read_by_digits(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

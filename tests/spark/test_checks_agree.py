@@ -113,19 +113,25 @@ def _frames(spark: SparkSession, world: World, stretch: int = 0) -> LogFrames:
 
 
 @pytest.mark.timeout(1200)  # on a busy machine: every rule runs, twice
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("seed", "stretch", "tail_max", "still_there"),
     [
         pytest.param(EVERY_KIND, 0, TAIL_MAX, all_there, id="every-kind-a-task-for-a-partition"),
         pytest.param(
-            EVERY_KIND, 0, 2, nothing_there, id="not-read-to-the-end-and-gone-since", marks=pytest.mark.long
+            EVERY_KIND,
+            0,
+            2,
+            nothing_there,
+            id="not-read-to-the-end-and-gone-since",
+            marks=pytest.mark.nightly,
         ),
-        pytest.param(None, 3, TAIL_MAX, all_there, id="any-in-stretches", marks=pytest.mark.long),
+        pytest.param(None, 3, TAIL_MAX, all_there, id="any-in-stretches", marks=pytest.mark.nightly),
         pytest.param(
-            EVERY_KIND, 3, TAIL_MAX, all_there, id="every-kind-in-stretches", marks=pytest.mark.long
+            EVERY_KIND, 3, TAIL_MAX, all_there, id="every-kind-in-stretches", marks=pytest.mark.nightly
         ),
-        pytest.param(None, 0, TAIL_MAX, all_there, id="any-a-task-for-a-partition", marks=pytest.mark.long),
+        pytest.param(
+            None, 0, TAIL_MAX, all_there, id="any-a-task-for-a-partition", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_spark_and_lists_find_the_same(
@@ -171,8 +177,7 @@ def _kinds(found: Iterable[Finding]) -> set[str]:
     return {finding.kind for finding in found}
 
 
-@pytest.mark.long
-@pytest.mark.spark
+@pytest.mark.nightly
 def test_a_hot_partition_is_sorted_by_many_tasks_with_the_same_result(spark: SparkSession) -> None:
     """Every number that `with_highest` gives, where the stretches are so short that most of it is carried over."""
     rng = random.Random(8)
@@ -207,8 +212,7 @@ def test_only_large_partitions_are_cut_into_stretches() -> None:
     assert (stretch_of([small]), stretch_of([small, large])) == (0, STRETCH)
 
 
-@pytest.mark.long
-@pytest.mark.spark
+@pytest.mark.nightly
 def test_first_look_misses_nothing(spark: SparkSession) -> None:
     """It sees nothing in honest logs, and something in each of those in which the checks find something."""
     rng = random.Random(35)
@@ -247,7 +251,7 @@ def _read_by_another(n: int, missing: Collection[int], lost: Collection[int] = (
     )
 
 
-@pytest.mark.spark
+@pytest.mark.nightly
 def test_compaction_of_a_changelog_that_is_read_is_judged_as_on_lists(spark: SparkSession) -> None:
     """Whatever is missing, with its offset and without. The first look sees nothing in what lies below all that its
     reader needs, and counts no record of nobody there: none can be an effect of something red."""
@@ -270,7 +274,7 @@ def test_compaction_of_a_changelog_that_is_read_is_judged_as_on_lists(spark: Spa
     assert (any(below.counts.values()), [topic.mixed for topic in below.external]) == (False, [True])
 
 
-@pytest.mark.spark
+@pytest.mark.nightly
 def test_spark_and_lists_find_the_same_external_topics(spark: SparkSession) -> None:
     rng = random.Random(11)
     found = Counter[tuple[bool, ...]]()
@@ -286,7 +290,7 @@ def test_spark_and_lists_find_the_same_external_topics(spark: SparkSession) -> N
     assert any(True in mixed for mixed in found), "no topic was mixed"
 
 
-@pytest.mark.spark
+@pytest.mark.nightly
 def test_spark_and_lists_find_the_same_outsiders(spark: SparkSession) -> None:
     """Known and unknown ones, those that cut and those that left; on partitions with several readers, too."""
     rng, found = random.Random(12), Counter[str]()
@@ -308,7 +312,7 @@ def test_spark_and_lists_find_the_same_outsiders(spark: SparkSession) -> None:
     assert found.keys() == {"z1", "z4", ""}
 
 
-@pytest.mark.spark
+@pytest.mark.nightly
 def test_v4_last_records_below_what_is_read_are_read_for_themselves(spark: SparkSession) -> None:
     """Whatever lies there without its header is found as on the lists, and nothing of other records."""
     log = [LogRecord(*r[:3]) if r.topic == "in" and r.offset < 5 else r for r in LOG]
@@ -329,7 +333,7 @@ def test_v4_last_records_below_what_is_read_are_read_for_themselves(spark: Spark
     assert (v4.found, [(w.topic, w.offset, w.seq) for w in v4.witnesses]) == (1, [("in", 4, 4)])
 
 
-@pytest.mark.spark
+@pytest.mark.nightly
 def test_v5_is_not_run_where_no_record_names_its_cause(spark: SparkSession) -> None:
     """As of services with `cause=False`: it would pass, and nothing would have been looked at."""
     rng = random.Random(5)
@@ -349,10 +353,8 @@ def test_v5_is_not_run_where_no_record_names_its_cause(spark: SparkSession) -> N
     assert run_on([*silent[:one_named], world.records[one_named], *silent[one_named + 1 :]])[-1] == "V5"
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    "snapshots", [90, pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("snapshots", [90, pytest.param(3000, marks=pytest.mark.timeout(3600))])
 def test_no_consistent_snapshot_is_accused(spark: SparkSession, snapshots: int) -> None:
     """Runs of the simulator with all that happens to honest systems, and changelogs that were cleaned: Spark notes what
     the lists note, and nothing is held against a snapshot that is consistent by causality. V3 passes state that is

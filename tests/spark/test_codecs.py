@@ -19,7 +19,7 @@ from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.values.json_text import LEVELS, plain
 from snapkafka.assembly.spark.values.values import decoded, key_and_value
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 OWN = Decoding(codecs=("tests.spark.own_codecs",))
 ROWS = "topic string, key binary, value binary, key_codec string, value_codec string"

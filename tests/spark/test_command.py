@@ -9,16 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection
 from tests.kafka.processes import process
 
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
-
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 async def command(environment: dict[str, str], *arguments: str) -> tuple[int, Any, str]:
@@ -46,7 +42,7 @@ async def test_from_trigger_to_a_verdict_by_commands_alone(
         assert status == 0, err
     status, out, err = await command(environment, "assemble", "mine", "yours", "--json")
     assert (status, json.loads(out)["error"]["code"]) == (5, "unknown-snapshot"), err
-    status, out, err = await command(environment, "assemble", "mine")
+    status, out, err = await command(environment, "assemble", "mine", "--engine", "spark")
     assert status == 0, out + err
     assert "VERIFIED" in out
     assert str(tmp_path / "mine.json") in out

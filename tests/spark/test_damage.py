@@ -26,7 +26,7 @@ from snapkafka.runtime.jdk import spark_java_home
 from snapkafka.testing import Broker
 from tests.spark.scene import Sender, Stage, play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
+pytestmark = pytest.mark.nightly
 
 
 @dataclass

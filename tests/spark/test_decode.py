@@ -13,7 +13,7 @@ from snapkafka.assembly.spark.reading.header_columns import other_headers, stamp
 from snapkafka.assembly.spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
 from snapkafka.wire import headers as wire
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 LEDGER = 0xBEEF
 Headers = list[tuple[str, bytes | None]]

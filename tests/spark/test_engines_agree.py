@@ -42,7 +42,7 @@ from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play, play_on
 from tests.spark.test_tables import ENTRY, LEDGER, captured
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.timeout(1200)
 #: By the topic, by a number that some values begin with, and not at all.
 AVRO: Final = Decoding(
     avro={"plain-value": '"string"', "in-key": '["null", "bytes"]', "49": '{"type": "array", "items": "int"}'}
@@ -137,15 +137,15 @@ def view_of(key_codec: str, value_codec: str) -> CutView:
     ("key_codec", "value_codec", "decoding"),
     [
         ("json", "json", PLAIN),
-        ("", "text", PLAIN),
-        ("raw", "raw|binary", PLAIN),
-        ("own", "pickle", PLAIN),
-        ("binary", "json|binary", PLAIN),
-        ("reversed", "leaving", OWN),
-        ("nobodys", "hidden_pickle", OWN),
-        ("json", "reversed|binary", OWN),
-        ("reversed", "pickle", replace(OWN, unpickle=True)),
-        ("reversed", "json", replace(OWN, codecs=("no_such_module",))),
+        pytest.param("", "text", PLAIN, marks=pytest.mark.nightly),
+        pytest.param("raw", "raw|binary", PLAIN, marks=pytest.mark.nightly),
+        pytest.param("own", "pickle", PLAIN, marks=pytest.mark.nightly),
+        pytest.param("binary", "json|binary", PLAIN, marks=pytest.mark.nightly),
+        pytest.param("reversed", "leaving", OWN, marks=pytest.mark.nightly),
+        pytest.param("nobodys", "hidden_pickle", OWN, marks=pytest.mark.nightly),
+        pytest.param("json", "reversed|binary", OWN, marks=pytest.mark.nightly),
+        pytest.param("reversed", "pickle", replace(OWN, unpickle=True), marks=pytest.mark.nightly),
+        pytest.param("reversed", "json", replace(OWN, codecs=("no_such_module",)), marks=pytest.mark.nightly),
         ("own", "json", AVRO),
     ],
 )
@@ -247,21 +247,10 @@ WHOLE: Final = (
 )
 
 
-#: Each takes a minute: these run every time, as a chain does, the others with the long tests.
-QUICK: Final = {
-    ("shared", "read_committed"),
-    ("split and refused", "read_uncommitted"),
-}
-
-
-@pytest.mark.kafka
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("scene", "isolation"),
-    [
-        pytest.param(scene, isolation, marks=() if (scene, isolation) in QUICK else pytest.mark.long)
-        for scene in SCENES
-        for isolation in ("read_committed", "read_uncommitted")
-    ],
+    [(scene, isolation) for scene in SCENES for isolation in ("read_committed", "read_uncommitted")],
 )
 def test_manifests_are_the_same_but_for_the_engine(
     spark: SparkSession, kafka: Broker, tmp_path: Path, scene: str, isolation: str
@@ -291,7 +280,7 @@ def test_manifests_are_the_same_but_for_the_engine(
     assert pair.lines[-1].endswith("in 5 tables")
 
 
-@pytest.mark.kafka
+@pytest.mark.nightly
 def test_a_chain_is_the_same_but_for_the_engine(spark: SparkSession, kafka: Broker, tmp_path: Path) -> None:
     """Deltas, with keys that were deleted and keys that were red for the parent, and invariants over the whole; each
     engine builds on what the other one has written."""
@@ -309,8 +298,7 @@ def test_a_chain_is_the_same_but_for_the_engine(spark: SparkSession, kafka: Brok
     pair.verified("last", WHOLE)
 
 
-@pytest.mark.long
-@pytest.mark.kafka
+@pytest.mark.nightly
 def test_altered_tables_are_found_by_both_with_the_same_words(
     spark: SparkSession, kafka: Broker, tmp_path: Path
 ) -> None:
@@ -331,7 +319,7 @@ def test_altered_tables_are_found_by_both_with_the_same_words(
         assert found.found > 0
 
 
-@pytest.mark.kafka
+@pytest.mark.nightly
 def test_a_file_that_the_manifest_does_not_name_is_found_by_both(
     spark: SparkSession, kafka: Broker, tmp_path: Path
 ) -> None:

@@ -19,12 +19,11 @@ from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import count_records, produce, read_topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(400)]
 
 COUNT = 60
 
 
-@pytest.mark.long
 def test_what_was_aborted_is_in_no_table(kafka: Broker, tmp_path: Path) -> None:
     """Section 7: `read_committed` under exactly-once. A worker dies, what it sent is aborted, the next one sends it
     again; and both lie in what is read, as the reader of the topic stands below them at the cut."""

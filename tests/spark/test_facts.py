@@ -19,8 +19,6 @@ from snapkafka.testing import Broker
 from snapkafka.units import wall_ms
 from tests.spark.scene import Stage, play
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture(scope="module")
 def stage(kafka: Broker) -> Stage:

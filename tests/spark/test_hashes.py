@@ -12,7 +12,7 @@ from snapkafka.assembly.spark.write import file_hashes
 from snapkafka.manifest import FileEntry, file_stem
 from snapkafka.store import LocalStore
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 
 def test_each_file_in_its_folder(

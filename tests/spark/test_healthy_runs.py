@@ -33,9 +33,9 @@ from .simulated_logs import PARTS
 from .simulated_runs import BROKEN, broken, healthy, recoloured
 from .small_logs import World, captured, together
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
-#: Runs of every day: a few seconds each. More show more, and belong to the long tests.
+#: Runs of every day: a few seconds each. More show more, and belong to the nightly tests.
 SHORT: Final = 8
 #: What has to be in some runs, else that nobody accuses them shows nothing.
 HAPPENS = (
@@ -68,8 +68,8 @@ class Played:
     scope="module",
     params=[
         SHORT,
-        pytest.param(50, marks=pytest.mark.long),
-        pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
+        pytest.param(50),
+        pytest.param(200, marks=[pytest.mark.nightly, pytest.mark.timeout(3600)]),
     ],
     ids=lambda runs: f"{runs}-runs",
 )
@@ -193,7 +193,6 @@ def test_nothing_is_held_against_what_is_sound(spark: SparkSession, runs: Played
     assert len(runs.sound) == SHORT or all(runs.counts[name] > few for name in HAPPENS), runs.counts
 
 
-@pytest.mark.long
 def test_what_is_broken_is_accused(spark: SparkSession, runs: Played) -> None:
     outcomes = _verified(spark, runs, runs.broken)
     accused = {

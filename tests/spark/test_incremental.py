@@ -24,7 +24,7 @@ from .growing_logs import EPOCHS, RECORDS_SCHEMA, Logs, Row, Written, logs
 from .in_spark import frames
 from .reading import at
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 #: Small worlds that are looked at at once.
 WORLDS = 400
@@ -65,7 +65,6 @@ def _rows(state: DataFrame) -> set[Row]:
     return set(rows)
 
 
-@pytest.mark.long
 def test_a_chain_of_three_has_the_rows_of_the_whole(spark: SparkSession) -> None:
     seed = random.randrange(10**9)
     all_ = logs(random.Random(seed), WORLDS)
@@ -98,7 +97,7 @@ def _one_late(all_: Logs, settled: Starts) -> Starts:
     return {tp: offset + 1 for tp, offset in settled.items()}
 
 
-@pytest.mark.parametrize("mistaken", [_from_the_parents_end, pytest.param(_one_late, marks=pytest.mark.long)])
+@pytest.mark.parametrize("mistaken", [_from_the_parents_end, pytest.param(_one_late)])
 def test_a_delta_that_begins_too_late_is_noticed(
     spark: SparkSession, mistaken: Callable[[Logs, Starts], Starts]
 ) -> None:
@@ -131,7 +130,6 @@ def test_columns_of_a_delta_are_those_stated(spark: SparkSession) -> None:
     assert all((row["value_raw"] is None) == row["deleted"] for row in rows)
 
 
-@pytest.mark.long
 def test_sets_and_windows(spark: SparkSession) -> None:
     """A set is told by all operations, also by those that were red for the parent; a window may be deleted."""
     places = {"sets": TopicPartition("sets", 0), "windowed": TopicPartition("windowed", 0)}

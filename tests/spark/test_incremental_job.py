@@ -32,7 +32,7 @@ from tests.spark.reading import settings_of, spec_file
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.on_disk import flip
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 #: Hold only if the whole state is seen: what only the full snapshot has, and what only the deltas deleted.
 INVARIANTS = {
@@ -83,7 +83,6 @@ def chain(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathF
     return made
 
 
-@pytest.mark.long
 def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain, tmp_path: Path) -> None:
     """The same rows as a full assembly of the same snapshot, in every column; and it is verified."""
     elsewhere = LocalStore(tmp_path)
@@ -106,7 +105,6 @@ def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain
     }
 
 
-@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_its_tables_are_compared_with_the_log(
     chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -199,7 +197,6 @@ def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.Capture
     assert (read.start, read.end - read.start) == (7, changelog.records), "its parent is settled at 7"
 
 
-@pytest.mark.long
 def test_assembled_twice_is_the_same(chain: Chain) -> None:
     before = {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")}
     content = chain.manifest("next").content
@@ -233,7 +230,6 @@ def _file_of_somebody_else(state: Path) -> Path:
     return Path(shutil.copy(file, state / "part-00007.parquet"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("broken", "of"),
     [
@@ -288,8 +284,7 @@ def test_one_that_cannot_be_assembled_does_not_stop_the_others(
     assert f"builds on {chain.name('snap')}, which is not assembled" in other["why_full"]
 
 
-@pytest.mark.parametrize("when", ["entries", pytest.param("digests", marks=pytest.mark.long)])
-@pytest.mark.long
+@pytest.mark.parametrize("when", ["entries", pytest.param("digests")])
 def test_where_a_parent_is_pruned_meanwhile_the_whole_state_is_read(
     chain: Chain,
     tmp_path: Path,

@@ -22,11 +22,7 @@ from snapkafka.testing.broker import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import play
 
-pytestmark = [
-    pytest.mark.kafka,
-    pytest.mark.spark,
-    pytest.mark.long,
-]
+pytestmark = pytest.mark.nightly
 
 
 def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_log(

@@ -28,7 +28,7 @@ from snapkafka.testing import Broker
 from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play, play_on
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[
     return status, json.loads(said.out), said.err
 
 
-@pytest.mark.long
 def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables, manifest, verdict in the ledger, positions as a consumer group; a service may go on meanwhile."""
     name = f"{stage.namespace}-snap"
@@ -244,7 +243,6 @@ def test_what_failed_or_still_runs_is_not_assembled(
     )
 
 
-@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_twelve_snapshots_in_one_job_fit_into_the_code_cache(kafka: Broker, tmp_path: Path) -> None:
     """They need more than the 48 MB that Java reserves by itself, as is counted; without room it compiles no more."""

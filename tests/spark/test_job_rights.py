@@ -19,12 +19,11 @@ from tests.kafka.guarding import PASSWORD, guarded_broker
 from tests.kafka.test_doctor import grant
 from tests.spark.scene import play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 ROLE = "ASSEMBLY"
 
 
-@pytest.mark.long
 def test_the_rights_that_are_printed_are_enough_and_one_less_is_named(tmp_path: Path) -> None:
     with guarded_broker([ROLE]) as (broker, address):
         stage = play(broker.bootstrap, f"a{os.getpid()}")

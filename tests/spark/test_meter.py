@@ -30,7 +30,7 @@ from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import Sender, Stage, play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 FEW = Invariant(name="few", sql="SELECT * FROM messages WHERE offset > 1000")
 #: Of a snapshot that no check doubts.
@@ -172,7 +172,6 @@ def damaged(kafka: Broker) -> list[tuple[Stage, Places]]:
     ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("wanted", [(), (FEW,)], ids=["stamps alone", "with tables"])
 def test_what_is_damaged_is_found_with_the_meter_on_as_without(
     spark: SparkSession,

@@ -37,7 +37,7 @@ from snapkafka.wire import headers as wire
 from .in_spark import frames, suspected, what_is_found
 from .small_logs import EPOCH, World, captured, history, together
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.long]
+pytestmark = pytest.mark.nightly
 
 CASES = 20
 HEALTHY = 200

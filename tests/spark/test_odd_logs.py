@@ -32,7 +32,7 @@ from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play, play_on
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 #: Past what readers of the tables can hold, and of the year 1970.
 PAST_ALL_MS, LONG_AGO_MS = 253_402_300_800_000, 1
@@ -107,7 +107,6 @@ def delete_before(stage: Stage, name: str, partition: int, offset: int) -> None:
         assert done.result(30).low_watermark == offset
 
 
-@pytest.mark.long
 def test_partitions_that_were_added_later_are_none_of_it(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:
@@ -159,7 +158,6 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id(
         assert topic in {witness.topic for witness in outcomes[check].witnesses}
 
 
-@pytest.mark.long
 def test_times_that_are_nonsense(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
     """Records come through with everything else; a time that no reader could hold is null. Spark's own reader ends at
     the nanoseconds, in the inputs and in changelogs, to which Faust passes the time of the event."""
@@ -187,7 +185,6 @@ def test_times_that_are_nonsense(spark: SparkSession, stage: Stage, tmp_path: Pa
     assert {"odd", "nano"} <= {row["key"] for row in rows(manifest, tmp_path, "state")}
 
 
-@pytest.mark.long
 def test_transactions_that_are_open_across_the_cut(
     spark: SparkSession, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,7 +253,6 @@ def test_empty_and_never_written_partitions_and_a_log_that_was_trimmed_below_wha
     assert read == {stage.tp("orders"), stage.tp("credits"), stage.tp("credits", 1), stage.tp("balances")}
 
 
-@pytest.mark.long
 def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:

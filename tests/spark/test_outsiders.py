@@ -20,7 +20,7 @@ from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 
 def assembled(spark: SparkSession, stage: Stage, folder: Path) -> Manifest:

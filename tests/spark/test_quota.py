@@ -16,7 +16,7 @@ from snapkafka.checks import ReadRange
 from snapkafka.testing import Broker, create_topics
 from tests.kafka.test_doctor import kafkas_own_tool
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 GUIDE = Path(__file__).parents[2] / "docs/guide/assembly.md"
 RECORDS = 160

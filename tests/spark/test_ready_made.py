@@ -19,7 +19,7 @@ from snapkafka.checks import Status
 from snapkafka.checks.invariants import load
 from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 READERS = [("ledger", "payments"), ("audit", "payments"), ("clearing", "transfers"), ("audit", "transfers")]
 PASSED, FAILED, UNCLEAR = Status.PASSED, Status.FAILED, Status.UNVERIFIABLE

@@ -47,7 +47,7 @@ from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import Sender, Stage
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 Cause = tuple[TopicPartition, int]
 

@@ -30,7 +30,7 @@ from snapkafka.manifest import STATE_DELTA, TableEntry
 from snapkafka.store import LocalStore
 from snapkafka.store.row_digests import table_digest
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 ROWS = 40
 #: Together they have every type that a table has.

@@ -37,7 +37,7 @@ from tests.spark.scene import Stage, play, play_on
 from tests.worlds.throttling import Throttle
 from tools.s3 import EmbeddedS3
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 #: Requests per second; a hundred writers make some 2,000 as fast as they can.
 RATE: Final = 200
@@ -96,7 +96,6 @@ def rows(store: Store, manifest: Manifest) -> list[tuple[Any, ...]]:
         return list(database.sql(f"SELECT key, value FROM ({sql})").fetchall())
 
 
-@pytest.mark.long
 def test_the_whole_state_of_a_chain(made: Made) -> None:
     assert [made.manifest(which).verdict for which in ("snap", "next")] == ["VERIFIED", "VERIFIED"]
     full, whole = (dict(rows(made.store, made.manifest(which))) for which in ("snap", "next"))
@@ -159,7 +158,6 @@ def keys(store: Store) -> list[str]:
     return [item["Key"].removeprefix(f"{prefix}/") for item in page.get("Contents", ())]
 
 
-@pytest.mark.long
 def test_what_is_removed_leaves_nothing(made: Made, server: EmbeddedS3) -> None:
     """Hadoop's S3A makes empty objects where it made folders."""
     store = open_store(f"{server.make_bucket('short-lived')}/of/snapshots")
@@ -170,7 +168,6 @@ def test_what_is_removed_leaves_nothing(made: Made, server: EmbeddedS3) -> None:
     assert keys(store) == []
 
 
-@pytest.mark.long
 def test_a_job_that_was_killed_half_way_leaves_no_manifest_and_the_next_one_completes(
     made: Made, server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +229,6 @@ def test_each_task_begins_at_a_time_of_its_own(spark: SparkSession) -> None:
     assert sorted(wait for waits in of_tasks.values() for wait in waits[1:])[300] < 1
 
 
-@pytest.mark.long
 def test_a_hundred_writers_at_once_against_a_server_that_asks_to_be_spared(server: EmbeddedS3) -> None:
     with Throttle(server.endpoint, per_second=RATE) as throttle:
         done = subprocess.run(

@@ -24,12 +24,11 @@ from snapkafka.manifest import LedgerEntry
 from snapkafka.testing import Broker, create_topics
 from tests.spark.reading import settings_of
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 RECORDS = 1_000
 
 
-@pytest.mark.kafka
 def test_a_hot_partition_is_read_by_many_tasks(
     spark: SparkSession, kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +48,6 @@ def test_a_hot_partition_is_read_by_many_tasks(
     assert records.where("partition = 0").select("offset").distinct().count() == RECORDS
 
 
-@pytest.mark.kafka
 def test_the_source_makes_rows_of_sparks_at_once(spark: SparkSession, kafka: Broker) -> None:
     topic = f"rows-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap, topic)
@@ -63,7 +61,6 @@ def test_the_source_makes_rows_of_sparks_at_once(spark: SparkSession, kafka: Bro
     assert spark.conf.get(kafka_source.OLDER_SOURCES) == older
 
 
-@pytest.mark.kafka
 def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
     spark: SparkSession, kafka: Broker
 ) -> None:
@@ -83,7 +80,6 @@ def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
     assert [few.count(), many.count()] == [most, most + 1]
 
 
-@pytest.mark.kafka
 def test_much_is_kept_on_the_disk(
     spark: SparkSession, kafka: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +157,6 @@ with session(offsets=int(sys.argv[1])) as spark:
 """
 
 
-@pytest.mark.long
 def test_a_session_for_much_data_has_memory_for_it_and_a_small_one_takes_none() -> None:
     memory, options = {}, {}
     for offsets in (SMALL_MAX, SMALL_MAX + 1):

@@ -25,7 +25,7 @@ from tests.spark.scene import play, play_on
 from tests.spark.test_codecs import ROWS, avro
 from tools.registry import EmbeddedRegistry
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 ID = {"name": "id", "type": "string"}
 N = {"name": "n", "type": ["null", "int"], "default": None}
@@ -244,7 +244,6 @@ def test_bytes_of_any_kind_do_not_ask_for_millions_of_schemas(
     assert found[2:] == [('{"id":"a"}', None)] * 2
 
 
-@pytest.mark.long
 def test_a_snapshot_of_evolving_avro_by_the_command(
     spark: SparkSession,
     server: EmbeddedRegistry,

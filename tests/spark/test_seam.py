@@ -26,7 +26,7 @@ from .growing_logs import RECORDS_SCHEMA, Logs, logs
 from .in_spark import frames, nothing_there
 from .scene import Stage, play, play_on
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 WORLDS = 300
 
@@ -111,13 +111,12 @@ def _cut_short(broker: EmbeddedKafka, stage: Stage) -> None:
         assert alpha.send(tp, key, b"1", epoch=stage.epoch) == offset
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize(
     ("lost", "happens", "failed"),
     [
-        pytest.param(1, _as_it_was, {"V1": 7}, id="lost", marks=pytest.mark.long),
-        pytest.param(0, _as_it_was, {}, id="as-it-was", marks=pytest.mark.long),
-        pytest.param(0, _cut_short, {"V3": 6}, id="cut-short", marks=pytest.mark.long),
+        pytest.param(1, _as_it_was, {"V1": 7}, id="lost"),
+        pytest.param(0, _as_it_was, {}, id="as-it-was"),
+        pytest.param(0, _cut_short, {"V3": 6}, id="cut-short"),
     ],
 )
 def test_a_delta_that_does_not_follow_on_its_parent(

@@ -36,7 +36,7 @@ with session() as spark:
 """
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_job_that_fails_leaves_no_complaint_of_the_session_that_stops() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FAILING], capture_output=True, text=True, timeout=240, env=os.environ
@@ -79,7 +79,7 @@ def test_settings_of_another_spark_are_dropped() -> None:
     }
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 @pytest.mark.parametrize("environment", [OTHER_SPARK, {}], ids=["another Spark", "nothing"])
 def test_a_session_starts_whatever_the_environment_holds(environment: dict[str, str], tmp_path: Path) -> None:
     """And where it holds nothing: no HOME, no locale; Java is on the PATH."""

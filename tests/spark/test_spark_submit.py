@@ -17,7 +17,7 @@ from snapkafka.runtime.jdk import spark_java_home
 from snapkafka.testing import Broker
 from tests.spark.scene import play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 ENTRY = Path(snapkafka.assembly.__file__).with_name("__main__.py")
@@ -40,7 +40,6 @@ def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.long
 def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

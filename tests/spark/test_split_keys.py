@@ -23,7 +23,7 @@ from .damaged_logs import damaged_state
 from .reading import settings_of
 from .scene import play, play_on
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 COLUMNS = (
     "app string, table_name string, partition int, key string, key_raw binary, changelog_topic string, "
@@ -45,7 +45,6 @@ def test_whole_keys_have_no_finding(spark: SparkSession) -> None:
     assert in_spark.find(view, spark.createDataFrame(whole, COLUMNS)) == []
 
 
-@pytest.mark.kafka
 def test_a_snapshot_its_child_and_a_verifier_name_the_key(
     spark: SparkSession, kafka: Broker, tmp_path: Path
 ) -> None:

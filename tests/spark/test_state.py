@@ -20,7 +20,7 @@ from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
 from tests.spark.reading import at
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 Record = tuple[bytes | None, bytes | None]
 
@@ -268,7 +268,6 @@ def test_operations_that_cannot_be_read_stay(spark: SparkSession) -> None:
     ]
 
 
-@pytest.mark.long
 def test_sets_in_a_codec_that_has_to_be_loaded(spark: SparkSession) -> None:
     """Pickled windows and operations: decoded where the user says so, and then true sets; bytes otherwise."""
     with faust_sets("pickle") as (sets, written):
@@ -299,7 +298,6 @@ def test_deletes_repeats_and_partitions_that_nobody_has_written(spark: SparkSess
     assert folded(spark, []) == folded(spark, [], sets=True) == []
 
 
-@pytest.mark.long
 def test_a_state_and_the_changes_since_give_the_state_after_them(spark: SparkSession) -> None:
     """What an incremental snapshot is made by: rows of `state` are changes themselves."""
     with faust_sets() as (sets, of_sets):

@@ -38,7 +38,7 @@ from tests.worlds.list_checks import v3
 
 from .in_spark import frames, nothing_there
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 WORLDS = 500
 #: Partitions that were compacted past the cut.
@@ -293,8 +293,6 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
     return view, settings_of(LEDGER, bootstrap=bootstrap, namespace="cleaned")
 
 
-@pytest.mark.long
-@pytest.mark.kafka
 def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
     found = verified(spark, *((topic, cleaned.witness[topic.tp]) for topic in cleaned.past))
     assert found.status is Status.UNVERIFIABLE
@@ -303,8 +301,6 @@ def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
     assert "no earlier value of its key is left" in found.witnesses[0].what
 
 
-@pytest.mark.long
-@pytest.mark.kafka
 def test_a_lag_that_is_raised_when_the_cleaner_has_been_there_vouches_for_nothing(
     spark: SparkSession, cleaned: Cleaned
 ) -> None:
@@ -333,15 +329,12 @@ def raised(name: str, value: int, topics: Collection[str], cleaned: Cleaned) -> 
         asyncio.run(set_to(None))
 
 
-@pytest.mark.kafka
 def test_the_last_white_record_was_compacted(spark: SparkSession, cleaned: Cleaned) -> None:
     found = verified(spark, (cleaned.last, 2))
     assert found.status is Status.UNVERIFIABLE
     assert [(w.topic, w.offset, w.process, w.seq) for w in found.witnesses] == [("last", 1, 1, 1)]
 
 
-@pytest.mark.kafka
-@pytest.mark.long
 def test_compacted_short_of_the_cut(
     spark: SparkSession, cleaned: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,8 +353,6 @@ def test_compacted_short_of_the_cut(
     assert looked[1:] == [ReadRange("short", 0, 2, 3)]
 
 
-@pytest.mark.kafka
-@pytest.mark.long
 def test_a_log_that_the_cleaner_went_through_is_assembled(
     spark: SparkSession, cleaned: Cleaned, tmp_path: Path
 ) -> None:

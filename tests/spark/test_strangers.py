@@ -40,7 +40,7 @@ WORK = Work(
     seconds=1.0,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.nightly
 
 
 def read_as(group: str, stage: Stage, name: str) -> None:
@@ -99,7 +99,6 @@ def assembled(
         return job.assemble(spark, view, settings, store, facts=facts)
 
 
-@pytest.mark.long
 def test_a_path_that_nobody_can_see_is_named(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
     manifest = assembled(spark, stage, tmp_path)
     bank = OpenEntry(group=f"{stage.namespace}-bank", topics=(stage.topic("credits"),))
@@ -110,7 +109,6 @@ def test_a_path_that_nobody_can_see_is_named(spark: SparkSession, stage: Stage, 
         assert any("verdict is" in flaw for flaw in contradictions(untrue)), "the files tell of it too"
 
 
-@pytest.mark.long
 def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
     spark: SparkSession, stage: Stage, tmp_path: Path
 ) -> None:
@@ -132,7 +130,6 @@ def test_a_topic_that_is_declared_leaves_nothing_open(
     assert "are not caused by what the apps write (declared)" in reported
 
 
-@pytest.mark.long
 def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unseen(
     spark: SparkSession, kafka: Broker, tmp_path: Path
 ) -> None:
@@ -143,7 +140,6 @@ def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unsee
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
 
 
-@pytest.mark.long
 def test_verification_looks_for_them_again_and_remembers_those_of_then(
     spark: SparkSession, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,7 +36,7 @@ from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.nightly
 
 LEDGER = 0xBEEF
 ENTRY = LedgerEntry(topic="_snapkafka.taken", topic_id="ab" * 16)
@@ -140,7 +140,6 @@ def records(spark: SparkSession) -> DataFrame:
     return stamped(local_frame(spark, SOURCE_SCHEMA, taken()), ledger_id=LEDGER).cache()
 
 
-@pytest.mark.long
 def test_no_table_has_a_trace_of_the_taking(spark: SparkSession, records: DataFrame) -> None:
     found = made(spark, records)
     assert {name: len(rows) for name, rows in found.items()} == {
@@ -157,7 +156,6 @@ def test_no_table_has_a_trace_of_the_taking(spark: SparkSession, records: DataFr
     assert {row["why_undecoded"] for row in found["state"]} == {None}
 
 
-@pytest.mark.long
 def test_traces_would_be_seen(
     spark: SparkSession, records: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +196,6 @@ def test_times_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.kafka
 def test_times_that_spark_cannot_hold_are_read_around(
     spark: SparkSession, kafka: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

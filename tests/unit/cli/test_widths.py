@@ -51,7 +51,7 @@ def unbounded() -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "width",
-    [40, pytest.param(57, marks=pytest.mark.long), 80, pytest.param(133, marks=pytest.mark.long), 200],
+    [40, pytest.param(57, marks=pytest.mark.nightly), 80, pytest.param(133, marks=pytest.mark.nightly), 200],
 )
 def test_no_line_of_a_verb_is_wider_than_the_terminal_and_no_word_is_broken(
     unbounded: dict[str, str], width: int

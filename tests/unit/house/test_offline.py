@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.processes
-
 MODULE = "tests.worlds.coverage"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from snapkafka.errors import all_errors
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.nightly
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 

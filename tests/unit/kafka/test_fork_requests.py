@@ -27,8 +27,6 @@ from snapkafka.kafka.cluster.groups import ConsumerGroupDescribeRequest
 from snapkafka.kafka.cluster.settings_requests import AlterTopicRequest, LogDirsRequest
 from snapkafka.kafka.cluster.wire_requests import DescribeClusterRequest, MetadataRequestV12, OwnRequest
 
-pytestmark = pytest.mark.processes
-
 for module in pkgutil.iter_modules(aiokafka.protocol.__path__):
     importlib.import_module(f"aiokafka.protocol.{module.name}")
 

@@ -21,8 +21,6 @@ from snapkafka.runtime import locked as locking
 from snapkafka.runtime.door import Door, connect, knock
 from snapkafka.runtime.locked import lock_problem, locked
 
-pytestmark = pytest.mark.processes
-
 FORK = "drill-1"
 
 AIOKAFKA = """

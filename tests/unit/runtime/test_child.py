@@ -20,7 +20,7 @@ from snapkafka.runtime import child as children
 from snapkafka.runtime.child import Child, await_child, run_child
 from snapkafka.runtime.signals import CODES, Interrupted, exit_status
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.nightly
 
 #: Starts a process that holds its output and ignores what is polite, as a JVM that is starting up may.
 STUBBORN = (

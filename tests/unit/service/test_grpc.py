@@ -222,7 +222,7 @@ async def test_names_that_join_leave_nothing_behind(monkeypatch: pytest.MonkeyPa
         second.cancel()
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 async def test_a_client_may_ping_every_ten_seconds() -> None:
     """As often as Go's clients may."""
     async with door() as here:

@@ -35,8 +35,6 @@ from tests.worlds.on_disk import in_state, write_snapshot
 from tests.worlds.throttling import Throttle
 from tools.s3 import EmbeddedS3
 
-pytestmark = pytest.mark.processes
-
 A_DAY: float = 86_400
 
 
@@ -331,7 +329,7 @@ async def test_a_query_reads_the_files_of_its_snapshots_alone(store: ObjectStore
 # -- many at once ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.nightly
 def test_a_hundred_writers_at_once_against_a_server_that_throttles(
     server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka.runtime.fetching import cache_dir, fetch_lock
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.nightly
 
 CHECKOUT = Path(__file__).parents[3]
 PACKAGES = ("avro-python3==1.10.2", "pytest>=8.3,<10", "hypothesis>=6.100,<7")
