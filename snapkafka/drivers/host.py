@@ -1,8 +1,8 @@
 """The narrow interface through which the parts of a driver on Kafka reach what they share.
 
 A part gets the host, and the other parts that it uses, as arguments of its constructor. `driver` wires them;
-nothing else does (tests/unit/house/test_driver_parts.py). The host is the settings, the machine and its loop, our own
-clients, counters, background tasks, and the containment of faults.
+nothing else does. The host is the settings, the machine and its loop, our own clients, counters, background tasks, and
+the containment of faults.
 """
 
 from __future__ import annotations

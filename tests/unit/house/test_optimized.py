@@ -1,5 +1,4 @@
-"""Python without asserts and docstrings (`PYTHONOPTIMIZE=2`): the same traces. (That no assert does anything,
-`tests/check_code.py` sees.)"""
+"""Python without asserts and docstrings (`PYTHONOPTIMIZE=2`): the same traces."""
 
 from __future__ import annotations
 

@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).resolve().parents[3]
 
 #: What belongs to the protocol: its rules as tests, and as scenarios. (What measures memory
