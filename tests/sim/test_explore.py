@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from snapkafka.protocol.records import TopicPartition
 from tests.sim.explore.choices import ExploredWorld
 from tests.sim.explore.lens import SmallWorld
 from tests.sim.explore.moves import choices
+from tests.sim.explore.names import NamedHistory
 from tests.sim.explore.search import explore, main, replay
 from tests.sim.explore.small import SMALL, TINY, by_name
 from tests.sim.explore.state import Names
@@ -187,3 +189,14 @@ def _key(world: ExploredWorld) -> Hashable:
         world.stage.names = world.named.names = remembered
         for process in world.processes:
             process.key = None  # type: ignore[attr-defined]
+
+
+def test_the_history_for_the_judge_numbers_executions_without_gaps() -> None:
+    """In the world `late-zombie` steps kept the numbers that executions have in all worlds, and the judge failed."""
+    names = Names()
+    other, here = NamedHistory(names), NamedHistory(names)
+    for history, process in ((other, 1), (here, 2)):
+        execution = history.execution(process, "a", "a.A", TopicPartition("A", 0), 0)
+        history.step(execution, "start")
+    plain = here.plain()
+    assert [plain.executions[step.execution].process for step in plain.steps] == [2]

@@ -77,16 +77,18 @@ class NamedHistory(History):
     def plain(self) -> History:
         """Return the history with consecutive numbers, for the checker."""
         number = {n: i for i, n in enumerate(sorted(self.by_number))}
+        places = {n: i for i, n in enumerate(sorted(self.runs))} | {-1: -1}
         plain = History()
         for n, s in sorted(self.by_number.items()):
             after = tuple(number[before] for before in s.after)
-            plain.steps.append(Step(number[n], s.execution, s.what, after, s.record, s.effect, s.failed))
-        for _, e in sorted(self.runs.items()):
-            steps = [number[n] for n in e.steps]
-            place = len(plain.executions)
+            plain.steps.append(
+                Step(number[n], places[s.execution], s.what, after, s.record, s.effect, s.failed)
+            )
+        for n, e in sorted(self.runs.items()):
+            steps = [number[step] for step in e.steps]
             plain.executions.append(
                 Execution(
-                    place, e.process, e.app, e.agent, e.tp, e.offset, steps, e.torn_at, e.died, e.undone
+                    places[n], e.process, e.app, e.agent, e.tp, e.offset, steps, e.torn_at, e.died, e.undone
                 )
             )
         return plain
