@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,8 +14,6 @@ import typer
 from .running import console
 
 F = TypeVar("F", bound=Callable[..., Any])
-Wide = Annotated[bool, typer.Option("--wide", help="Print whole cells, however long the lines.")]
-Vertical = Annotated[bool, typer.Option("--vertical", help="Print tables as lines of a name and a value.")]
 
 #: Exit statuses of every command: done, bad input, an extra that is missing, a full disk, a bug.
 ALWAYS: Final = frozenset({0, 2, 12, 13, 70})
@@ -41,13 +38,11 @@ class Panel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """The help of one command. `statuses`: exit statuses that it can return, besides those of every command.
-    `tables`: it prints tables, and has the options of these."""
+    """The help of one command. `statuses`: exit statuses that it can return, besides those of every command."""
 
     panel: Panel
     example: str
     statuses: frozenset[int] = frozenset()
-    tables: bool = False
 
     @property
     def epilog(self) -> str:
@@ -66,12 +61,11 @@ HELPS: Final = {
         "snapkafka trigger --wait --storage /data/snapshots",
         BROKER | {5, 6, 7, 10},
     ),
-    "list": Help(Panel.TAKE, "snapkafka list", BROKER, tables=True),
+    "list": Help(Panel.TAKE, "snapkafka list", BROKER),
     "show": Help(
         Panel.TAKE,
         "snapkafka show latest",
         BROKER | {5},
-        tables=True,
     ),
     "watch": Help(
         Panel.TAKE,
@@ -87,13 +81,11 @@ HELPS: Final = {
         Panel.INSPECT,
         "snapkafka query 'SELECT * FROM state' --storage /data/snapshots",
         BROKER | STORED | {10},
-        tables=True,
     ),
     "diff": Help(
         Panel.INSPECT,
         "snapkafka diff monday latest --storage /data/snapshots",
         BROKER | STORED | {10},
-        tables=True,
     ),
     "draw": Help(
         Panel.INSPECT,
@@ -109,19 +101,16 @@ HELPS: Final = {
         Panel.TRUST,
         "snapkafka assemble latest --storage /data/snapshots",
         ASSEMBLES,
-        tables=True,
     ),
     "verify": Help(
         Panel.TRUST,
         "snapkafka verify latest --storage /data/snapshots",
         ASSEMBLES,
-        tables=True,
     ),
     "audit": Help(
         Panel.TRUST,
         "snapkafka audit --storage /data/snapshots",
         ASSEMBLES | {6},
-        tables=True,
     ),
     "verdicts": Help(
         Panel.TRUST,
@@ -132,19 +121,17 @@ HELPS: Final = {
         Panel.TRUST,
         "snapkafka invariants history money",
     ),
-    "invariants list": Help(Panel.TRUST, "snapkafka invariants list", BROKER, tables=True),
-    "invariants history": Help(Panel.TRUST, "snapkafka invariants history money", BROKER | {8}, tables=True),
+    "invariants list": Help(Panel.TRUST, "snapkafka invariants list", BROKER),
+    "invariants history": Help(Panel.TRUST, "snapkafka invariants history money", BROKER | {8}),
     "drill": Help(
         Panel.TRUST,
         "snapkafka drill --app 'python -m faust -A shop worker'",
         BROKER | {1},
-        tables=True,
     ),
     "restore": Help(
         Panel.RECOVER,
         "snapkafka restore latest --dry-run",
         BROKER | STORED | {1, 6, 7, 10, 14, 15, 22, 23},
-        tables=True,
     ),
     "fork": Help(
         Panel.RECOVER,
@@ -154,14 +141,12 @@ HELPS: Final = {
         Panel.RECOVER,
         "snapkafka fork create staging --from friday --expires 2d",
         BROKER | STORED | {1, 7, 10, 14, 15, 16, 17, 22, 23},
-        tables=True,
     ),
-    "fork list": Help(Panel.RECOVER, "snapkafka fork list", BROKER | {16}, tables=True),
+    "fork list": Help(Panel.RECOVER, "snapkafka fork list", BROKER | {16}),
     "fork diff": Help(
         Panel.RECOVER,
         "snapkafka fork diff staging --keys 10",
         BROKER | STORED | {10, 16},
-        tables=True,
     ),
     "fork drop": Help(
         Panel.RECOVER,
@@ -172,7 +157,6 @@ HELPS: Final = {
         Panel.OPERATE,
         "snapkafka doctor --offline shop:app",
         BROKER | {1},
-        tables=True,
     ),
     "pause": Help(
         Panel.OPERATE,
@@ -194,7 +178,6 @@ HELPS: Final = {
         Panel.OPERATE,
         "snapkafka prune --storage /data/snapshots --keep-last 24",
         BROKER | {1, 8},
-        tables=True,
     ),
     "namespaces": Help(Panel.OPERATE, "snapkafka namespaces", BROKER),
     "topics": Help(Panel.OPERATE, "snapkafka topics create orders --partitions 4"),
@@ -217,7 +200,6 @@ HELPS: Final = {
     "help": Help(
         Panel.LEARN,
         "snapkafka help exit-status",
-        tables=True,
     ),
 }
 
@@ -235,8 +217,7 @@ def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
     )
 
     def registered(function: F) -> F:
-        hints = get_type_hints(function, include_extras=True)
-        begun = _begun(name, function, hints, tables=found.tables)
+        begun = _begun(name, function)
         annotations: dict[str, Any] = begun.__annotations__
         for hint in annotations.values():
             if get_origin(hint) is Annotated and hint.__origin__ is bool:
@@ -253,29 +234,16 @@ def group(app: typer.Typer, name: str, commands: typer.Typer) -> None:
     app.add_typer(commands, name=name, epilog=f"Example: {found.example}", rich_help_panel=found.panel)
 
 
-def _begun(
-    name: str, function: Callable[..., Any], hints: dict[str, Any], *, tables: bool
-) -> Callable[..., Any]:
-    """Return a command that begins its output; where it prints tables, with the options for their layout."""
+def _begun(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that begins its output."""
 
     @functools.wraps(function)
-    def command(wide: bool = False, vertical: bool = False, **given: Any) -> Any:
-        console.begin(name, wide=wide, vertical=vertical)
+    def command(**given: Any) -> Any:
+        console.begin(name)
         return function(**given)
 
-    own = inspect.signature(function)
-    of_tables = inspect.signature(_tables, eval_str=True).parameters.values() if tables else ()
-    parameters = [
-        *(it.replace(annotation=hints.get(it.name, it.annotation)) for it in own.parameters.values()),
-        *of_tables,
-    ]
-    command.__annotations__ = hints | {it.name: it.annotation for it in of_tables}
-    command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # for `inspect`
+    command.__annotations__ = get_type_hints(function, include_extras=True)
     return command
-
-
-def _tables(wide: Wide = False, vertical: Vertical = False) -> None:
-    """Declare the options of every command that prints tables."""
 
 
 def _take_no_value(options: Iterable[Any]) -> None:

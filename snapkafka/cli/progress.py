@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from rich.markup import escape
-from rich.progress import BarColumn
+from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
 from snapkafka.assembly.progress import LINE_EVERY_S, Working, now_and_then
@@ -41,7 +40,7 @@ def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], Non
             notices.renew(progress_line(progress))
         elif (now := time.monotonic()) >= due:
             due = now + LINE_EVERY_S
-            notices.print(progress_line(progress), markup=False)
+            notices.print(progress_line(progress))
 
     try:
         yield notify
@@ -88,7 +87,7 @@ def _kind(wait: WaitRow) -> str:
 
 def print_line(line: str) -> None:
     """Print a line of a log on standard error."""
-    notices.print(line, markup=False)
+    notices.print(line)
 
 
 class Log(NamedTuple):
@@ -113,10 +112,13 @@ def job_log(*, printed: bool) -> Iterator[Log]:
     if not notices.is_terminal:
         yield Log(print_line, now_and_then(print_line, LINE_EVERY_S))
         return
-    with _Bars(
-        "{task.description}", BarColumn(), "{task.fields[amount]}", console=notices.console, transient=True
-    ) as bars:
+    columns = (_column("{task.description}"), BarColumn(), _column("{task.fields[amount]}"))
+    with _Bars(*columns, console=notices.console, transient=True) as bars:
         yield Log(print_line, bars.show)
+
+
+def _column(text: str) -> TextColumn:
+    return TextColumn(text, markup=False)  # it would change names of topics
 
 
 class _Bars(Bars):
@@ -124,7 +126,7 @@ class _Bars(Bars):
 
     def show(self, working: Working) -> None:
         shown = {task.description: task.id for task in self.tasks}
-        wanted = {escape(step.name): (step.done, step.tasks) for step in working.steps}
+        wanted = {step.name: (step.done, step.tasks) for step in working.steps}
         for name in shown.keys() - wanted.keys():
             self.remove_task(shown[name])
         for name, (done, total) in wanted.items():

@@ -117,13 +117,13 @@ def run(
     except SnapkafkaError as error:
         message, advice = COMMAND.message(error), COMMAND.advice(error)
         print_error(error.code, message, advice, error.exit_status)
-        notices.print(f"[bold red]error:[/] {_plain(message)}", hang=7)
+        notices.print(("error:", "bold red"), f" {_plain(message)}", hang=7)
         notices.print(f"       {_plain(advice)}", hang=7)
         raise typer.Exit(error.exit_status) from None
     except Exception as error:
         bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
         print_error(bug.code, bug.message, bug.advice, bug.exit_status)
-        notices.print("[bold red]error:[/] a bug in snapkafka; please report it with this:", hang=7)
+        notices.print(("error:", "bold red"), " a bug in snapkafka; please report it with this:", hang=7)
         traceback.print_exc()
         raise typer.Exit(bug.exit_status) from None
     except Interrupted as interrupted:
@@ -161,5 +161,5 @@ def who() -> str:
 
 
 def _plain(text: str) -> str:
-    """Return one line without markup."""
-    return " ".join(text.split()).replace("[", "\\[")
+    """Return one line."""
+    return " ".join(text.split())

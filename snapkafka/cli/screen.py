@@ -1,24 +1,23 @@
 """The one printer of the commands.
 
-On a terminal a line is as wide as that: text continues between words, cells of tables are elided. In a pipe nothing is
-wrapped or elided: `grep` and `cut` read it.
+On a terminal text continues between words on the next line, and tables that do not fit are lines of names and values.
+In a pipe nothing is wrapped: `grep` and `cut` read it.
 """
 
 from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 from rich.console import Capture, Console
 from rich.text import Text
 
-from .present.layout import HANG, Table, command_lines, printable, wrapped
+from .present.layout import HANG, Part, Table, printable, text_of, wrapped
 
-#: The width where nothing is wrapped or elided.
+#: The width where nothing is wrapped.
 UNBOUNDED: Final = 1_000_000
-#: What stands for our own characters where the encoding lacks them.
-PLAIN: Final = str.maketrans("─…", "-~")
 
 
 class Screen:
@@ -26,13 +25,10 @@ class Screen:
 
     Attributes:
         of: the command that prints, without the word `snapkafka`; empty: none.
-        wide: print whole cells of tables, however long the lines.
-        vertical: print a line for each value of a table.
     """
 
     def __init__(self, console: Console) -> None:
-        self.console = console
-        self.of, self.wide, self.vertical = "", False, False
+        self.console, self.of = console, ""
         self._begun = self._after_table = self._renewed = False
 
     @property
@@ -60,37 +56,34 @@ class Screen:
         self.console.file.write(f"\r\x1b[2K{text.plain}")
         self.console.file.flush()
 
-    def begin(self, command: str, *, wide: bool = False, vertical: bool = False) -> None:
+    def begin(self, command: str) -> None:
         """Begin the output of a command."""
-        self.of, self.wide, self.vertical = command, wide, vertical
+        self.of = command
         self._begun = self._after_table = False
 
-    def print(
-        self, item: str | Table = "", *, markup: bool = True, style: str = "", hang: int | None = None
-    ) -> None:
-        """Print a text or a table. Tables stand between empty lines.
+    def print(self, *parts: Part, style: str = "", hang: int | None = None) -> None:
+        """Print a text of parts, each as it is or with a style.
 
         Args:
+            style: of the whole text.
             hang: blanks before lines that continue the text. Default: two more than before its first one.
         """
-        if isinstance(item, Table):
-            self._break(before_table=True)
-            for line in item.lines(UNBOUNDED if self.wide else self.width, vertical=self.vertical):
-                self._line(line)
-            self._after_table = True
-            return
+        text = text_of(*parts)
+        text.stylize(style)
+        blanks = len(text.plain) - len(text.plain.lstrip(" "))
         self._break()
-        for part in map(printable, item.split("\n")):
-            text = Text.from_markup(part, style=style) if markup else Text(part, style=style)
-            blanks = len(text.plain) - len(text.plain.lstrip(" "))
-            for line in wrapped(text, self.width, hang=blanks + HANG if hang is None else hang):
-                self._line(line)
+        self._lines(wrapped(text, self.width, hang=blanks + HANG if hang is None else hang))
+
+    def table(self, table: Table) -> None:
+        """Print a table, between empty lines."""
+        self._break(before_table=True)
+        self._lines(table.lines(self.width))
+        self._after_table = True
 
     def command(self, command: str, *, indent: int = 0) -> None:
-        """Print a command that can be copied, also where it takes several lines."""
+        """Print a command on one line, however long: it is meant to be copied."""
         self._break()
-        for line in command_lines(printable(command), self.width, indent=indent):
-            self._line(line)
+        self._lines([Text(" " * indent + printable(command))])
 
     def _break(self, *, before_table: bool = False) -> None:
         if self._renewed:
@@ -99,10 +92,9 @@ class Screen:
             self.console.print()
         self._begun, self._after_table = True, False
 
-    def _line(self, line: Text) -> None:
-        if not self.console.encoding.startswith("utf"):
-            line.plain = line.plain.translate(PLAIN)
-        self.console.print(line, soft_wrap=True)
+    def _lines(self, lines: Iterable[Text]) -> None:
+        for line in lines:
+            self.console.print(line, soft_wrap=True)
 
 
 def standard(*, error: bool = False) -> Screen:
@@ -111,4 +103,5 @@ def standard(*, error: bool = False) -> Screen:
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")  # a name that the locale lacks ends no command
     bounded = stream is not None and stream.isatty()
-    return Screen(Console(stderr=error, width=None if bounded else UNBOUNDED, highlight=False))
+    width = None if bounded else UNBOUNDED
+    return Screen(Console(stderr=error, width=width, highlight=False, markup=False, emoji=False))

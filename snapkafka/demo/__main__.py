@@ -22,8 +22,8 @@ except DependencyMissingError as error:
     sys.exit(error.exit_status)
 
 from rich.console import Console
-from rich.markup import escape
 from rich.status import Status
+from rich.text import Text
 
 from snapkafka.demo.drilling import run_drill
 from snapkafka.demo.practice import Practice, page
@@ -48,7 +48,7 @@ class Reported:
     """A line for every phase, with its progress."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._status: Status | None = None
         self._what, self._since = "", 0.0
 
@@ -56,24 +56,24 @@ class Reported:
         """Begin a phase."""
         self._what, self._since = what, time.monotonic()
         if self._console.is_terminal:
-            self._status = self._console.status(escape(f"{what} ..."))
+            self._status = self._console.status(Text(f"{what} ..."))
             self._status.start()
         else:
-            self._print(f"... {escape(what)}")
+            self._print(Text(f"... {what}"))
 
     def tick(self, note: str) -> None:
         """Print a note about the phase."""
         if self._status is not None:
             took = time.monotonic() - self._since
-            self._status.update(escape(f"{self._what} ... {took:.0f} s  {note[:100]}"))
+            self._status.update(Text(f"{self._what} ... {took:.0f} s  {note[:100]}"))
 
     def done(self, note: str = "") -> None:
         """End the phase."""
         self.stop()
         took = time.monotonic() - self._since
-        self._print(f"[green]✓[/green] {escape(self._what)}  [dim]{took:.1f} s  {escape(note)}[/dim]")
+        self._print(Text.assemble(("✓", "green"), f" {self._what}  ", (f"{took:.1f} s  {note}", "dim")))
 
-    def _print(self, line: str) -> None:
+    def _print(self, line: Text) -> None:
         self._console.print(line, soft_wrap=not self._console.is_terminal)  # in a file, a line is a line
 
     def stop(self) -> None:
@@ -125,7 +125,9 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps({**data, "drill": dataclasses.asdict(drilled[0])} if drilled else data, indent=1))
     else:
         print_report(
-            Console(highlight=False, width=None if sys.stdout.isatty() else 120), taken, arguments.engine
+            Console(markup=False, emoji=False, highlight=False, width=None if sys.stdout.isatty() else 120),
+            taken,
+            arguments.engine,
         )
         if drilled:
             print(f"\n{drill_markdown(drilled[0])}")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from snapkafka.demo.settings import TOTAL
 from snapkafka.demo.story import DemoSnapshot
@@ -26,7 +27,7 @@ def print_report(console: Console, taken: list[DemoSnapshot], engine: str) -> No
         engine: what assembled and verified, as `run_story` has it.
     """
     console.print()
-    console.print("[bold]Three snapshots of a system that never stopped[/bold]")
+    console.print("Three snapshots of a system that never stopped", style="bold")
     console.print(_times(taken))
     console.print(_positions(taken[0]))
     console.print(_money(taken))
@@ -34,12 +35,12 @@ def print_report(console: Console, taken: list[DemoSnapshot], engine: str) -> No
     console.print(
         f"Proved from the log {PROVED_BY[engine]} ({checks}); the money counted by DuckDB from the Parquet alone."
     )
-    console.print("Each naive number is true, but of a different moment; a snapshot shows [bold]one[/bold].")
+    console.print("Each naive number is true, but of a different moment; a snapshot shows one.")
     console.print()
     first = taken[0]
     tables = ",".join(table.name for table in first.manifest.tables)
-    console.print(f"Tables   [bold]{_short(first.tables_path)}[/bold]/{{{tables}}}", soft_wrap=True)
-    console.print(f"Manifest [bold]{_short(first.manifest_path)}[/bold]")
+    console.print(f"Tables   {_short(first.tables_path)}/{{{tables}}}", soft_wrap=True)
+    console.print(f"Manifest {_short(first.manifest_path)}")
     console.print()
     console.print("Next:")
     command = ".venv/bin/snapkafka"
@@ -109,10 +110,10 @@ def _money(taken: list[DemoSnapshot]) -> Table:
             f"{one.money.in_tables:,}",
             f"{one.money.in_flight:,}",
             f"({one.money.messages} messages)",
-            f"[bold]{one.money.total:,}[/bold]",
-            "[green]correct[/green]" if one.adds_up else "[red]WRONG[/red]",
+            Text(f"{one.money.total:,}", "bold"),
+            Text("correct", "green") if one.adds_up else Text("WRONG", "red"),
             f"{one.naive.total:,}",
-            f"[red]{off:+,}[/red]" if off else "nothing, by luck",
+            Text(f"{off:+,}", "red") if off else "nothing, by luck",
         )
     return table
 

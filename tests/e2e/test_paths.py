@@ -45,7 +45,7 @@ DEVELOPER: Final = (
     "doctor",
     "trigger --wait --id first",
     "list",
-    "show first --vertical",
+    "show first",
     "show nobody",
 )
 ANALYST: Final = (
@@ -68,11 +68,11 @@ OPERATOR: Final = (
     "pause",
     "trigger --wait",
     "resume",
-    "prune --storage snapshots --keep-last 1 --offline --dry-run --vertical",
-    "fork create staging --from first --dry-run --vertical",
-    "restore first --storage snapshots --dry-run --vertical",
+    "prune --storage snapshots --keep-last 1 --offline --dry-run",
+    "fork create staging --from first --dry-run",
+    "restore first --storage snapshots --dry-run",
 )
-OPERATOR_LATER: Final = ("trigger --wait --id lost --ttl 2s", "list", "show lost --vertical", "doctor --acls")
+OPERATOR_LATER: Final = ("trigger --wait --id lost --ttl 2s", "list", "show lost", "doctor --acls")
 
 NUMBER: Final = r"(?<![\w.=-])\d[\d,.]*(?<!\.)"
 #: What differs from run to run, and what stands for it.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Ttl, names_in, ttl_ms_of
-from snapkafka.cli.present.layout import Table
+from snapkafka.cli.present.layout import Part, Table
 from snapkafka.cli.present.printed import count
 from snapkafka.cli.progress import job_log, progress_lines
 from snapkafka.cli.running import connect, console, print_json, run, who
@@ -72,36 +71,36 @@ def _print(found: ops.AuditReport) -> None:
     rows = Table("app", "table", "partition", "keys", "result", right=("partition", "keys"))
     for part in found.partitions:
         partition = "-" if part.partition < 0 else f"{part.partition}"
-        rows.add(escape(part.app), escape(part.table), partition, f"{part.keys:,}", _result(part))
-    console.print(rows)
+        rows.add(part.app, part.table, partition, f"{part.keys:,}", _result(part))
+    console.table(rows)
     for finding in found.findings[:SHOWN]:
-        console.print(f"[red]differs[/]: {escape(finding.cause)}")
+        console.print(("differs", "red"), f": {finding.cause}")
     if len(found.findings) > SHOWN:
         console.print(f"and {len(found.findings) - SHOWN:,} more: --json has them")
     for worker in found.workers:
         if worker.not_forked:
             note = f"process {worker.process} of {worker.app} scanned its tables: {worker.not_forked}"
-            console.print(f"[yellow]note[/]: {escape(note)}")
+            console.print(("note", "yellow"), f": {note}")
     unaudited = sum(bool(part.reason) for part in found.partitions)
-    verdict = "[green]are what their changelogs say[/]"
+    verdict: Part = ("are what their changelogs say", "green")
     if not found.partitions:
-        verdict = "[yellow]were not audited: no app of it has tables[/]"
+        verdict = ("were not audited: no app of it has tables", "yellow")
     elif found.findings:
-        verdict = f"[red]differ from their changelogs in {count(len(found.findings), 'key')}[/]"
+        verdict = (f"differ from their changelogs in {count(len(found.findings), 'key')}", "red")
     elif unaudited:
-        verdict = f"[yellow]were not all audited: {count(unaudited, 'partition')} left out[/]"
+        verdict = (f"were not all audited: {count(unaudited, 'partition')} left out", "yellow")
     console.print(
-        f"the tables at snapshot [bold]{escape(found.snapshot)}[/] {verdict} ({found.seconds:.1f} s)"
+        "the tables at snapshot ", (found.snapshot, "bold"), " ", verdict, f" ({found.seconds:.1f} s)"
     )
 
 
-def _result(part: ops.AuditedPartition) -> str:
+def _result(part: ops.AuditedPartition) -> list[Part]:
     if part.reason:
-        return f"[yellow]not audited: {escape(part.reason)}[/]"
+        return [(f"not audited: {part.reason}", "yellow")]
     left_out = [
         f"{keys:,} {what}"
         for keys, what in ((part.in_progress, "in progress"), (part.expired, "expired"))
         if keys
     ]
-    result = f"[red]{part.differing:,} differ[/]" if part.differing else "[green]same[/]"
-    return ", ".join([result, *left_out])
+    result: Part = (f"{part.differing:,} differ", "red") if part.differing else ("same", "green")
+    return [result, *(f", {item}" for item in left_out)]

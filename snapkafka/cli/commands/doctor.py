@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.present.advice import print_advice
@@ -50,11 +49,11 @@ def examine(
         print_json(found)
     else:
         apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
-        console.print(f"{escape(found.namespace)}: {escape(apps) or 'no app has joined'}")
+        console.print(f"{found.namespace}: {apps or 'no app has joined'}")
         console.print(_ledger(found))
         print_advice(found.found, verbose=verbose)
         if not found.found:
-            console.print("[green]No problems found.[/]")
+            console.print(("No problems found.", "green"))
     if not found.well:
         raise typer.Exit(EXIT_NOT_GOOD)
 
@@ -92,17 +91,15 @@ def fix(
 
 def _print_plan(planned: tuple[ops.PlannedFix, ...]) -> None:
     if not planned:
-        console.print("[green]No topic setting needs a change.[/]")
+        console.print(("No topic setting needs a change.", "green"))
     for planned_fix in planned:
-        console.print(f"[bold]{escape(planned_fix.topic)}[/]")
+        console.print((planned_fix.topic, "bold"))
         for why in planned_fix.why:
-            console.print(f"  {escape(why)}")
+            console.print(f"  {why}")
         for change in planned_fix.changes:
             origin = "" if change.own is not None else " (inherited)"
-            console.print(
-                f"  {change.setting}: {escape(change.before)}{origin} -> [bold]{escape(change.after)}[/]"
-            )
-        console.print(f"  needs disk space: {escape(planned_fix.keeps)}")
+            console.print(f"  {change.setting}: {change.before}{origin} -> ", (change.after, "bold"))
+        console.print(f"  needs disk space: {planned_fix.keeps}")
         console.print("  undo:")
         console.command(planned_fix.undo, indent=4)
 
@@ -111,9 +108,9 @@ def _print_applied(applied: tuple[ops.AppliedFix, ...]) -> None:
     for item in applied:
         now = ", ".join(f"{name}={value}" for name, value in item.now.items())
         if item.done:
-            console.print(f"[green]changed[/] {escape(item.topic)}: now {escape(now)}")
+            console.print(("changed", "green"), f" {item.topic}: now {now}")
         else:
-            console.print(f"[red]not changed[/] {escape(item.topic)}: {escape(item.refused)}")
+            console.print(("not changed", "red"), f" {item.topic}: {item.refused}")
 
 
 # -- --acls ---------------------------------------------------------------------------------------------------
@@ -130,14 +127,14 @@ def print_rights(connected: Callable[[], Connection | None], namespace: str, *, 
         names = " ".join(right.names) + ("* (prefix)" if right.prefixed else "")
         shown.add(
             right.role,
-            escape(f"{right.kind} {names}" if right.kind != "cluster" else "the cluster"),
+            f"{right.kind} {names}" if right.kind != "cluster" else "the cluster",
             ", ".join(right.operations),
-            escape(right.why),
-            escape(right.without or "does not work"),
+            right.why,
+            right.without or "does not work",
         )
-    console.print(shown)
+    console.table(shown)
     if found.guessed:
-        console.print(f"TOPIC and GROUP are placeholders: {escape(found.guessed)}")
+        console.print(f"TOPIC and GROUP are placeholders: {found.guessed}")
     for right in found.rights:
         console.command(right.command)
 
@@ -171,29 +168,29 @@ def _described(path: str) -> DescribedApp:
 
 
 def _print_described(found: DescribedApp, *, verbose: bool) -> None:
-    console.print(f"app [bold]{escape(found.app)}[/]")
+    console.print("app ", (found.app, "bold"))
     agents = Table("agent", "reads", "concurrency", right=("concurrency",))
     for agent in found.agents:
         agents.add(
-            escape(agent.name),
-            escape(", ".join(agent.topics)) or "an in-memory channel",
+            agent.name,
+            ", ".join(agent.topics) or "an in-memory channel",
             str(agent.concurrency),
         )
     topics = Table("topic", "read by")
     for topic in found.topics:
-        topics.add(escape(topic.name), escape(", ".join(topic.agents)))
+        topics.add(topic.name, ", ".join(topic.agents))
     tables = Table("table", "kind", "changelog", "partitions", "windows live", right=("partitions",))
     for row in found.tables:
         tables.add(
-            escape(row.name),
+            row.name,
             row.kind,
-            escape(row.changelog),
+            row.changelog,
             "as the app's" if row.partitions is None else str(row.partitions),
             rounded_ms(row.expires_ms) if row.expires_ms else "",
         )
     for shown in (agents, topics, tables):
         if shown:
-            console.print(shown)
+            console.table(shown)
     print_advice(found.found, verbose=verbose)
     if not found.found:
-        console.print("[green]Snapshots hold all of this app.[/]")
+        console.print(("Snapshots hold all of this app.", "green"))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
@@ -97,7 +96,7 @@ def drill(
             ),
             who=who(),
             spec=spec(),
-            notify=lambda text: notices.print(f"drill: {text}", markup=False),
+            notify=lambda text: notices.print(f"drill: {text}"),
         ),
         as_json=json_file == "-",
         ends_within_s=PUTS_AWAY_WITHIN_S,
@@ -122,12 +121,12 @@ def _print(found: ops.Drill) -> None:
     for phase in found.phases:
         phases.add(
             phase.name,
-            f"[{COLOURS[phase.status]}]{phase.status}[/]",
+            (phase.status, COLOURS[phase.status]),
             f"{phase.seconds:.1f}" if phase.status != "not-run" else "",
-            escape(phase.what) if phase.status == "done" else "",
-            notes=(escape(phase.what),) if phase.status != "done" and phase.what else (),
+            phase.what if phase.status == "done" else "",
+            notes=(phase.what,) if phase.status != "done" and phase.what else (),
         )
-    console.print(phases)
+    console.table(phases)
     for name, seconds in found.rto_phases.items():
         console.print(f"RTO, {name}: {seconds:.1f} s")
     for item in found.compared:
@@ -137,10 +136,10 @@ def _print(found: ops.Drill) -> None:
             console.print(f"{name}: {judged.verdict}, {judged.records:,} records checked")
     console.print(f"RPO {format_seconds(found.rpo_s)}, RTO {format_seconds(found.rto_s)}")
     for reason in found.reasons:
-        console.print(f"[red]reason[/]: {escape(reason)}")
+        console.print(("reason", "red"), f": {reason}")
     if found.trusted:
-        console.print(f"[bold green]the backup can be trusted[/]: {escape(found.snapshot)}")
+        console.print(("the backup can be trusted", "bold green"), f": {found.snapshot}")
     else:
-        console.print("[bold red]the backup cannot be trusted[/]")
+        console.print(("the backup cannot be trusted", "bold red"))
     if found.kept or not found.removed:
         console.print(f"not removed: fork {found.fork} (`snapkafka fork drop {found.fork}`)")

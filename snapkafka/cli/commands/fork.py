@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.helps import command
@@ -115,21 +114,20 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
         "topics",
         "by",
         right=("topics",),
-        ids=("fork", "snapshot"),
     )
     for it in found:
         rows.add(
-            escape(it.fork),
-            escape(it.source),
-            escape(it.snapshot),
+            it.fork,
+            it.source,
+            it.snapshot,
             it.stage,
             _moment(it.created_ms),
             _moment(it.expires_ms) if it.expires_ms else "never",
             str(len(it.topics)),
-            escape(it.who),
+            it.who,
         )
     if found:
-        console.print(rows)
+        console.table(rows)
     else:
         console.print("No forks.")
 
@@ -203,24 +201,24 @@ def _print_dropping(planned: tuple[ops.Dropping, ...]) -> None:
         console.print("No fork has expired.")
     for it in planned:
         if it.kept:
-            console.print(f"[red]refused[/]: fork {escape(it.fork)} stays: {escape(it.kept)}")
+            console.print(("refused", "red"), f": fork {it.fork} stays: {it.kept}")
             console.print("        stop its workers and run this again")
             continue
         console.print(
-            f"removes fork [bold]{escape(it.fork)}[/] ({escape(it.namespace)}): {count(len(it.topics), 'topic')}"
+            "removes fork ", (it.fork, "bold"), f" ({it.namespace}): {count(len(it.topics), 'topic')}"
         )
         for name, _ in it.topics:
-            console.print(f"  {escape(name)}")
+            console.print(f"  {name}")
 
 
 def _print_dropped(found: tuple[ops.Dropped, ...]) -> None:
     for it in found:
         if it.kept:
-            console.print(f"fork [bold]{escape(it.fork)}[/] stays: {escape(it.kept)}")
+            console.print("fork ", (it.fork, "bold"), f" stays: {it.kept}")
         else:
-            console.print(f"removed fork [bold]{escape(it.fork)}[/]: {count(len(it.topics), 'topic')}")
+            console.print("removed fork ", (it.fork, "bold"), f": {count(len(it.topics), 'topic')}")
         if it.left:
-            console.print(f"  kept, as it was not created with the fork: {escape(', '.join(it.left))}")
+            console.print(f"  kept, as it was not created with the fork: {', '.join(it.left)}")
 
 
 # --- Parts of them ---------------------------------------------------------------------------------------------------
@@ -242,7 +240,7 @@ async def _one_of(name: str, *, expired: bool) -> None:
 def _notify(*, as_json: bool) -> Callable[[str], None]:
     if as_json:
         return lambda text: None
-    return lambda text: notices.print(f"fork: {text}", markup=False)
+    return lambda text: notices.print(f"fork: {text}")
 
 
 def _moment(at_ms: int) -> str:

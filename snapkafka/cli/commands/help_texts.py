@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
-from rich.markup import escape
 
 from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import STATUSES, console, run
@@ -26,8 +25,8 @@ def help_(
     if topic == [EXIT_STATUS]:
         rows = Table("status", "code", "meaning", right=("status",))
         for status, code, meaning in STATUSES:
-            rows.add(str(status), code, escape(meaning))
-        console.print(rows)
+            rows.add(str(status), code, meaning)
+        console.table(rows)
         console.print("A status is 128 plus the number of the signal that ended the command.")
         return
     assert context.parent is not None

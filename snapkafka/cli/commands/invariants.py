@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.helps import command
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
-from snapkafka.cli.present.layout import Table
+from snapkafka.cli.present.layout import Part, Table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.manifest import WitnessEntry
 from snapkafka.ops import Evaluation, Holding, InvariantHistory, Trace
@@ -44,13 +43,13 @@ def list_invariants(bootstrap: Bootstrap = None, namespace: Namespace = "", as_j
         last = item.last
         broke = item.broke if item.violated else None
         rows.add(
-            escape(item.name),
+            item.name,
             _coloured(last.holding if last else Holding.UNPROVEN),
             "" if last is None else f"{last.found:,}",
-            escape(item.last_ok.id) if item.last_ok else "none",
-            escape(broke.id) if broke else "",
+            item.last_ok.id if item.last_ok else "none",
+            broke.id if broke else "",
         )
-    console.print(rows)
+    console.table(rows)
 
 
 @command(app, "invariants history")
@@ -80,29 +79,29 @@ def history(
 def _print_history(found: InvariantHistory) -> None:
     last, broke = found.last, found.broke
     state = last.holding if last else Holding.UNPROVEN
-    console.print(f"invariant [bold]{escape(found.name)}[/]  {_coloured(state)}")
+    console.print("invariant ", (found.name, "bold"), "  ", _coloured(state))
     if broke is not None:
         _print_rows("first violated in", broke)
     if last is not None and found.violated and last != broke:
         _print_rows("last violated in", last)
     if found.last_ok is not None:
-        console.print(f"last held in {escape(found.last_ok.id)}, {utc_time(found.last_ok.triggered_ms)} UTC")
+        console.print(f"last held in {found.last_ok.id}, {utc_time(found.last_ok.triggered_ms)} UTC")
     for item in found.other_query:
-        console.print(f"{escape(item.id)} evaluated another query, so its rows are not comparable")
-    rows = Table("snapshot", "when (UTC)", "state", "rows", right=("rows",), ids=("snapshot",))
+        console.print(f"{item.id} evaluated another query, so its rows are not comparable")
+    rows = Table("snapshot", "when (UTC)", "state", "rows", right=("rows",))
     for item in found.evaluations[-SHOWN:]:
-        rows.add(escape(item.id), utc_time(item.triggered_ms), _coloured(item.holding), f"{item.found:,}")
-    console.print(rows)
+        rows.add(item.id, utc_time(item.triggered_ms), _coloured(item.holding), f"{item.found:,}")
+    console.table(rows)
 
 
 def _print_rows(title: str, item: Evaluation) -> None:
-    console.print(f"{title} {escape(item.id)}, {utc_time(item.triggered_ms)} UTC, rows: {item.found:,}")
+    console.print(f"{title} {item.id}, {utc_time(item.triggered_ms)} UTC, rows: {item.found:,}")
     if item.unreadable:
-        console.print(f"  its rows cannot be read: {escape(item.unreadable)}")
+        console.print(f"  its rows cannot be read: {item.unreadable}")
     traced = {(it.topic, it.partition, it.offset): it.trace for it in item.causes}
     printed: set[tuple[str, int, int]] = set()
     for row in item.rows:
-        console.print(f"  {escape(row.what)}")
+        console.print(f"  {row.what}")
         place = row.topic, row.partition, row.offset
         if row.topic and row.offset >= 0 and place not in printed:
             printed.add(place)
@@ -112,13 +111,13 @@ def _print_rows(title: str, item: Evaluation) -> None:
 def _print_causes(row: WitnessEntry, trace: Trace | None) -> None:
     """Print the causes of a message; of one that was not traced, or has more of them, the command that does."""
     for number, step in enumerate(trace.steps if trace is not None else ()):
-        console.print(f"    {'  because of ' if number else ''}{step_line(step)}", markup=False)
+        console.print(f"    {'  because of ' if number else ''}{step_line(step)}")
     if trace is None or len(trace.steps) >= STEPS_MAX:
         place = f"{row.topic} {row.partition} {row.offset}"
-        console.print(f"    causes: snapkafka trace {place}", markup=False)
+        console.print(f"    causes: snapkafka trace {place}")
     else:
-        console.print(f"    {trace.end}", markup=False)
+        console.print(f"    {trace.end}")
 
 
-def _coloured(holding: Holding) -> str:
-    return f"[{COLOURS[holding]}]{holding}[/]"
+def _coloured(holding: Holding) -> Part:
+    return (holding, COLOURS[holding])

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
@@ -108,12 +107,12 @@ def _print_round(item: KeptRound) -> None:
     if item.checkpoint_due:
         parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")
     more = "  ".join(part for part in parts if part)
-    console.print(f"{item.id}  [{COLOURS[item.outcome]}]{item.outcome}[/]  {escape(more)}")
+    console.print(f"{item.id}  ", (item.outcome, COLOURS[item.outcome]), f"  {more}")
     for violation in item.violated:
-        name = escape(violation.name)
-        where = "" if violation.id == item.id else f" in {escape(violation.id)}"
-        console.print(f"  invariant [bold red]{name}[/] is violated{where}, rows: {violation.found:,}")
+        name = violation.name
+        where = "" if violation.id == item.id else f" in {violation.id}"
+        console.print("  invariant ", (name, "bold red"), f" is violated{where}, rows: {violation.found:,}")
         for row in violation.rows[:ROWS_SHOWN]:
-            console.print(f"    {escape(row.what)}")
+            console.print(f"    {row.what}")
         if violation.found > ROWS_SHOWN:
             console.print(f"    all of them: snapkafka invariants history {name}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.markup import escape
-
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap
 from snapkafka.cli.running import connect, console, print_json, run
@@ -16,6 +14,6 @@ def namespaces(bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
         print_json({"namespaces": found})
         return
     for name in found:
-        console.print(escape(name))
+        console.print(name)
     if not found:
         console.print("No namespace: no service with snapkafka has run on this cluster.")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, ManifestPath, Namespace, Stored
@@ -105,12 +104,12 @@ def draw(
             }
         )
     elif found.wall:
-        console.print(f"Wrote {escape(str(output))}: snapshot {escape(found.id)}")
+        console.print(f"Wrote {output}: snapshot {found.id}")
         for note in found.notes:
-            console.print(escape(note))
+            console.print(note)
     else:
         console.print(
-            f"Wrote {escape(str(output))}: snapshot {escape(found.id)}, {count(found.shown, 'message')} in flight,"
+            f"Wrote {output}: snapshot {found.id}, {count(found.shown, 'message')} in flight,"
             f" {found.hidden:,} more not shown"
         )
 
@@ -146,7 +145,7 @@ def query(
 ) -> None:
     """Query an assembled snapshot with SQL (DuckDB).
 
-    It reads the files of the snapshot and changes nothing. `--wide` also prints columns of bytes.
+    It reads the files of the snapshot and changes nothing. `--csv` and `--json` also print columns of bytes.
     """
     whole = as_csv or as_json or output is not None
 
@@ -180,7 +179,7 @@ def query(
     elif as_csv:
         _write_csv(found, data_output())
     elif output is not None:
-        console.print(f"Wrote {escape(str(output))}: {count(len(found.rows), 'row')} of {escape(found.id)}")
+        console.print(f"Wrote {output}: {count(len(found.rows), 'row')} of {found.id}")
         _print_trust(found.trust)
     else:
         _print_queried(found)
@@ -215,22 +214,20 @@ def _write_csv(found: ops.Queried, file: TextIO) -> None:
 
 
 def _print_queried(found: ops.Queried) -> None:
-    console.print(f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}  {coloured(found.verdict)}")
-    hidden = [] if console.wide else [name for name in found.columns if name.endswith(RAW)]
+    console.print("snapshot ", (found.id, "bold"), f"  epoch {found.epoch}  ", coloured(found.verdict))
+    hidden = [name for name in found.columns if name.endswith(RAW)]
     if len(hidden) == len(found.columns):
         hidden = []
     columns = [name for name in found.columns if name not in hidden]
     numbers = {
-        escape(name)
-        for name in columns
-        if all(isinstance(row[name], int | float | None) for row in found.rows)
+        name for name in columns if all(isinstance(row[name], int | float | None) for row in found.rows)
     }
-    rows = Table(*map(escape, columns), right=numbers, values=True)
+    rows = Table(*columns, right=numbers)
     for row in found.rows:
-        rows.add(*(escape(_cell(row[name])) for name in columns))
-    console.print(rows)
+        rows.add(*(_cell(row[name]) for name in columns))
+    console.table(rows)
     if hidden:
-        console.print(f"Not shown: {escape(', '.join(hidden))} (bytes; --wide).", style="dim")
+        console.print(f"Not shown: {', '.join(hidden)} (bytes; --csv).", style="dim")
     if found.more:
         console.print(f"... more than {len(found.rows)} rows: --json and --csv print all")
     _print_trust(found.trust)
@@ -239,7 +236,7 @@ def _print_queried(found: ops.Queried) -> None:
 def _print_trust(trust: Trust) -> None:
     """Print the parts that the verdict above does not cover."""
     for line in trust.not_compared:
-        console.print(f"[yellow]note:[/] {escape(line)}")
+        console.print(("note:", "yellow"), f" {line}")
 
 
 def _cell(value: Any) -> str:
@@ -293,11 +290,11 @@ def diff(
 
 def print_difference(found: ops.Difference) -> None:
     for side in (found.before, found.after):
-        console.print(f"snapshot [bold]{escape(side.id)}[/]  epoch {side.epoch}  {coloured(side.verdict)}")
+        console.print("snapshot ", (side.id, "bold"), f"  epoch {side.epoch}  ", coloured(side.verdict))
     shown = (_tables(found.tables), _keys(found.keys), _channels(found.channels), _progress(found.progress))
     for rows in shown:
         if rows:
-            console.print(rows)
+            console.table(rows)
     if (more := len(found.progress) - ROWS_SHOWN) > 0:
         console.print(f"... and {more} more inputs: --json prints all")
     _print_trust(found.trust)
@@ -308,7 +305,7 @@ def _tables(tables: tuple[TableChange, ...]) -> Table:
     rows = Table("app", "table", *counts, right=counts)
     for row in tables:
         numbers = (row.added, row.changed, row.removed, row.unchanged)
-        rows.add(escape(row.app), escape(row.table), *(f"{number:,}" for number in numbers))
+        rows.add(row.app, row.table, *(f"{number:,}" for number in numbers))
     return rows
 
 
@@ -317,8 +314,8 @@ def _keys(keys: tuple[KeyChange, ...]) -> Table:
     more = ("before", "after") if values else ()
     rows = Table("app", "table", "change", "partition", "key", *more, right=("partition",))
     for row in keys:
-        of_values = (escape(_cell(it)) for it in (row.value_before, row.value_after))
-        cells = (escape(row.app), escape(row.table), row.change, str(row.partition), escape(_key(row)))
+        of_values = (_cell(it) for it in (row.value_before, row.value_after))
+        cells = (row.app, row.table, row.change, str(row.partition), _key(row))
         rows.add(*cells, *(of_values if values else ()))
     return rows
 
@@ -334,9 +331,9 @@ def _channels(channels: tuple[ChannelChange, ...]) -> Table:
     rows = Table("sender", "receiver", "topic", "in flight", "bytes", right=("in flight", "bytes"))
     for row in channels:
         rows.add(
-            escape(row.sender_app),
-            escape(row.receiver_app),
-            escape(row.topic),
+            row.sender_app,
+            row.receiver_app,
+            row.topic,
             f"{row.messages_before:,} -> {row.messages_after:,}",
             f"{row.bytes_before:,} -> {row.bytes_after:,}",
         )
@@ -347,8 +344,8 @@ def _progress(progress: tuple[Progressed, ...]) -> Table:
     rows = Table("app", "input", "position", "processed", right=("position", "processed"))
     for row in progress[:ROWS_SHOWN]:
         rows.add(
-            escape(row.app),
-            escape(f"{row.topic}[{row.partition}]"),
+            row.app,
+            f"{row.topic}[{row.partition}]",
             f"{_position(row.before)} -> {_position(row.after)}",
             _processed(row),
         )

@@ -189,4 +189,4 @@ async def _read(suppress: str, into: str, in_place_only: Collection[str]) -> ops
 def _notify(*, as_json: bool) -> Callable[[str], None]:
     if as_json:
         return lambda text: None
-    return lambda text: notices.print(f"restore: {text}", markup=False)
+    return lambda text: notices.print(f"restore: {text}")

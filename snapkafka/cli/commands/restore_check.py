@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
-from snapkafka.cli.present.layout import Table
+from snapkafka.cli.present.layout import Part, Table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD
 
@@ -47,26 +46,27 @@ def _print(checked: ops.CheckedRestore) -> None:
     rows = Table("compared", "of app", "with the snapshot", "result", right=("with the snapshot",))
     for it in checked.compared.tables:
         differing = it.missing + it.unexpected + it.different
-        rows.add(
-            f"table {escape(it.table)}", escape(it.app), f"{it.rows:,} rows", _result(differing, it.equal)
-        )
+        rows.add(f"table {it.table}", it.app, f"{it.rows:,} rows", _result(differing, it.equal))
     for item in checked.compared.inputs:
         what = f"{item.messages:,} messages, {item.positions:,} positions"
         differing = item.differing + len(item.misplaced)
-        rows.add(f"input {escape(item.topic)}", "", what, _result(differing, item.equal))
-    console.print(rows)
+        rows.add(f"input {item.topic}", "", what, _result(differing, item.equal))
+    console.table(rows)
     for difference in checked.compared.differences():
-        console.print(f"[red]differs[/]: {escape(difference)}")
+        console.print(("differs", "red"), f": {difference}")
     for note in checked.compared.notes:
-        console.print(f"[yellow]note[/]: {escape(note)}")
+        console.print(("note", "yellow"), f": {note}")
     if checked.plan:
-        console.print(f"last restored to [bold]{escape(checked.restored)}[/] (plan {checked.plan})")
-    verdict = "[green]equals[/]" if checked.equal else "[red]differs from[/]"
+        console.print("last restored to ", (checked.restored, "bold"), f" (plan {checked.plan})")
+    verdict = ("equals", "green") if checked.equal else ("differs from", "red")
     console.print(
-        f"{escape(', '.join(checked.apps))} {verdict} snapshot [bold]{escape(checked.snapshot)}[/],"
-        f" epoch {checked.epoch} ({checked.seconds:.1f} s)"
+        f"{', '.join(checked.apps)} ",
+        verdict,
+        " snapshot ",
+        (checked.snapshot, "bold"),
+        f", epoch {checked.epoch} ({checked.seconds:.1f} s)",
     )
 
 
-def _result(differing: int, equal: bool) -> str:
-    return "[green]equal[/]" if equal else f"[red]{differing:,} differ[/]"
+def _result(differing: int, equal: bool) -> Part:
+    return ("equal", "green") if equal else (f"{differing:,} differ", "red")

@@ -100,10 +100,8 @@ def serve(
                 from snapkafka.service.grpc_server import serving_grpc
 
                 address = await stack.enter_async_context(serving_grpc(connection, namespace, settings))
-                notices.print(f"serving {namespace} by gRPC on {address}", markup=False)
-            await serve_app(
-                app, settings, lambda url: notices.print(f"serving {namespace} on {url}", markup=False)
-            )
+                notices.print(f"serving {namespace} by gRPC on {address}")
+            await serve_app(app, settings, lambda url: notices.print(f"serving {namespace} on {url}"))
 
     run(work, as_json=False)
 

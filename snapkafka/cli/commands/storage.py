@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.options import AsJson, Bootstrap, DryRun, KeepDays, KeepLast, Yes
@@ -84,27 +83,26 @@ def _print_plan(planned: ops.Pruning) -> None:
         "why",
         "bytes",
         right=("bytes",),
-        ids=("snapshot",),
     )
     for kept in planned.kept:
-        rows.add(*_cells(kept), "keep", escape(kept.why), "")
+        rows.add(*_cells(kept), "keep", kept.why, "")
     for item in planned.removed:
         others = f"keeps {', '.join(item.foreign[:2])}" if item.foreign else ""
         more = f" and {len(item.foreign) - 2} more" if len(item.foreign) > 2 else ""
-        rows.add(*_cells(item), "[bold]remove[/]", escape(others + more), format_bytes(item.bytes))
+        rows.add(*_cells(item), ("remove", "bold"), others + more, format_bytes(item.bytes))
     for left in planned.leftovers:
-        rows.add(escape(left.name), "", "", "", "[bold]remove[/]", "never finished", format_bytes(left.bytes))
+        rows.add(left.name, "", "", "", ("remove", "bold"), "never finished", format_bytes(left.bytes))
     if rows:
-        console.print(rows)
+        console.table(rows)
     if not (planned.removed or planned.leftovers):
-        console.print("[green]Nothing to remove.[/]")
+        console.print(("Nothing to remove.", "green"))
 
 
 def _cells(item: KeptSnapshot | Prunable) -> tuple[str, ...]:
     return (
-        escape(item.id),
-        escape(item.namespace),
-        escape(item.verdict),
+        item.id,
+        item.namespace,
+        item.verdict,
         item.assembled_at[:16].replace("T", " "),
     )
 
@@ -115,7 +113,7 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
     )
     for item in planned.removed:
         if item not in done.removed:
-            console.print(f"{escape(item.id)} was kept: it has changed, or a restore or fork needs it now")
+            console.print(f"{item.id} was kept: it has changed, or a restore or fork needs it now")
 
 
 def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *, as_json: bool) -> None:
@@ -134,17 +132,19 @@ def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *
 
 def _print_examined(found: ops.ExaminedFiles) -> None:
     for damage in found.damage:
-        console.print(f"[red]damaged[/] {escape(damage.file)}: {escape(damage.what)}")
+        console.print(("damaged", "red"), f" {damage.file}: {damage.what}")
     if not found.damage:
         console.print(
-            f"snapshot [bold]{escape(found.id)}[/]  epoch {found.epoch}: {found.files} files,"
-            f" {format_bytes(found.bytes)}, unaltered; verdict {found.verdict}"
+            "snapshot ",
+            (found.id, "bold"),
+            f"  epoch {found.epoch}: {found.files} files,"
+            f" {format_bytes(found.bytes)}, unaltered; verdict {found.verdict}",
         )
     if found.files and not found.footers:
         console.print("rows and columns were not compared: pip install 'snapkafka\\[query]'")
     if found.files and not found.digests:
         console.print("digests of the rows were not recomputed: pip install 'snapkafka\\[query]'")
-    console.print(f"manifest: {escape(found.manifest)}")
+    console.print(f"manifest: {found.manifest}")
 
 
 def print_reading(
@@ -156,7 +156,7 @@ def print_reading(
         print_json({"snapshots": found})
         return
     for item in found:
-        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}{escape(_delta(item))}")
+        console.print("snapshot ", (item.id, "bold"), f"  epoch {item.epoch}{_delta(item)}")
         rows = Table(
             "topic",
             "partitions",
@@ -165,11 +165,9 @@ def print_reading(
             right=("partitions", "records, at most", "about"),
         )
         for topic in item.topics:
-            rows.add(
-                escape(topic.topic), str(topic.partitions), f"{topic.records:,}", format_bytes(topic.bytes)
-            )
-        rows.add("[bold]in all[/]", "", f"{item.records:,}", format_bytes(item.bytes))
-        console.print(rows)
+            rows.add(topic.topic, str(topic.partitions), f"{topic.records:,}", format_bytes(topic.bytes))
+        rows.add(("in all", "bold"), "", f"{item.records:,}", format_bytes(item.bytes))
+        console.table(rows)
 
 
 def _delta(item: ops.ReadPlan) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.helps import command
@@ -49,10 +48,10 @@ def create(
     for item in found:
         what = "created" if item.created else "exists already"
         kept = ", compacted" if item.compacted else ""
-        console.print(f"{escape(item.topic)}: {what}, {count(item.partitions, 'partition')}{kept}")
+        console.print(f"{item.topic}: {what}, {count(item.partitions, 'partition')}{kept}")
         if item.other:
             other = ", ".join(f"{key}={value}" for key, value in item.other.items())
-            console.print(f"  its own settings stay: {escape(other)}")
+            console.print(f"  its own settings stay: {other}")
 
 
 def _settings(given: list[str] | tuple[()]) -> dict[str, str]:

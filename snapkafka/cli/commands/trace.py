@@ -62,8 +62,8 @@ def trace(
         print_json(found)
         return
     for number, step in enumerate(found.steps):
-        console.print(f"{'  because of ' if number else ''}{step_line(step)}", markup=False)
-    console.print(found.end, markup=False)
+        console.print(f"{'  because of ' if number else ''}{step_line(step)}")
+    console.print(found.end)
 
 
 def step_line(step: ops.TraceStep) -> str:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
@@ -83,15 +82,13 @@ def watch(
 
 
 def _print_round(item: Round) -> None:
-    console.print(
-        f"{item.number}  {escape(item.id)}  [{COLOURS[item.answer]}]{item.answer}[/]  {escape(_more(item))}"
-    )
+    console.print(f"{item.number}  {item.id}  ", (item.answer, COLOURS[item.answer]), f"  {_more(item)}")
     if item.holds_ms is not None:
         held = f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest"
         if item.not_yet_ms is not None:
             held += f"; at {local_time(item.not_yet_ms, 'milliseconds')} it did not hold"
         console.print(held)
-        console.print(f"manifest: {escape(item.manifest)}")
+        console.print(f"manifest: {item.manifest}")
 
 
 def _more(item: Round) -> str:

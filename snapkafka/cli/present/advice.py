@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rich.markup import escape
-
 from snapkafka.advice import Advice, Group, Weight, grouped, with_subject
 from snapkafka.cli.running import console
 
@@ -25,11 +23,12 @@ def print_advice(found: Sequence[Advice], *, verbose: bool) -> None:
     for group in groups:
         advice = group.first
         console.print(
-            f"[{WEIGHTS[advice.weight]}]{advice.weight}[/] {advice.code}: {escape(_for_all(group, advice.what))}",
+            (advice.weight, WEIGHTS[advice.weight]),
+            f" {advice.code}: {_for_all(group, advice.what)}",
             hang=4,
         )
         if advice.do:
-            console.print(f"  {escape(_for_all(group, advice.do))}", style="dim")
+            console.print(f"  {_for_all(group, advice.do)}", style="dim")
         if verbose and advice.command:
             console.command(advice.command, indent=4)
             console.print("  to undo it:", style="dim")

@@ -1,140 +1,80 @@
-"""Tables and texts in the width of a terminal. No word is broken: text continues on the next line between words; in a
-table a word that is too long ends with `…`."""
+"""Tables and texts in the width of a terminal.
+
+No word is broken, nothing is elided: a table that does not fit is printed as lines of a name and a value, as psql does
+by `\\x auto`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
-from rich.cells import cell_len
 from rich.text import Text
 
-#: Blanks between columns.
-GAP: Final = 2
-#: A word of a table keeps as many characters before it is elided; of a value of a query fewer.
-WORD_MIN: Final = 12
-VALUE_MIN: Final = 6
-#: Ids as long as this are never elided: they are meant to be copied.
-ID_MAX: Final = 40
+#: What is printed: a text as it is, or one with a style. Rich's markup is never parsed: it would change data.
+Part = str | tuple[str, str]
+#: One part, or a list of parts that stand side by side.
+Line = Part | list[Part]
+
+#: Between columns.
+GAP: Final = "  "
 #: Lines that continue a text or follow a row begin so far to the right.
 HANG: Final = 2
-#: A number stays beside its unit.
-_WORD: Final = re.compile(r"(?<!\S)\d[\d.,]* (?:us|ms|s|min|h|days|B|kB|MB|GB)(?!\w)\S*|\S+")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The cells of a row, and texts that have lines of their own below it."""
-
-    cells: tuple[Text, ...]
-    notes: tuple[Text, ...] = ()
 
 
 class Table:
-    """Rows in columns; cells and notes have rich's markup.
+    """Rows in columns.
 
     Args:
         columns: their names.
-        right: those whose cells are numbers: flush right, never elided.
-        ids: those whose cells are meant to be copied: not elided.
-        values: a row is one line, whatever its cells hold, and names of columns may be elided as well.
+        right: those whose cells are numbers: flush right.
     """
 
-    def __init__(
-        self, *columns: str, right: Collection[str] = (), ids: Collection[str] = (), values: bool = False
-    ) -> None:
-        self._columns = tuple(map(_text, columns))
-        self._right = tuple(name in right for name in columns)
-        self._ids = tuple(name in ids for name in columns)
-        self._values = values
-        self._rows: list[Row] = []
+    def __init__(self, *columns: str, right: Collection[str] = ()) -> None:
+        self._columns = [text_of((name, "bold")) for name in columns]
+        self._right = [name in right for name in columns]
+        self._rows: list[tuple[list[Text], list[Text]]] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, *cells: str, notes: Iterable[str] = ()) -> None:
-        """Append a row."""
-        self._rows.append(Row(tuple(map(_text, cells)), tuple(map(_text, notes))))
+    def add(self, *cells: Line, notes: Iterable[Line] = ()) -> None:
+        """Append a row; its notes are lines below it."""
+        self._rows.append((list(map(text_of, cells)), list(map(text_of, notes))))
 
-    def lines(self, width: int, *, vertical: bool = False) -> Iterator[Text]:
-        """Yield the lines of the table: a line for each value where it is asked for, or the columns do not fit."""
-        widths = None if vertical else self._widths(width)
-        if widths is None:
-            yield from self._vertical(width)
-            return
-        yield from (_styled(line, "bold") for line in self._line(self._columns, widths))
-        yield Text("─" * min(width, sum(widths) + GAP * (len(widths) - 1)), style="dim")
-        for row in self._rows:
-            yield from self._line(row.cells, widths)
-            yield from _notes(row, width)
+    def lines(self, width: int) -> Iterator[Text]:
+        """Yield the lines of the table."""
+        columns = zip(self._columns, *(cells for cells, _ in self._rows), strict=True)
+        widths = [max(cell.cell_len for cell in column) for column in columns]
+        fits = sum(widths) + len(GAP) * (len(widths) - 1) <= width
+        if fits:
+            yield self._line(self._columns, widths)
+            yield Text("-" * (sum(widths) + len(GAP) * (len(widths) - 1)), style="dim")
+        for nth, (cells, notes) in enumerate(self._rows):
+            if fits:
+                yield self._line(cells, widths)
+            else:
+                yield from ([Text()] if nth else [])
+                yield from self._vertical(cells, width)
+            for note in notes:
+                yield from wrapped(Text(" " * HANG) + note, width, hang=2 * HANG)
 
-    def _widths(self, width: int) -> list[int] | None:
-        """Return the widths of the columns; None: they do not fit."""
-        free = width - GAP * (len(self._columns) - 1)
-        columns = range(len(self._columns))
-        least, words = [self._least(n) for n in columns], [self._words(n) for n in columns]
-        if sum(least) > free:
-            return None
-        if sum(words) > free:
-            return _spread(least, words, free)
-        return _spread(words, [self._most(n) for n in columns], free)
+    def _line(self, cells: list[Text], widths: list[int]) -> Text:
+        line = Text()
+        for cell, width, right in zip(cells, widths, self._right, strict=True):
+            blanks = Text(" " * (width - cell.cell_len))
+            line.append_text(blanks + cell if right else cell + blanks).append(GAP)
+        line.rstrip()
+        return line
 
-    def _most(self, column: int) -> int:
-        """Return the width of a column in which each of its cells is one line."""
-        return max(self._columns[column].cell_len, *(row.cells[column].cell_len for row in self._rows), 0)
-
-    def _words(self, column: int) -> int:
-        """Return the width of a column in which no word is elided."""
-        if self._values or (self._ids[column] and self._most(column) <= ID_MAX):
-            return self._most(column)
-        cells = (row.cells[column].plain for row in self._rows)
-        return max(_longest(self._columns[column].plain), *map(_longest, cells), 0)
-
-    def _least(self, column: int) -> int:
-        """Return the least width of a column."""
-        words = self._words(column)
-        if self._values:
-            numbers = (_longest(row.cells[column].plain) for row in self._rows if self._right[column])
-            return max(min(words, VALUE_MIN), *numbers, 0)
-        if self._right[column] or (self._ids[column] and words <= ID_MAX):
-            return words
-        return max(_longest(self._columns[column].plain), min(words, WORD_MIN))
-
-    def _line(self, cells: Iterable[Text], widths: list[int]) -> Iterator[Text]:
-        """Yield the lines of a row."""
-        columns = [
-            [_elided(cell, width)]
-            if self._values
-            else [_elided(line, width) for line in wrapped(cell, width)]
-            for cell, width in zip(cells, widths, strict=True)
-        ]
-        for nth in range(max(map(len, columns))):
-            line = Text()
-            for lines, width, right in zip(columns, widths, self._right, strict=True):
-                cell = lines[nth] if nth < len(lines) else Text()
-                blanks = " " * (width - cell.cell_len)
-                line.append_text(Text(blanks) + cell if right else cell + Text(blanks))
-                line.append(" " * GAP)
-            line.rstrip()
-            yield line
-
-    def _vertical(self, width: int) -> Iterator[Text]:
-        """Yield a line for each value that is not empty, and an empty line between rows."""
-        names = min(max((name.cell_len for name in self._columns), default=0), width // 2)
-        for nth, row in enumerate(self._rows):
-            if nth:
-                yield Text()
-            for name, cell in zip(self._columns, row.cells, strict=True):
-                if not cell.plain:
-                    continue
-                head = _elided(name, names)
-                for at, line in enumerate(wrapped(cell, width - names - GAP)):
-                    label = _styled(head, "bold") if not at else Text()
-                    blanks = " " * (names + GAP - label.cell_len)
-                    yield label + Text(blanks) + _elided(line, width - names - GAP)
-            yield from _notes(row, width)
+    def _vertical(self, cells: list[Text], width: int) -> Iterator[Text]:
+        """Yield a line for each value that is not empty."""
+        names = max(name.cell_len for name in self._columns)
+        for name, cell in zip(self._columns, cells, strict=True):
+            if cell.plain:
+                label = name + Text(" " * (names - name.cell_len) + GAP)
+                yield from wrapped(label + cell, width, hang=names + len(GAP))
 
 
 def printable(text: str) -> str:
@@ -144,8 +84,17 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def _text(markup: str) -> Text:
-    return Text.from_markup(printable(markup))
+def text_of(*parts: Line) -> Text:
+    """Return what is printed, with its styles."""
+    found = Text()
+    for part in parts:
+        if isinstance(part, list):
+            found.append_text(text_of(*part))
+        elif isinstance(part, str):
+            found.append(printable(part))
+        else:
+            found.append(printable(part[0]), part[1])
+    return found
 
 
 def wrapped(text: Text, width: int, *, hang: int = 0) -> list[Text]:
@@ -155,70 +104,11 @@ def wrapped(text: Text, width: int, *, hang: int = 0) -> list[Text]:
         hang: blanks before all lines except the first.
     """
     found: list[Text] = []
-    for paragraph in text.split("\n", allow_blank=True):
-        plain, begin, end, first = paragraph.plain, 0, 0, True
-        for word in _WORD.finditer(plain):
-            if end and cell_len(plain[begin : word.end()]) > width - (0 if first else hang):
-                found.append(_hung(paragraph[begin:end], 0 if first else hang))
-                begin, first = word.start(), False
-            end = word.end()
-        found.append(_hung(paragraph[begin:end], 0 if first else hang))
-    return found
-
-
-def command_lines(command: str, width: int, *, indent: int = 0) -> list[Text]:
-    """Break a command for a shell between words, with a backslash at the end of each line that continues."""
-    inner = max(width - indent - GAP, 1)
-    lines = [line.plain for line in wrapped(Text(command), inner, hang=HANG)]
-    return [
-        Text(" " * indent + line + (" \\" if nth < len(lines) - 1 else "")) for nth, line in enumerate(lines)
-    ]
-
-
-def _notes(row: Row, width: int) -> Iterator[Text]:
-    for note in row.notes:
-        yield from (_hung(line, HANG) for line in wrapped(note, width - HANG, hang=HANG))
-
-
-def _hung(line: Text, blanks: int) -> Text:
-    return Text(" " * blanks) + line if blanks else line
-
-
-def _elided(line: Text, width: int) -> Text:
-    short = line.copy()
-    short.truncate(width, overflow="ellipsis")
-    if short.plain.endswith(" …"):  # after a word, or where half of a wide character would be
-        short.plain = f"{short.plain[:-1].rstrip()}…"
-    return short
-
-
-def _styled(line: Text, style: str) -> Text:
-    found = line.copy()
-    found.stylize(style)
-    return found
-
-
-def _longest(text: str) -> int:
-    """Return the length of the longest word."""
-    return max(map(cell_len, text.split()), default=0)
-
-
-def _spread(low: list[int], high: list[int], free: int) -> list[int]:
-    """Raise the lowest numbers, each to its bound at most, until their sum is `free`."""
-
-    def raised(level: int) -> list[int]:
-        return [max(least, min(most, level)) for least, most in zip(low, high, strict=True)]
-
-    if sum(high) <= free:
-        return high
-    level, above = 0, free
-    while above - level > 1:
-        middle = (level + above) // 2
-        level, above = (middle, above) if sum(raised(middle)) <= free else (level, middle)
-    found = raised(level)
-    spare = free - sum(found)
-    for n, most in enumerate(high):
-        if spare and found[n] == level < most:
-            found[n] += 1
-            spare -= 1
-    return found
+    begin = end = 0
+    for word in re.finditer(r"\S+", text.plain):
+        line = Text(" " * hang if found else "") + text[begin : word.end()]
+        if end and line.cell_len > width:
+            found.append(Text(" " * hang if found else "") + text[begin:end])
+            begin = word.start()
+        end = word.end()
+    return [*found, Text(" " * hang if found else "") + text[begin:end]]

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from rich.markup import escape
-
 from snapkafka import ops
 from snapkafka.cli.running import console
 from snapkafka.units import format_bytes, rounded_ms, wall_ms
 
-from .layout import Table
+from .layout import Part, Table
 from .printed import count
 
 
 def print_plan(plan: ops.RecoveryPlan) -> None:
     """Print the planned work, the missing parts, and every reason to refuse it."""
-    console.print(_head(plan))
+    console.print(*_head(plan))
     for line in _facts(plan):
-        console.print(f"  {line}")
+        console.print("  ", *(line if isinstance(line, list) else [line]))
     _print_moves(plan)
     _print_work(plan)
     _print_topics(plan)
@@ -27,8 +25,8 @@ def print_plan(plan: ops.RecoveryPlan) -> None:
     _print_missing(plan.absent, plan.notes)
     _print_irrevocable(plan.irrevocable)
     for refusal in plan.refusals:
-        console.print(f"[red]refused[/] ({refusal.code}): {escape(refusal.what)}")
-        console.print(f"        {escape(refusal.hint)}", hang=8)
+        console.print(("refused", "red"), f" ({refusal.code}): {refusal.what}")
+        console.print(f"        {refusal.hint}", hang=8)
 
 
 def print_recovered(done: ops.Recovered, into: str = "") -> None:
@@ -37,14 +35,14 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     Args:
         into: the address of another cluster.
     """
-    apps, snapshot = escape(", ".join(done.apps)), escape(done.snapshot)
+    apps, snapshot = ", ".join(done.apps), done.snapshot
     took = f"in {done.seconds:.1f} s"
     if done.kind == "fork":
-        head = f"created fork [bold]{escape(done.fork)}[/] of snapshot {snapshot} {took}"
+        console.print("created fork ", (done.fork, "bold"), f" of snapshot {snapshot} {took}")
     else:
-        where = f" in {escape(into)}" if into else ""
-        head = f"restored {apps} to [bold]{snapshot}[/]{where} {took} (plan {done.plan}): start the workers"
-    console.print(head)
+        where = f" in {into}" if into else ""
+        ran = f"{where} {took} (plan {done.plan}): start the workers"
+        console.print(f"restored {apps} to ", (snapshot, "bold"), ran)
     if done.topics:
         console.print(f"created: {count(len(done.topics), 'topic')}")
     if done.messages >= 0:
@@ -59,23 +57,24 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
         )
     _print_missing(done.absent, done.notes)
     if done.undo and done.kind != "fork":
-        console.print(f"undo: {escape(done.undo)}")
+        console.print(f"undo: {done.undo}")
     _print_irrevocable(done.irrevocable)
     _print_held(done.still_held)
 
 
-def _head(plan: ops.RecoveryPlan) -> str:
+def _head(plan: ops.RecoveryPlan) -> list[Part]:
     verdict = f"  epoch {plan.epoch}  {plan.verdict}".rstrip()
-    snapshot = f"snapshot [bold]{escape(plan.snapshot)}[/]{verdict}"
+    snapshot: list[Part] = ["snapshot ", (plan.snapshot, "bold"), verdict]
     if plan.kind == "fork":
-        return f"fork [bold]{escape(plan.request.fork)}[/] of {snapshot}: production is only read"
-    apps = f"[bold]{escape(', '.join(plan.apps))}[/]"
+        return ["fork ", (plan.request.fork, "bold"), " of ", *snapshot, ": production is only read"]
+    apps = (", ".join(plan.apps), "bold")
     if plan.kind == "cluster":
-        return f"restore of {apps} from {snapshot} into another cluster, namespace {escape(plan.namespace)}"
-    return f"restore of {apps} to {snapshot}: replaces all state"
+        where = f" into another cluster, namespace {plan.namespace}"
+        return ["restore of ", apps, " from ", *snapshot, where]
+    return ["restore of ", apps, " to ", *snapshot, ": replaces all state"]
 
 
-def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
+def _facts(plan: ops.RecoveryPlan) -> Iterable[str | list[Part]]:
     now_ms = wall_ms()
     if plan.taken_ms:
         yield f"the snapshot was taken {rounded_ms(now_ms - plan.taken_ms)} ago"
@@ -90,16 +89,16 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str]:
         stored = f", {plan.stored:,} stored external records" if plan.stored else ""
         yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
     for topic, left_ms in plan.expiring:
-        yield (
-            f"[yellow]the oldest message for {escape(topic)} is deleted in {rounded_ms(left_ms)}[/] (retention.ms):"
-            " start the workers before that, or raise it"
-        )
+        yield [
+            (f"the oldest message for {topic} is deleted in {rounded_ms(left_ms)}", "yellow"),
+            " (retention.ms): start the workers before that, or raise it",
+        ]
     if plan.open:
-        yield f"not verified: paths through {escape(', '.join(plan.open))}"
+        yield f"not verified: paths through {', '.join(plan.open)}"
     if plan.removes:
         yield f"removes first: {count(len(plan.removes), 'topic')} of an earlier attempt"
     if plan.existing:
-        yield f"already there: {escape(', '.join(plan.existing))}"
+        yield f"already there: {', '.join(plan.existing)}"
 
 
 def _print_moves(plan: ops.RecoveryPlan) -> None:
@@ -117,15 +116,15 @@ def _print_moves(plan: ops.RecoveryPlan) -> None:
     )
     for move in plan.moves:
         rows.add(
-            escape(move.app),
-            escape(move.topic),
+            move.app,
+            move.topic,
             str(move.partition),
             "-" if move.before < 0 else str(move.before),
             "at the appended messages" if move.after is None else str(move.after),
             f"{move.appends:,}" if move.appends else "",
             f"{move.again:,}" if move.again else "",
         )
-    console.print(rows)
+    console.table(rows)
 
 
 def _print_work(plan: ops.RecoveryPlan) -> None:
@@ -133,8 +132,8 @@ def _print_work(plan: ops.RecoveryPlan) -> None:
         return
     rows = Table("topic", "kind", "records, at most", "bytes", right=("records, at most", "bytes"))
     for item in plan.work:
-        rows.add(escape(item.topic), item.kind, f"{item.records:,}", format_bytes(item.bytes))
-    console.print(rows)
+        rows.add(item.topic, item.kind, f"{item.records:,}", format_bytes(item.bytes))
+    console.table(rows)
 
 
 def _print_topics(plan: ops.RecoveryPlan) -> None:
@@ -143,17 +142,17 @@ def _print_topics(plan: ops.RecoveryPlan) -> None:
     rows = Table("new topic", "partitions", "settings", "changed for this", right=("partitions",))
     for it in plan.topics:
         kept = {name: value for name, value in it.settings.items() if name not in it.changed}
-        rows.add(escape(it.topic), str(it.partitions), _settings(kept), _settings(it.changed))
-    console.print(rows)
+        rows.add(it.topic, str(it.partitions), _settings(kept), _settings(it.changed))
+    console.table(rows)
 
 
 def _print_rules(rules: Iterable[ops.RuleCount]) -> None:
     """Print the numbers of records and rows that each rule about erased keys and each mask matches."""
     rows = Table("rule", "", "of", "matches", right=("matches",))
     for it in rules:
-        rows.add(it.kind, escape(it.rule), escape(it.place), f"{it.items:,}")
+        rows.add(it.kind, it.rule, it.place, f"{it.items:,}")
     if rows:
-        console.print(rows)
+        console.table(rows)
 
 
 def _print_held(found: Iterable[ops.StillHeld] | None) -> None:
@@ -162,14 +161,14 @@ def _print_held(found: Iterable[ops.StillHeld] | None) -> None:
         if it.tables:
             tables = ", ".join(it.tables)
             console.print(
-                f"[yellow]still holds erased keys[/]: snapshot {escape(it.id)} ({tables}), until it is pruned"
+                ("still holds erased keys", "yellow"), f": snapshot {it.id} ({tables}), until it is pruned"
             )
         for problem in it.problems:
-            console.print(f"[yellow]not examined[/]: snapshot {escape(it.id)}: {escape(problem)}")
+            console.print(("not examined", "yellow"), f": snapshot {it.id}: {problem}")
 
 
 def _settings(settings: Mapping[str, str]) -> str:
-    return escape(", ".join(f"{name}={value}" for name, value in settings.items()))
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def _print_missing(absent: Iterable[ops.AbsentInput], notes: Iterable[str]) -> None:
@@ -181,11 +180,12 @@ def _print_missing(absent: Iterable[ops.AbsentInput], notes: Iterable[str]) -> N
         )
         mixed = "; what the apps had sent there is restored" if it.mixed else ""
         console.print(
-            f"[yellow]not restored[/]: external records of {escape(it.topic)}[{it.partition}] from old offset"
-            f" {it.start} ({it.unread:,} offsets up to the cut, and all later ones){apart}{mixed}"
+            ("not restored", "yellow"),
+            f": external records of {it.topic}[{it.partition}] from old offset"
+            f" {it.start} ({it.unread:,} offsets up to the cut, and all later ones){apart}{mixed}",
         )
     for note in notes:
-        console.print(f"[yellow]note[/]: {escape(note)}")
+        console.print(("note", "yellow"), f": {note}")
 
 
 def _print_irrevocable(found: Iterable[ops.Irrevocable]) -> None:
@@ -194,4 +194,4 @@ def _print_irrevocable(found: Iterable[ops.Irrevocable]) -> None:
         by_topic[item.topic].append(item)
     for topic, items in by_topic.items():
         ranges = ", ".join(f"{item.partition}: {item.start}-{item.end - 1}" for item in items)
-        console.print(f"cannot be undone: outputs in {escape(topic)}, partition: offsets {ranges}")
+        console.print(f"cannot be undone: outputs in {topic}, partition: offsets {ranges}")

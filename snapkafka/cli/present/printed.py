@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rich.markup import escape
-
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.checks.kinds import OF_STATE
@@ -21,7 +19,7 @@ from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.records import CheckResult
 from snapkafka.units import local_time, rounded_ms, wall_ms
 
-from .layout import Table
+from .layout import Part, Table
 
 COLOURS: Final = {
     "INITIATED": "cyan",
@@ -52,9 +50,9 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-def coloured(word: str) -> str:
+def coloured(word: str) -> Part:
     """Return the word for an outcome, in its colour."""
-    return f"[{COLOURS.get(word, 'white')}]{escape(word)}[/]"
+    return (word, COLOURS.get(word, "white"))
 
 
 def print_list(console: Screen, snapshots: tuple[Summary, ...], now_ms: int) -> None:
@@ -64,11 +62,11 @@ def print_list(console: Screen, snapshots: tuple[Summary, ...], now_ms: int) -> 
         return
     rows = Table(
         "snapshot", "epoch", "when", "status", "captured in", "verdict",
-        right=("epoch", "captured in"), ids=("snapshot",),
+        right=("epoch", "captured in"),
     )  # fmt: skip
     for item in snapshots:
         rows.add(
-            escape(item.id) + (f" (attempt {item.attempt})" if item.attempt > 1 else ""),
+            item.id + (f" (attempt {item.attempt})" if item.attempt > 1 else ""),
             str(item.epoch),
             f"{rounded_ms(max(0, now_ms - item.triggered_ms))} ago",
             coloured(item.status.value),
@@ -76,41 +74,51 @@ def print_list(console: Screen, snapshots: tuple[Summary, ...], now_ms: int) -> 
             coloured(item.verdict) if item.verdict else "",
             notes=_problems(item),
         )
-    console.print(rows)
+    console.table(rows)
 
 
-def _problems(item: Summary) -> Iterator[str]:
+def _problems(item: Summary) -> Iterator[list[Part]]:
     if item.failure_reason:
-        yield f"[red]failed[/] ({escape(item.failure_code)}): {escape(item.failure_reason)}"
+        yield [("failed", "red"), f" ({item.failure_code}): {item.failure_reason}"]
     if item.contaminated:
-        yield f"[yellow]not verifiable[/]: {escape(item.contaminated)}"
+        yield [("not verifiable", "yellow"), f": {item.contaminated}"]
 
 
 def print_triggered(console: Screen, item: Summary) -> None:
     """Print the result of `trigger`."""
-    head = f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.status.value)}"
+    head: list[Part] = [
+        "snapshot ",
+        (item.id, "bold"),
+        f"  epoch {item.epoch}  ",
+        coloured(item.status.value),
+    ]
     if item.capture_ms is None:
-        console.print(f"{head}\nProgress: `snapkafka show {escape(item.id)}`")
+        console.print(*head)
+        console.print(f"Progress: `snapkafka show {item.id}`")
     else:
-        console.print(f"{head} in {rounded_ms(item.capture_ms)}. The services were not stopped.")
+        console.print(*head, f" in {rounded_ms(item.capture_ms)}. The services were not stopped.")
         storage = "" if item.storage else " --storage DIR"
-        console.print(f"Next: `snapkafka assemble {escape(item.id)}{storage}` builds its tables.")
+        console.print(f"Next: `snapkafka assemble {item.id}{storage}` builds its tables.")
     _print_unread(console, item)
 
 
 def _print_unread(console: Screen, item: Summary) -> None:
     for unread in item.unread:
-        console.print(f"[yellow]warning:[/] {escape(str(unread))}")
+        console.print(("warning:", "yellow"), f" {unread}")
 
 
 def print_switched(console: Screen, found: Switched) -> None:
     """Print the result of `pause`, `resume` and `retire`."""
-    state = "[bold]paused[/]; `snapkafka resume` allows snapshots again" if found.paused else "not paused"
-    console.print(f"{escape(found.namespace)} is {state}" + ("" if found.changed else " (unchanged)"))
+    state: list[Part] = [("paused", "bold"), "; `snapkafka resume` allows snapshots again"]
+    console.print(
+        f"{found.namespace} is ",
+        *(state if found.paused else ["not paused"]),
+        "" if found.changed else " (unchanged)",
+    )
     if found.aborted:
-        console.print(f"aborted: {escape(', '.join(found.aborted))}")
+        console.print(f"aborted: {', '.join(found.aborted)}")
     if found.retired:
-        console.print(f"retired: {escape(', '.join(found.retired))}")
+        console.print(f"retired: {', '.join(found.retired)}")
 
 
 def print_checkpointed(console: Screen, found: Checkpointed) -> None:
@@ -132,26 +140,29 @@ def print_details(console: Screen, found: Details, *, everything: bool = False) 
     """
     item = found.summary
     console.print(
-        f"snapshot [bold]{escape(item.id)}[/]  attempt {item.attempt}  epoch {item.epoch}"
-        f"  {coloured(item.status.value)}" + (f"  {coloured(item.verdict)}" if item.verdict else "")
+        "snapshot ",
+        (item.id, "bold"),
+        f"  attempt {item.attempt}  epoch {item.epoch}  ",
+        coloured(item.status.value),
+        *(("  ", coloured(item.verdict)) if item.verdict else ()),
     )
     when = local_time(item.triggered_ms)
-    by = f" by {escape(item.who)}" if item.who else ""
-    console.print(f"triggered {when}{by}, {rounded_ms(found.age_ms)} ago; {escape(item.type)}")
+    by = f" by {item.who}" if item.who else ""
+    console.print(f"triggered {when}{by}, {rounded_ms(found.age_ms)} ago; {item.type}")
     if item.capture_ms is not None:
         console.print(f"captured in {rounded_ms(item.capture_ms)}")
     _print_alignment(console, found)
     for line in _problems(item):
-        console.print(line)
+        console.print(*line)
     if item.culprit and item.culprit not in item.failure_reason:
-        console.print(f"culprit: {escape(item.culprit)}")
+        console.print(f"culprit: {item.culprit}")
     _print_unread(console, item)
     if item.storage:
-        console.print(f"storage: {escape(item.storage)}")
+        console.print(f"storage: {item.storage}")
     if item.manifest:
-        console.print(f"manifest: {escape(item.manifest)}")
+        console.print(f"manifest: {item.manifest}")
     if found.restorable is not None:
-        console.print(escape(in_words(found.restorable, wall_ms())))
+        console.print(in_words(found.restorable, wall_ms()))
     if found.waits:
         _print_waits(console, found.waits, item.ttl_ms)
     if found.processes:
@@ -162,9 +173,9 @@ def print_details(console: Screen, found: Details, *, everything: bool = False) 
     if found.checks:
         console.print("checks: " + ", ".join(map(_went, found.checks)))
         if {check.records for check in found.checks if check.records >= 0} == {0}:
-            console.print(f"[yellow]note:[/] {NOTHING_SEEN}")
+            console.print(("note:", "yellow"), f" {NOTHING_SEEN}")
         for remark in (remark for check in found.checks for remark in check.remarks):
-            console.print(f"[yellow]note:[/] {escape(remark)}")
+            console.print(("note:", "yellow"), f" {remark}")
 
 
 def _print_alignment(console: Screen, found: Details) -> None:
@@ -175,9 +186,9 @@ def _print_alignment(console: Screen, found: Details) -> None:
     if alignment.aligned:
         console.print("aligned: no message between its processes was in flight")
     else:
-        console.print(f"[yellow]not aligned:[/] {escape(alignment.why)}")
+        console.print(("not aligned:", "yellow"), f" {alignment.why}")
     for row in sorted(found.held, key=lambda row: -row.held_us)[:HELD_SHOWN]:
-        where = escape(f"{row.app} {row.topic}[{row.partition}]")
+        where = f"{row.app} {row.topic}[{row.partition}]"
         console.print(f"held back {rounded_ms(row.held_us // 1_000)}: {where}, process {row.process}")
 
 
@@ -187,11 +198,11 @@ def _went(check: CheckResult) -> str:
 
 
 def _print_waits(console: Screen, waits: tuple[WaitRow, ...], ttl_ms: int) -> None:
-    console.print(f"[bold]waiting for[/] (fails {rounded_ms(ttl_ms)} after the trigger):")
+    console.print(("waiting for", "bold"), f" (fails {rounded_ms(ttl_ms)} after the trigger):")
     rows = Table("since", "for", right=("since",))
     for wait in waits:
-        rows.add(rounded_ms(wait.waited_ms), escape(wait.text))
-    console.print(rows)
+        rows.add(rounded_ms(wait.waited_ms), wait.text)
+    console.table(rows)
 
 
 def _print_processes(console: Screen, processes: tuple[ProcessRow, ...], *, everything: bool) -> None:
@@ -204,8 +215,8 @@ def _print_processes(console: Screen, processes: tuple[ProcessRow, ...], *, ever
     for row in shown:
         rows.add(
             str(row.process),
-            escape(row.app),
-            escape(row.host),
+            row.app,
+            row.host,
             str(row.pid),
             "left earlier" if row.left else row.heard,
             "" if row.cut_us is None else f"{row.cut_us} us",
@@ -213,7 +224,7 @@ def _print_processes(console: Screen, processes: tuple[ProcessRow, ...], *, ever
             "" if row.reported_ms is None else rounded_ms(row.reported_ms),
             "" if row.closed_ms is None else rounded_ms(row.closed_ms),
         )
-    console.print(rows)
+    console.table(rows)
     if hidden := len(processes) - len(shown):
         console.print(
             f"Not shown: {count(hidden, 'process', 'processes')} that left earlier (--all).", style="dim"
@@ -227,14 +238,14 @@ def _print_positions(console: Screen, found: Details, most: int | None) -> None:
     )  # fmt: skip
     for row in found.positions[:most]:
         rows.add(
-            escape(row.app),
-            escape(f"{row.topic}[{row.partition}]"),
+            row.app,
+            f"{row.topic}[{row.partition}]",
             str(row.position),
             str(row.log_end),
             str(row.unread),
             str(row.process),
         )
-    console.print(rows)
+    console.table(rows)
     if most is not None and (hidden := len(found.positions) - most) > 0:
         console.print(f"Not shown: {count(hidden, 'more position')} (--all).", style="dim")
 
@@ -242,16 +253,16 @@ def _print_positions(console: Screen, found: Details, most: int | None) -> None:
 def print_assembled(console: Screen, found: tuple[JobResult, ...]) -> None:
     """Print the result of assembly or verification."""
     for item in found:
-        console.print(f"snapshot [bold]{escape(item.id)}[/]  epoch {item.epoch}  {coloured(item.verdict)}")
+        console.print("snapshot ", (item.id, "bold"), f"  epoch {item.epoch}  ", coloured(item.verdict))
         if item.contaminated:
-            console.print(f"[yellow]not verifiable:[/] {escape(item.contaminated)}")
-        console.print(_checks(item.checks))
+            console.print(("not verifiable:", "yellow"), f" {item.contaminated}")
+        console.table(_checks(item.checks))
         for line in _caveats(item):
-            console.print(line)
+            console.print(*line)
         print_uncaptured(console, item.uncaptured)
         for line in _facts(item):
-            console.print(line)
-        console.print(f"manifest: {escape(item.manifest)}")
+            console.print(*line)
+        console.print(f"manifest: {item.manifest}")
 
 
 def _checks(checks: Iterable[CheckEntry]) -> Table:
@@ -260,48 +271,52 @@ def _checks(checks: Iterable[CheckEntry]) -> Table:
         notes = (note for note in check.notes if note.kind not in OF_STATE)  # these have lines of their own
         findings = (*check.witnesses[:1], *notes)  # of whole topics first
         rows.add(
-            escape(check.name),
+            check.name,
             coloured(check.status if check.run else "not run"),
             examined_in_words(check.records, check.partitions, check.channels),
             str(check.found or check.noted or ""),
-            notes=(escape(witness_line(it)) for it in findings[: NOTES_SHOWN if check.name == "V5" else 1]),
+            notes=(witness_line(it) for it in findings[: NOTES_SHOWN if check.name == "V5" else 1]),
         )
     return rows
 
 
-def _caveats(item: JobResult) -> Iterator[str]:
+def _caveats(item: JobResult) -> Iterator[list[Part]]:
     """Yield what the verdict leaves open, and what it assumes."""
     if saw_nothing(item.checks):
-        yield f"[yellow]note:[/] {NOTHING_SEEN}"
+        yield [("note:", "yellow"), f" {NOTHING_SEEN}"]
     for note in (note for check in item.checks for note in check.notes if note.kind in OF_STATE):
-        yield f"[yellow]note:[/] {escape(note.what)}"
-    yield from (f"[yellow]warning:[/] {escape(str(unread))}" for unread in item.unread)
+        yield [("note:", "yellow"), f" {note.what}"]
+    yield from (_noted("warning:", f" {unread}") for unread in item.unread)
     paths = (
         unseen_paths(item.open),
         open_topics(item.external, strict=item.strict),
         outside_paths(item.outsiders),
     )
-    yield from (f"[yellow]open:[/] {escape(line)}" for lines in paths for line in lines)
-    yield from (f"assumed: {escape(line)}" for line in assumptions(item.external, strict=item.strict))
+    yield from (_noted("open:", f" {line}") for lines in paths for line in lines)
+    yield from (_noted("assumed:", f" {line}", "") for line in assumptions(item.external, strict=item.strict))
 
 
-def _facts(item: JobResult) -> Iterator[str]:
+def _noted(head: str, text: str, style: str = "yellow") -> list[Part]:
+    return [(head, style), text]
+
+
+def _facts(item: JobResult) -> Iterator[list[Part]]:
     """Yield what was written, and what was not done."""
     if item.why_full:
-        yield f"[yellow]note:[/] whole state stored: {escape(item.why_full)}"
-    yield from (f"[yellow]note:[/] {escape(line)}" for line in item.not_compared)
+        yield [("note:", "yellow"), f" whole state stored: {item.why_full}"]
+    yield from (_noted("note:", f" {line}") for line in item.not_compared)
     if item.tables:
-        yield "tables: " + ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items())
+        yield ["tables: ", ", ".join(f"{name} {rows:,}" for name, rows in item.tables.items())]
         if not item.positions_committed:
-            yield f"positions not committed: {escape(item.positions_why_not)}"
+            yield [f"positions not committed: {item.positions_why_not}"]
     if item.restorable is not None:
-        yield escape(in_words(item.restorable, wall_ms()))
+        yield [in_words(item.restorable, wall_ms())]
 
 
 def print_uncaptured(console: Screen, uncaptured: Iterable[Uncaptured]) -> None:
     """Print the state of the apps that a snapshot does not hold."""
     for item in uncaptured:
-        console.print(f"[yellow]not included:[/] app {escape(item.app)}: {escape(item.what)}")
+        console.print(("not included:", "yellow"), f" app {item.app}: {item.what}")
 
 
 def witness_line(witness: WitnessEntry) -> str:

@@ -89,7 +89,7 @@ def test_a_step_that_is_over_has_no_bar_any_more(terminal: io.StringIO) -> None:
         assert log.progress is not None
         log.progress(WORKING)
         bars = log.progress.__self__  # type: ignore[attr-defined]
-        assert [task.description for task in bars.tasks] == ["table state", "V6 \\[a] 'quote'"]
+        assert [task.description for task in bars.tasks] == ["table state", "V6 [a] 'quote'"]
         log.progress(Working(id="friday", seconds=31.0, steps=(Step(name="table state", done=15, tasks=40),)))
         (state,) = bars.tasks
         assert (state.completed, state.total) == (15, 40)

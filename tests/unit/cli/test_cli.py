@@ -164,9 +164,7 @@ def test_no_id_takes_the_place_of_all_else(
     monkeypatch.setattr(running.console, "width", columns)
     shown = call("list").stdout
     assert "CAPTURED" in shown
-    assert ("…" in shown) == (columns == 80)
-    assert name in call("list", "--wide").stdout
-    assert shown.count("x") == 180 or columns == 80
+    assert name in shown
 
 
 def test_show_of_a_running_one(cluster: FakeCluster) -> None:

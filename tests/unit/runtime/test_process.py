@@ -145,7 +145,7 @@ def test_what_does_not_let_itself_be_cancelled_is_ended_all_the_same() -> None:
 def test_a_terminal_without_unicode_shows_what_it_can(many: str, encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     query = (*COMMAND, "query", "SELECT key, value || '€' AS value FROM state LIMIT 1", "--storage", many)
-    shown = ended(*query, "--wide", env=environment)
+    shown = ended(*query, env=environment)
     assert (shown.returncode, shown.stderr) == (0, b"")
     assert rb"\u20ac" in shown.stdout
     data = ended(*query, "--json", env=environment).stdout.decode(encoding)

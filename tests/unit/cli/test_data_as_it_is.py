@@ -1,0 +1,202 @@
+"""What others have written (keys, values, ids, topics, groups, errors) is printed as it is, by every verb.
+
+Each verb gets a result in which every text is hostile to the printer: emoji codes, markup, backslashes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import itertools
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from snapkafka import ops
+from snapkafka.cli import progress, running
+from snapkafka.cli.commands import doctor as doctor_command
+from snapkafka.cli.screen import UNBOUNDED
+from snapkafka.drivers.faust.describe import DescribedApp
+from snapkafka.errors import BadInputError
+from tests.golden.calls import ENVIRONMENT, call
+
+#: What rich or a careless `replace` would change: codes of emojis, tags, a closing tag, escaped ones, paths of Windows.
+TAIL: Final = r":user:id:42 00:ab:cd [x] [red] [/] [/bold] \[y] a\[b C:\dir\ :smile: \\ ends>"
+#: Texts that are one of a few words, or a time.
+WORDS: Final = {"side": "white", "status": "done", "kind": "changed", "assembled_at": "2026-01-01T00:00:00Z"}
+HOSTILE: Final = re.compile(r"<\d+")
+
+WHERE: Final = ["--bootstrap", "127.0.0.1:1", "--namespace", "shop"]
+#: By verb: what is given, and the functions of `ops` that answer it.
+VERBS: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
+    "trigger": (["--wait"], ("trigger",)),
+    "list": ([], ("list_snapshots",)),
+    "show": (["latest"], ("show",)),
+    "query": (["SELECT 1"], ("query",)),
+    "diff": (["a", "b", "--values"], ("diff",)),
+    "draw": (["a"], ("draw",)),
+    "trace": (["t", "0", "1"], ("trace",)),
+    "assemble": (["a", "--storage", "/s"], ("assemble",)),
+    "verify": (["a"], ("verify",)),
+    "verify --offline": (["a", "--storage", "/s"], ("verify_offline",)),
+    "watch": (["--until", "x.sql"], ("watch",)),
+    "keep": (["--every", "1h"], ("keep",)),
+    "audit": ([], ("audit",)),
+    "drill": (["--app", "worker"], ("drill",)),
+    "invariants list": ([], ("invariants",)),
+    "invariants history": (["money"], ("invariant_history",)),
+    "restore": (["a", "--yes"], ("plan_recovery", "recover")),
+    "restore --check": (["a"], ("check_restored",)),
+    "fork create": (["b", "--yes"], ("plan_recovery", "recover")),
+    "fork list": ([], ("list_forks",)),
+    "fork diff": (["b"], ("diff_fork",)),
+    "fork drop": (["b", "--yes"], ("plan_drop", "drop_forks")),
+    "doctor": (["-v"], ("doctor",)),
+    "pause": ([], ("pause",)),
+    "retire": (["--app", "shop"], ("retire",)),
+    "prune": (["--storage", "/s", "--yes"], ("plan_pruning", "prune")),
+    "topics create": (["t"], ("create_topics",)),
+}
+
+
+class Filled:
+    """Results in which every text is hostile, and its number shows whether it was printed as it is."""
+
+    def __init__(self, *, flags: bool) -> None:
+        self.flags, self._numbers = flags, itertools.count(1)
+
+    def text(self) -> str:
+        return f"<{next(self._numbers)}{TAIL}"
+
+    def value(self, hint: Any) -> Any:
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if hint is str or hint is Any:
+            return self.text()
+        if hint is bool:
+            return self.flags
+        if hint in (int, float):
+            return hint(7)
+        if origin is typing.Literal:
+            return arguments[0]
+        if origin is typing.Annotated:
+            return self.value(arguments[0])
+        if origin in (typing.Union, types.UnionType):
+            return self.value(arguments[0])
+        if inspect.isclass(origin) and issubclass(origin, Mapping):
+            return {self.value(arguments[0]): self.value(arguments[1])}
+        if origin is tuple and arguments[-1] is not ...:
+            return tuple(map(self.value, arguments))
+        if origin in (tuple, list, frozenset) or getattr(origin, "__module__", "") == "collections.abc":
+            return (tuple if origin is not frozenset else frozenset)(self.value(arguments[0]) for _ in "ab")
+        if inspect.isclass(hint) and issubclass(hint, enum.Enum):
+            return next(iter(hint))
+        if hint is bytes:
+            return b"raw"
+        return self.structure(hint)
+
+    def structure(self, kind: Any) -> Any:
+        hints = typing.get_type_hints(kind, include_extras=True)
+        if issubclass(kind, msgspec.Struct):
+            names = kind.__struct_fields__
+        elif dataclasses.is_dataclass(kind):
+            names = tuple(field.name for field in dataclasses.fields(kind) if field.init)
+        else:
+            names = kind._fields
+        return kind(
+            **{
+                name: (WORDS.get(name) if hints[name] is str else "") or self.value(hints[name])
+                for name in names
+            }
+        )
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(running.console, "width", UNBOUNDED)
+    monkeypatch.setattr(running.notices, "width", UNBOUNDED)
+    monkeypatch.setattr(
+        running, "Connection", types.SimpleNamespace(from_environment=lambda *_: types.SimpleNamespace())
+    )
+
+
+def changed(printed: str) -> Iterator[str]:
+    """Yield each text that was not printed as it was given."""
+    for found in HOSTILE.finditer(printed):
+        if not printed.startswith(TAIL, found.end()):
+            yield printed[found.start() : found.end() + len(TAIL)]
+
+
+def answering(name: str, filled: Filled) -> Any:
+    hint = typing.get_type_hints(getattr(ops, name))["return"]
+
+    async def verb(*arguments: Any, **options: Any) -> Any:
+        if notify := options.get("notify"):
+            notify(filled.text())
+        if report := options.get("report"):
+            report(filled.value({"keep": ops.KeptRound, "watch": ops.Round}[name]))
+        if name == "query":
+            return queried(filled)
+        return filled.value(hint)
+
+    return verb
+
+
+def queried(filled: Filled) -> ops.Queried:
+    found: ops.Queried = filled.structure(ops.Queried)
+    columns = ("key", filled.text())
+    return dataclasses.replace(
+        found, columns=columns, rows=tuple({name: filled.text() for name in columns} for _ in "ab")
+    )
+
+
+@pytest.mark.parametrize("flags", [False, True])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_prints_data_as_it_is(
+    verb: str, flags: bool, world: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments, functions = VERBS[verb]
+    filled = Filled(flags=flags)
+    for name in functions:
+        monkeypatch.setattr(ops, name, answering(name, filled))
+    where = WHERE[:2] if verb in ("topics create", "prune") else WHERE
+    found = call([*verb.split(), *arguments, *where])
+    assert "Traceback" not in found.stderr
+    assert list(changed(found.stdout + found.stderr)) == []
+    assert found.stdout.count("<") or verb in ("draw", "verify --offline")
+
+
+def test_an_app_without_a_broker(world: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = Filled(flags=False)
+    monkeypatch.setattr(doctor_command, "describe_app_at", lambda path: filled.structure(DescribedApp))
+    found = call(["doctor", "-v", "--offline", "shop:app"])
+    assert list(changed(found.stdout)) == []
+    assert found.stdout.count("<") > 5
+
+
+def test_errors_and_advice(world: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = Filled(flags=False)
+
+    async def failing(*arguments: Any, **options: Any) -> Any:
+        raise BadInputError(filled.text(), hint=filled.text())
+
+    monkeypatch.setattr(ops, "list_snapshots", failing)
+    found = call(["list", *WHERE])
+    assert list(changed(found.stderr)) == []
+    assert found.stderr.count("<") == 2
+
+
+def test_progress(world: None) -> None:
+    """Bars and lines of a job name its steps and topics."""
+    text = Filled(flags=False).text()
+    with running.notices.capture() as captured:
+        progress.print_line(text)
+    assert list(changed(captured.get())) == []
