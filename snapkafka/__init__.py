@@ -10,25 +10,15 @@ Names are resolved on first use, so that importing a part (the protocol, the set
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from snapkafka.lazy import lazily
 from snapkafka.version import __version__
 
 if TYPE_CHECKING:
     from snapkafka.drivers.faust import install
+else:
+    #: Imported by string: the root belongs to no layer, and must not tie them.
+    __getattr__ = lazily(__name__, {"drivers.faust": "install"})
 
 __all__ = ["__version__", "install"]
-
-#: Public name -> the module that has it. Imported by string: the root belongs to no layer, and must not tie them.
-_WHERE = {"install": "snapkafka.drivers.faust"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

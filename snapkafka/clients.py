@@ -17,30 +17,22 @@ resolved on first use: each library is needed where its clients are used, and Fa
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Unpack
 
 from snapkafka.config import Config, Settings
+from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
     from snapkafka.drivers.plain.confluent_clients import Consumer, Producer
     from snapkafka.drivers.plain.table import Table
+else:
+    __getattr__ = lazily(
+        "snapkafka.drivers.plain", {"confluent_clients": "Consumer Producer", "table": "Table"}
+    )
 
 __all__ = ["Consumer", "Producer", "Table", "participant"]
-
-_WHERE = {
-    "Consumer": "snapkafka.drivers.plain.confluent_clients",
-    "Producer": "snapkafka.drivers.plain.confluent_clients",
-    "Table": "snapkafka.drivers.plain.table",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def participant(

@@ -12,42 +12,6 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar, Final
 
-__all__ = [
-    "COMMAND",
-    "EXIT_NOT_GOOD",
-    "EXIT_OK",
-    "AuthenticationError",
-    "BadInputError",
-    "BrokerUnavailableError",
-    "CertificateError",
-    "DependencyMissingError",
-    "ForkFailedError",
-    "ForkIsolationError",
-    "ForkRefusedError",
-    "InstallError",
-    "InternalError",
-    "LedgerUnusableError",
-    "MechanismError",
-    "OffsetsGoneError",
-    "Option",
-    "OutputError",
-    "OvertakenError",
-    "PlanChangedError",
-    "Reported",
-    "RestoreFailedError",
-    "RestoreRefusedError",
-    "SnapkafkaError",
-    "SnapshotFailedError",
-    "StorageError",
-    "Text",
-    "TimedOutError",
-    "TriggerRefusedError",
-    "UnknownSnapshotError",
-    "Verb",
-    "Words",
-    "all_errors",
-]
-
 EXIT_OK: Final = 0
 #: A snapshot was examined and is not good (INCONSISTENT, UNVERIFIABLE): a result, which the exit status shows as well.
 EXIT_NOT_GOOD: Final = 1

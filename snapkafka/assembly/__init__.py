@@ -26,3 +26,51 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/guide/assembly.md. Importing this package loads
 no Spark.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapkafka.lazy import lazily
+
+if TYPE_CHECKING:
+    from .arrow_tables import arrow
+    from .base import find_base
+    from .both import Both
+    from .command import main
+    from .decoding import PLAIN, Decoding
+    from .embedded.handover import HandOverError
+    from .engines import opened
+    from .ledger import Desk
+    from .manifest import check_entries
+    from .pipeline import Job, isolation_of
+    from .progress import Step, Work, Working
+    from .schemas import SCHEMAS, columns, comments, schema
+    from .settings import Settings, Stored
+    from .spark.frames import Lookups, local_frame
+    from .spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
+    from .spark.reading.session import session
+    from .spec import OPTIONS, JobResult, JobSpec, as_file, changed
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "arrow_tables": "arrow",
+            "base": "find_base",
+            "both": "Both",
+            "command": "main",
+            "decoding": "PLAIN Decoding",
+            "embedded.handover": "HandOverError",
+            "engines": "opened",
+            "ledger": "Desk",
+            "manifest": "check_entries",
+            "pipeline": "Job isolation_of",
+            "progress": "Step Work Working",
+            "schemas": "SCHEMAS columns comments schema",
+            "settings": "Settings Stored",
+            "spark.frames": "Lookups local_frame",
+            "spark.reading.kafka_source": "SOURCE_SCHEMA read_ranges",
+            "spark.reading.session": "session",
+            "spec": "OPTIONS JobResult JobSpec as_file changed",
+        },
+    )

@@ -17,7 +17,7 @@
 Pure: no Kafka, no Spark.
 """
 
-from .coverage import Examined
+from .coverage import NOTHING_SEEN, Examined, on_list
 from .external import (
     ExternalTopic,
     OutsideSender,
@@ -26,43 +26,12 @@ from .external import (
     outside_senders_of,
     written_topics,
 )
-from .kinds import KINDS, Weight
-from .log import Keeping, LogBounds, LogRecord
-from .ranges import ReadRange, bounds_findings, reading_ranges, require_offsets
-from .run import Checked, find
+from .invariants import Invariant, load, parameters_of, ready_made
+from .kinds import CHECKS, KINDS, OF_STATE, Weight
+from .log import EXTERNAL, Keeping, LogBounds, LogRecord
+from .ranges import OF_BOUNDS, TAIL_MAX, ReadRange, bounds_findings, reading_ranges, require_offsets
+from .run import LOG_CHECKS, Checked, find
 from .sequences import CutLog
 from .verdict import Verdict, decide
-from .view import CutView, in_flight
+from .view import CutView, in_flight, read_before
 from .witness import WITNESSES_MAX, CheckOutcome, Finding, Status, Witness, outcome
-
-__all__ = [
-    "KINDS",
-    "WITNESSES_MAX",
-    "CheckOutcome",
-    "Checked",
-    "CutLog",
-    "CutView",
-    "Examined",
-    "ExternalTopic",
-    "Finding",
-    "Keeping",
-    "LogBounds",
-    "LogRecord",
-    "OutsideSender",
-    "ReadRange",
-    "Status",
-    "Verdict",
-    "Weight",
-    "Witness",
-    "bounds_findings",
-    "decide",
-    "external_topics",
-    "find",
-    "in_flight",
-    "outcome",
-    "outside_senders",
-    "outside_senders_of",
-    "reading_ranges",
-    "require_offsets",
-    "written_topics",
-]

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from snapkafka.errors import DependencyMissingError
+from snapkafka.lazy import lazily
 from snapkafka.runtime.extras import require_extra
 
 from .event_loop import call
+
+if TYPE_CHECKING:
+    from .running import console
+    from .screen import Screen
+    from .verbs import app
+else:
+    __getattr__ = lazily(__name__, {"running": "console", "screen": "Screen", "verbs": "app"})
 
 
 def main() -> None:

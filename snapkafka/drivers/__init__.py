@@ -1,1 +1,35 @@
 """The drivers: they do the I/O for `protocol.WorkerProtocol` and decide nothing. They do not import each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapkafka.lazy import lazily
+
+if TYPE_CHECKING:
+    from .faust.driver import FaustDriver
+    from .faust.fork import Isolation
+    from .faust.restores import AppliedRestores
+    from .foreign.driver import Participant
+    from .foreign.settings import Bounds
+    from .machine_driver import First, MachineDriver
+    from .metrics import Metrics, families, rendered
+    from .plain.confluent_clients import Consumer, Producer
+    from .plain.driver import PlainDriver
+    from .plain.table import Table
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "faust.driver": "FaustDriver",
+            "faust.fork": "Isolation",
+            "faust.restores": "AppliedRestores",
+            "foreign.driver": "Participant",
+            "foreign.settings": "Bounds",
+            "machine_driver": "First MachineDriver",
+            "metrics": "Metrics families rendered",
+            "plain.confluent_clients": "Consumer Producer",
+            "plain.driver": "PlainDriver",
+            "plain.table": "Table",
+        },
+    )

@@ -7,11 +7,10 @@ and those that it lists. Verbs of a storage alone (`prune`, `verify_offline`) ta
 
 from __future__ import annotations
 
-from snapkafka.advice import Advice
 from snapkafka.assembly.spec import JobResult, JobSpec
 from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import Instant, WallCut
-from snapkafka.kafka.ledger.reading import LedgerReading, find_snapshot, read_ledger
+from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.query.engine import Bounds
 from snapkafka.recovery.editing import RuleCount
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
@@ -25,10 +24,10 @@ from snapkafka.recovery.still_held import still_held
 from snapkafka.recovery.suppression import Suppression, read_suppression
 
 from .aborting import abort
-from .acls import Right, Rights, rights
+from .acls import rights
 from .assembling import Launch, assemble, verify
-from .audit_comparison import AuditedPartition, AuditFinding
-from .auditing import AuditedWorker, AuditReport, audit
+from .audit_comparison import AuditedPartition
+from .auditing import AuditReport, audit
 from .check_restored import CheckedRestore, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .creating_topics import CreatedTopic, create_topics
@@ -54,8 +53,7 @@ from .invariants import (
     invariants_in,
     with_rows,
 )
-from .keep import KeptRound as KeptRound
-from .keep import Outcome, Quiet, Schedule, keep
+from .keep import KeptRound, Outcome, Quiet, Schedule, keep
 from .listing import Details, Summary, list_snapshots, show
 from .namespaces import namespaces
 from .pausing import Switched, pause, resume, retire
@@ -67,130 +65,3 @@ from .tracing import STEPS_MAX, Trace, TraceStep, trace, trace_stored
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
 from .verifying_offline import ExaminedFiles, verify_offline
-
-__all__ = [
-    "MESSAGES_SHOWN",
-    "STEPS_MAX",
-    "AbsentInput",
-    "Advice",
-    "Answer",
-    "AppliedFix",
-    "AuditFinding",
-    "AuditReport",
-    "AuditedPartition",
-    "AuditedWorker",
-    "Bounds",
-    "CaptureProgress",
-    "Causes",
-    "CheckedRestore",
-    "Checkpointed",
-    "Checkup",
-    "CreatedTopic",
-    "Details",
-    "Difference",
-    "Drawn",
-    "Drill",
-    "DrillRequest",
-    "Dropped",
-    "Dropping",
-    "Evaluation",
-    "ExaminedFiles",
-    "Fork",
-    "Freshness",
-    "Heartbeat",
-    "HeartbeatSession",
-    "Holding",
-    "Instant",
-    "InvariantHistory",
-    "Irrevocable",
-    "JobResult",
-    "JobSpec",
-    "KeptRound",
-    "Launch",
-    "LedgerReading",
-    "Mask",
-    "Outcome",
-    "PlannedFix",
-    "Policy",
-    "Pruning",
-    "Queried",
-    "Quiet",
-    "ReadPlan",
-    "Recovered",
-    "RecoveryPlan",
-    "RecoveryRequest",
-    "RestoreSelection",
-    "Right",
-    "Rights",
-    "Round",
-    "RuleCount",
-    "Schedule",
-    "StillHeld",
-    "Summary",
-    "Suppression",
-    "Switched",
-    "Trace",
-    "TraceStep",
-    "Verified",
-    "WallCut",
-    "WatchRequest",
-    "WatchedInvariant",
-    "abort",
-    "abort_restore",
-    "apply_fixes",
-    "assemble",
-    "audit",
-    "await_captured",
-    "await_workers",
-    "check_restored",
-    "checkpoint",
-    "create_topics",
-    "diff",
-    "diff_fork",
-    "doctor",
-    "draw",
-    "draw_details",
-    "drill",
-    "drill_markdown",
-    "drop_forks",
-    "exposition",
-    "find_snapshot",
-    "freshness",
-    "freshness_in",
-    "gauges",
-    "heartbeats",
-    "history_in",
-    "invariant_history",
-    "invariants",
-    "invariants_in",
-    "keep",
-    "list_forks",
-    "list_snapshots",
-    "namespaces",
-    "pause",
-    "plan_assembly",
-    "plan_drop",
-    "plan_fixes",
-    "plan_pruning",
-    "plan_recovery",
-    "png",
-    "prune",
-    "query",
-    "read_ledger",
-    "read_masks",
-    "read_suppression",
-    "recover",
-    "resume",
-    "retire",
-    "rights",
-    "show",
-    "still_held",
-    "trace",
-    "trace_stored",
-    "trigger",
-    "verdicts",
-    "verify",
-    "verify_offline",
-    "watch",
-    "with_rows",
-]

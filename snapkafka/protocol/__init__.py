@@ -20,7 +20,89 @@ Read in this order:
 Pure: the standard library only; no clock, no randomness, no asyncio, no I/O, no logging.
 """
 
-from .ledger_state import LedgerState, Status
-from .worker import WorkerProtocol
-
-__all__ = ["LedgerState", "Status", "WorkerProtocol"]
+from .actions import (
+    Action,
+    AppendHello,
+    AppendToLedger,
+    AskEnds,
+    AskStopped,
+    HoldInputs,
+    HoldRecord,
+    LetGo,
+    ReadLedgerTo,
+    SendMarkers,
+    StartTimer,
+    TurnedRed,
+)
+from .alignment_records import Aligning, Outcome
+from .captured_snapshot import (
+    BaseCut,
+    Captured,
+    ChangelogCut,
+    Code,
+    InputCut,
+    Outsider,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+    Uncaptured,
+)
+from .colours import Colours, Effect
+from .deduplication import KEEP_NUMBERS
+from .events import (
+    AssignedInput,
+    CameBack,
+    CutTimed,
+    EndsSeen,
+    Event,
+    InputsAssigned,
+    InputsReleased,
+    InputsRevoked,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
+    MarkerFailed,
+    MarkerMet,
+    MarkerSent,
+    RecordMet,
+    ReportAppended,
+    StopAsked,
+    StoppedSeen,
+    TimerExpired,
+    TriggerAppended,
+    WentAbsent,
+)
+from .facts import OldTopic, Renewed
+from .forking import fork_problem, prefixed
+from .ledger_checkpoint import take_checkpoint
+from .ledger_state import LedgerState
+from .ledger_view import LedgerView
+from .offsets import (
+    NOBODY,
+    Agent,
+    AgentPosition,
+    ChangelogEnd,
+    ChannelRange,
+    CheckResult,
+    InputTopic,
+    LogEnd,
+    Position,
+    RestoreStage,
+    Retention,
+    Running,
+    RunsWithout,
+    SentEnd,
+    SeqRange,
+    Table,
+    TopicId,
+    TopicPartition,
+    TornEvent,
+)
+from .operator_records import Fork, Pause, Restore, Retire, Verdict
+from .process_records import FOREIGN, RESTORE, Assigned, Bye, Dead, Hello
+from .records import OUT_OF_ORDER, Abort, Checkpoint, Closed, CutReport, LedgerRecord, TailLost, Trigger
+from .restores import RestoreView, Rule
+from .sent import Sent
+from .snapshots import Failure, SnapshotView, Status, Unread
+from .tearing import Cause
+from .worker import HEAR_ALL, WorkerProtocol

@@ -1,1 +1,3 @@
 """Queries on assembled snapshots: their places, their integrity, and SQL over their tables."""
+
+from .engine import Placed

@@ -19,3 +19,15 @@ One pipeline with three targets; see docs/guide/restore.md and docs/guide/fork.m
 | `attempt`, `checking` | the comparison before the commit point, and at any time |
 | `forks` | the list of forks, and their removal |
 """
+
+from .appending import NewRecord
+from .comparing import ComparedTable, KeyDifference
+from .editing import Editing
+from .masks import Mask
+from .plan import Irrevocable, PartitionMove, Plan, Recovered, Request, TopicWork
+from .selection import Selection
+from .state import Row, records_of_state
+from .stored_rows import rows_of_state
+from .suppression import Suppression
+from .target_facts import Carried, Refusal
+from .topics import NewTopic

@@ -10,3 +10,27 @@ moved there whole, under a lock: a half-fetched one never appears, and two proce
 
 Only the standard library is imported: the setup runs this before anything is installed.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapkafka.lazy import lazily
+
+if TYPE_CHECKING:
+    from .extras import EXTRAS
+    from .fetching import cache_dir
+    from .ivy import JarSet, jars, spark_jars
+    from .jdk import java, spark_java_home
+    from .signals import exit_status
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "extras": "EXTRAS",
+            "fetching": "cache_dir",
+            "ivy": "JarSet jars spark_jars",
+            "jdk": "java spark_java_home",
+            "signals": "exit_status",
+        },
+    )

@@ -16,3 +16,31 @@
 It is stateless: it folds the ledger (`ledger_follower`) and reads storage, so any number of instances give the same
 answers, and an instance that is killed loses nothing except the assembly that it was running.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapkafka.lazy import lazily
+
+if TYPE_CHECKING:
+    from .access import Tokens
+    from .app import ROUTES, make_app, openapi
+    from .ledger_follower import LedgerFollower
+    from .metrics import counted, described
+    from .problems import HTTP_STATUS, REFUSALS
+    from .server import serve
+    from .settings import Settings
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "access": "Tokens",
+            "app": "ROUTES make_app openapi",
+            "ledger_follower": "LedgerFollower",
+            "metrics": "counted described",
+            "problems": "HTTP_STATUS REFUSALS",
+            "server": "serve",
+            "settings": "Settings",
+        },
+    )

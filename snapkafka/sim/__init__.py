@@ -1,1 +1,9 @@
 """The protocol without Kafka: the same machines as in a service, over logs in memory, one step at a time."""
+
+from .run import played
+from .story.file import load_story
+from .story.play import play_story
+from .world.broker_log import SimBroker
+from .world.process import Process
+from .world.world import World
+from .world.world_plan import WorldPlan, acyclic, make_plan

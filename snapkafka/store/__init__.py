@@ -9,31 +9,11 @@ with store.staging(id) as folder:  # tables are written here ...
 `state_parts` lists the snapshots whose rows make up the state of one, `state_sql` reads them.
 """
 
-from .base import Folder, Leftover, RemoteFolder, Store
+from .base import Folder, Leftover, RemoteFolder, Store, manifest_name
 from .checked_files import require_unaltered
 from .duckdb_sql import sql_name, sql_of_files, sql_text
+from .integrity import contradictions
 from .local import LocalStore
+from .row_digests import row_digest, table_digest
 from .state_chain import require_same_files, state_parents, state_parts, state_sql
 from .uri import lies_in, open_manifest, open_store, read_manifest, refuse_secrets, written_down
-
-__all__ = [
-    "Folder",
-    "Leftover",
-    "LocalStore",
-    "RemoteFolder",
-    "Store",
-    "lies_in",
-    "open_manifest",
-    "open_store",
-    "read_manifest",
-    "refuse_secrets",
-    "require_same_files",
-    "require_unaltered",
-    "sql_name",
-    "sql_of_files",
-    "sql_text",
-    "state_parents",
-    "state_parts",
-    "state_sql",
-    "written_down",
-]

@@ -14,33 +14,24 @@ on first use: the plugin is loaded by every pytest of an environment that has sn
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from snapkafka.testing.broker import Broker, create_topics, kafka
-    from snapkafka.testing.embedded import EmbeddedKafka
-    from snapkafka.testing.systems import RunningSystem, system
-    from snapkafka.testing.taken import Taken
+    from .broker import Broker, create_topics, kafka
+    from .embedded import HOST, EmbeddedKafka, cluster_id_at, free_ports
+    from .systems import RunningSystem, settled, system
+    from .taken import Taken
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "broker": "Broker create_topics kafka",
+            "embedded": "HOST EmbeddedKafka cluster_id_at free_ports",
+            "systems": "RunningSystem settled system",
+            "taken": "Taken",
+        },
+    )
 
 __all__ = ["Broker", "EmbeddedKafka", "RunningSystem", "Taken", "create_topics", "kafka", "system"]
-
-_WHERE = {
-    "Broker": "snapkafka.testing.broker",
-    "EmbeddedKafka": "snapkafka.testing.embedded",
-    "RunningSystem": "snapkafka.testing.systems",
-    "Taken": "snapkafka.testing.taken",
-    "create_topics": "snapkafka.testing.broker",
-    "kafka": "snapkafka.testing.broker",
-    "system": "snapkafka.testing.systems",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
