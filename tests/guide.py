@@ -16,7 +16,7 @@ from unittest.mock import patch
 from markdown_it import MarkdownIt
 from typer.main import get_command
 
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -14,8 +14,8 @@ from typing import Final
 from confluent_kafka import Consumer, TopicPartition
 
 from snapkafka import ops
-from snapkafka.demo.system import wait_until
-from snapkafka.ops.listing import Details
+from snapkafka.demo import wait_until
+from snapkafka.ops import Details
 from snapkafka.testing import EmbeddedKafka
 from tests.bench.figures import Figure, figure
 from tests.driver.aligned_system import PARTITIONS, Load, Two, in_flight, two

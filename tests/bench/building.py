@@ -18,13 +18,12 @@ import duckdb
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.base import find_base
+from snapkafka.assembly import find_base, session
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.reading.session import session
 from snapkafka.checks import CutView, LogBounds
-from snapkafka.manifest import LedgerEntry, Manifest
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, SenderEnd, TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire

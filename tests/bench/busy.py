@@ -23,11 +23,9 @@ import psutil
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Producer
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import SnapshotView, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure, p99

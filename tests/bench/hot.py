@@ -18,11 +18,18 @@ from aiokafka.structs import PartitionMetadata
 from faust.types.tuples import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers import FaustDriver
 from snapkafka.drivers.faust.inbound.running_events import StreamRecords
-from snapkafka.protocol.actions import AppendToLedger
-from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerRead
-from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
+from snapkafka.protocol import (
+    AppendToLedger,
+    AssignedInput,
+    Hello,
+    InputsAssigned,
+    InputTopic,
+    Joined,
+    LedgerRead,
+    TopicPartition,
+)
 from tests.bench.figures import Figure, figure
 
 ROUNDS: Final = 15

@@ -20,15 +20,21 @@ from unittest import mock
 from confluent_kafka import Producer
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers import FaustDriver
+from snapkafka.kafka import Connection, KafkaLedger
 from snapkafka.kafka.ledger import reader
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.events import AssignedInput, InputsAssigned
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.records import Hello, InputTopic, LedgerRecord, TopicPartition
+from snapkafka.protocol import (
+    AssignedInput,
+    Hello,
+    InputsAssigned,
+    InputTopic,
+    LedgerRecord,
+    TopicPartition,
+    take_checkpoint,
+)
 from snapkafka.testing import EmbeddedKafka
-from snapkafka.wire.codec import encode, load
+from snapkafka.wire import encode
+from snapkafka.wire.codec import load
 from tests.bench.figures import Figure, figure
 from tests.bench.ledgers import records
 from tests.worlds.fakes import FakeAdmin

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Abort,
     Assigned,
     Bye,

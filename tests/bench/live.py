@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 
-from snapkafka.demo.settings import CREDITS
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import CREDITS, wait_until
 from tests.bench.figures import Figure, figure, p99
 from tests.e2e.parts import Live, live
 

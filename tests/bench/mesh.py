@@ -17,32 +17,31 @@ from typing import Final, NamedTuple
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from snapkafka.kafka.ledger.ledger_producer import COMPRESSION
-from snapkafka.protocol.actions import AppendToLedger, AskEnds
-from snapkafka.protocol.events import (
-    AssignedInput,
-    CutTimed,
-    EndsSeen,
-    Event,
-    InputsAssigned,
-    Joined,
-    LedgerRead,
-)
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
+    AppendToLedger,
+    AskEnds,
     Assigned,
+    AssignedInput,
     ChannelRange,
     Closed,
     CutReport,
+    CutTimed,
+    EndsSeen,
+    Event,
     Hello,
+    InputsAssigned,
     InputTopic,
+    Joined,
+    LedgerRead,
     LedgerRecord,
     LogEnd,
     Position,
     SentEnd,
     TopicPartition,
     Trigger,
+    WorkerProtocol,
 )
-from snapkafka.protocol.worker import WorkerProtocol
-from snapkafka.wire.codec import decode, encode
+from snapkafka.wire import decode, encode
 from tests.bench.figures import Figure, figure
 
 ROUNDS: Final = 15

@@ -17,10 +17,9 @@ from unittest import mock
 from confluent_kafka import Producer
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import SnapshotView
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.bench.figures import Figure, figure, p99
 from tests.bench.requests import REQUEST_LOG, RequestLog, schedstat

@@ -21,18 +21,16 @@ from typing import Final
 from confluent_kafka import Producer
 
 from snapkafka import ops
-from snapkafka.assembly.spark.reading.session import session
+from snapkafka.assembly import session
 from snapkafka.checks import ReadRange
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.query.engine import Placed
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import Connection, KafkaBulk, KafkaRecord
+from snapkafka.protocol import TopicPartition
+from snapkafka.query import Placed
+from snapkafka.recovery import records_of_state, rows_of_state
 from snapkafka.recovery.appending import Author, read_back
 from snapkafka.recovery.channels import Channel, append_channels
-from snapkafka.recovery.state import Touched, records_of_state
-from snapkafka.recovery.stored_rows import rows_of_state
+from snapkafka.recovery.state import Touched
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire

@@ -17,8 +17,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from snapkafka.assembly import session
 from snapkafka.assembly.spark.reading.kafka_source import bare_source
-from snapkafka.assembly.spark.reading.session import session
 from snapkafka.checks import ReadRange
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, create_topics

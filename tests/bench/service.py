@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import psutil
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from tests.bench.figures import Figure, figure, p99
 from tests.e2e.parts import Live, live
 

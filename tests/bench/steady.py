@@ -17,9 +17,8 @@ import psutil
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.preflight import compose_trigger
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import compose_trigger
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.bench.figures import Figure, figure, growth, trend
 

@@ -17,9 +17,8 @@ from typing import Any
 import faust
 
 import snapkafka
-from snapkafka.drivers.machine_driver import First
-from snapkafka.protocol.actions import Action
-from snapkafka.protocol.events import Event, LedgerRead
+from snapkafka.drivers import First
+from snapkafka.protocol import Action, Event, LedgerRead
 
 from .steps import name_of
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo.settings import REQUESTS
-from snapkafka.kafka.ledger.kafka_ledger import topic_name
+from snapkafka.demo import REQUESTS
+from snapkafka.kafka import topic_name
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
-    from snapkafka.demo.system import Worker
+    from snapkafka.demo import Worker
     from tests.e2e.parts import Live
 
 #: The workers' sessions in a storm; the shortest that a broker allows by default.

@@ -10,14 +10,14 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutLog, CutView, LogBounds, LogRecord, Verdict, decide, find, outcome
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .faults import Faults
 from .storm import RECOVERY_S
 
 if TYPE_CHECKING:
-    from snapkafka.demo.observer import Observer
+    from snapkafka.demo import Observer
     from snapkafka.protocol import LedgerState
     from tests.e2e.parts import Live
 

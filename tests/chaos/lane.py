@@ -16,10 +16,9 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from snapkafka.checks import CutView, Verdict
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, Worker, wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.demo import Observer, System, Worker, observing, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import SnapshotView
 from snapkafka.testing import create_topics
 
 from .judge import Log, read_log, verdict_of

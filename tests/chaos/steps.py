@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from snapkafka.protocol import actions, events, records
-from snapkafka.protocol.actions import Action, AppendToLedger
-from snapkafka.protocol.events import Event, LedgerRead
+from snapkafka.protocol import Action, AppendToLedger, Event, LedgerRead, actions, events, records
 
 #: What the machine asks for, from the moment at which it hears of a snapshot until it has closed.
 ASKED: Final = (

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.protocol import SnapshotView
 from tests.e2e.parts import Live, live
 
 from .faults import ENV, Faults

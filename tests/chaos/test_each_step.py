@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.protocol import SnapshotView
 from snapkafka.testing import Broker
 
 from .lane import Lane, lane

@@ -26,10 +26,9 @@ from typing import Final
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import Observer, observing, wait_until
 from snapkafka.errors import RestoreRefusedError, SnapkafkaError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.e2e.cycles import END_S, Cycle, outputs_kept
 from tests.e2e.cycling_names import PARTITIONS, TABLES

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.checks import Verdict
-from snapkafka.checks.log import LogBounds, LogRecord
-from snapkafka.protocol.ledger_state import Failure, SnapshotView
-from snapkafka.protocol.records import TopicPartition, Trigger
+from snapkafka.checks import LogBounds, LogRecord, Verdict
+from snapkafka.protocol import Failure, SnapshotView, TopicPartition, Trigger
 from tests.chaos.judge import KINDS, Log, judged, problems
 from tests.chaos.storm import GAP_S, Fault, Storm, bugs_in, storm, stormy
 

@@ -13,7 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import CommitFailedError
 
-from snapkafka.clients import Table, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Table
 from tests.conformance.damage import damage
 from tests.conformance.money import Names, Role, partition_of, process
 

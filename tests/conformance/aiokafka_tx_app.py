@@ -11,7 +11,8 @@ from typing import Any, cast
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from snapkafka.clients import Table, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Table
 from tests.conformance.money import Names, Role, partition_of, process
 
 

@@ -7,7 +7,8 @@ import signal
 import sys
 from typing import cast
 
-from snapkafka.clients import Consumer, Producer, Table, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Consumer, Producer, Table
 from tests.conformance.damage import damage
 from tests.conformance.money import Names, Role, partition_of, process
 

@@ -9,7 +9,8 @@ from typing import cast
 
 from confluent_kafka import KafkaException
 
-from snapkafka.clients import Consumer, Producer, Table, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Consumer, Producer, Table
 from tests.conformance.money import Names, Role, partition_of, process
 
 

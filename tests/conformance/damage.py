@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from snapkafka.drivers.plain import conductor
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.kafka import KafkaLedger
+from snapkafka.protocol import Trigger
 from snapkafka.protocol.hot_path import Work
-from snapkafka.protocol.records import Trigger
 
 #: So much later than the others a damaged driver reads of a snapshot.
 LATE_S: Final = 6.0

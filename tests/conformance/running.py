@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from snapkafka.clients import Producer, participant
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.testing import Broker, RunningSystem, create_topics
-from snapkafka.testing.systems import settled
-from snapkafka.testing.taken import Taken
+from snapkafka.clients import participant
+from snapkafka.demo import Observer, observing
+from snapkafka.drivers import Producer
+from snapkafka.testing import Broker, RunningSystem, Taken, create_topics, settled
 from snapkafka.until import blocking_until
 from tests.conformance.money import PARTITIONS, Names, Role
 

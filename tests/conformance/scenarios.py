@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from snapkafka.sim.world.world_plan import AgentPlan, App, Op, WorldPlan
+from snapkafka.sim import WorldPlan
+from snapkafka.sim.world.world_plan import AgentPlan, App, Op
 
 from .money import PARTITIONS, Names
 

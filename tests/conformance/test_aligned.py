@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.store import read_manifest
-from snapkafka.testing import Broker
-from snapkafka.testing.taken import Taken
+from snapkafka.testing import Broker, Taken
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, coins_of, money_of, running
 from tests.conformance.scenarios import ALIGNED

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.errors import SnapshotFailedError
-from snapkafka.testing import Broker
-from snapkafka.testing.taken import Taken
+from snapkafka.testing import Broker, Taken
 from tests.conformance.running import Running, money_of, running
 
 CHAOS_S = float(os.environ.get("CONFORMANCE_CHAOS_S", "600"))

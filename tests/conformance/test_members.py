@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.errors import SnapshotFailedError
-from snapkafka.testing import Broker
-from snapkafka.testing.taken import Taken
+from snapkafka.testing import Broker, Taken
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, money_of, running
 from tests.conformance.scenarios import MEMBERS

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.clients import Consumer, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Consumer
 from snapkafka.testing import Broker
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, running

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer as PlainConsumer
 
-from snapkafka.clients import Consumer, Producer, Table, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Consumer, Producer, Table
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = pytest.mark.timeout(200)

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 from zlib import crc32
 
-from snapkafka.clients import Consumer, Producer, Table, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Consumer, Producer, Table
 from tests.conformance.money import Names, Role, partition_of, process
 
 THREADS = 4

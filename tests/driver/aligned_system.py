@@ -15,12 +15,11 @@ from typing import Final
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from snapkafka import ops
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, wait_until
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.ledger.reading import read_ledger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.listing import Details
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.kafka import Connection, read_ledger
+from snapkafka.ops import Details
+from snapkafka.protocol import Captured
 from snapkafka.testing import create_topics
 
 KEYS: Final = [f"k{n}" for n in range(20)]

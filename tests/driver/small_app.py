@@ -54,7 +54,7 @@ if BROKEN:
     setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
 
 if BUG:
-    from snapkafka.protocol.worker import WorkerProtocol
+    from snapkafka.protocol import WorkerProtocol
 
     right, calls = getattr(WorkerProtocol, BUG), iter(range(BUG_AT))
 

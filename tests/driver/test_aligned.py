@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.testing import Broker
 
 from .aligned_system import Load, counted, in_flight, two

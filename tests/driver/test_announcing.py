@@ -13,14 +13,13 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers import ledger_wait, waiting
+from snapkafka.drivers import FaustDriver, ledger_wait, waiting
 from snapkafka.drivers.faust import hooks
-from snapkafka.drivers.faust.driver import FaustDriver
 from snapkafka.drivers.faust.inbound import assignment
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Abort,
     Assigned,
+    Cause,
     CutReport,
     Dead,
     Hello,

@@ -19,11 +19,10 @@ from aiokafka import AIOKafkaProducer
 from msgspec import to_builtins
 
 from snapkafka import ops
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.demo import System, observing, wait_until
+from snapkafka.kafka import Connection
 from snapkafka.kafka.records.to_end import records_to_end
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from snapkafka.until import until
 

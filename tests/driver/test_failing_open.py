@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, observing, wait_until
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.ops import doctor
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 from tests.driver.test_install import make_topics, produce, take
 from tests.driver.test_operators import free_port, get, metric, post

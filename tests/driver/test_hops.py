@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, wait_until
 from snapkafka.testing import Broker, create_topics
 
 #: From fetch to commit, of a record with a header of ours.

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.errors import InstallError
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import System, observing, wait_until
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 from snapkafka.wire.signature import KEY
 from tests.driver.test_failing_open import answers

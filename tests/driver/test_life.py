@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.demo.observer import Observer
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.ledger.settings import SETTINGS
-from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Status
+from snapkafka.demo import Observer, wait_until
+from snapkafka.kafka import SETTINGS
+from snapkafka.protocol import LedgerState, SnapshotView, Status
 from tests.e2e.parts import Live, live
 
 pytestmark = pytest.mark.timeout(300)

@@ -13,9 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka.cli import verbs as commands
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.ledger_state import Status
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.protocol import Status
 from snapkafka.testing import Broker, EmbeddedKafka, create_topics
 from tests.driver.test_install import produce, take
 

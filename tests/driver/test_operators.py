@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import produce
 

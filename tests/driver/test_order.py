@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import System, observing, wait_until
+from snapkafka.protocol import Status, TopicPartition
 from snapkafka.testing import Broker
 from tests.driver.test_install import make_topics, produce, take
 

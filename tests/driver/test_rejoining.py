@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from snapkafka.config import Config
-from snapkafka.drivers import ledger_tasks
-from snapkafka.drivers.faust.driver import FaustDriver
-from snapkafka.kafka.ledger.reader import LedgerRecreatedError
-from snapkafka.protocol.actions import AskStopped
-from snapkafka.protocol.events import StoppedSeen
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.records import (
+from snapkafka.drivers import FaustDriver, ledger_tasks
+from snapkafka.kafka import LedgerRecreatedError
+from snapkafka.protocol import (
     Abort,
+    AskStopped,
     Bye,
     CutReport,
     Hello,
@@ -25,8 +22,10 @@ from snapkafka.protocol.records import (
     LedgerRecord,
     LogEnd,
     Position,
+    StoppedSeen,
     TopicPartition,
     Trigger,
+    take_checkpoint,
 )
 from tests.kafka.waiting import until
 from tests.worlds.fakes import FakeAdmin, FakeEntry, FakeLedger

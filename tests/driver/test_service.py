@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, wait_until
 from snapkafka.testing import Broker
 from tests.driver.test_operators import get, two_workers
 

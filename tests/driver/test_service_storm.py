@@ -17,7 +17,7 @@ from typing import Any, Final
 import psutil
 import pytest
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.testing import Broker
 from tests.driver.test_operators import get, two_workers
 from tests.driver.test_service import service, trigger

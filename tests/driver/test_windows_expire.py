@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import System, observing, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import Status, TopicPartition
 from snapkafka.testing import Broker, create_topics
 
 

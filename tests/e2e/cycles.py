@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import Connection
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import Record, is_marker, produce, read_topics
 

@@ -8,11 +8,10 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from snapkafka.demo.load import RATE, SLOW_EVERY, Load
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, running_system, wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.demo import Load, Observer, System, observing, running_system, wait_until
+from snapkafka.demo.load import RATE, SLOW_EVERY
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import SnapshotView
 from snapkafka.testing import EmbeddedKafka
 
 Env = Callable[[str, int], Mapping[str, str]]

@@ -17,8 +17,8 @@ from typing import Final
 
 import pytest
 
-from snapkafka.demo.system import wait_until
-from snapkafka.runtime.ivy import JarSet, jars
+from snapkafka.demo import wait_until
+from snapkafka.runtime import JarSet, jars
 from snapkafka.testing import watchdog
 from tests.features.harness import free_port
 

@@ -9,7 +9,7 @@ import sys
 from typing import Any, Final
 
 from snapkafka import ops
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 
 #: A run that meets the groups of another one waits until their sessions are over.
 ENDS_WITHIN_S: Final = 180.0

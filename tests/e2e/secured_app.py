@@ -8,7 +8,7 @@ from typing import Any
 import faust
 
 import snapkafka
-from snapkafka.kafka.login.security import Security
+from snapkafka.kafka import Security
 
 SETTINGS = Security.from_environment(os.environ)
 CONTEXT = SETTINGS.ssl_context()

@@ -12,9 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo.story import assemble
-from snapkafka.demo.system import wait_until
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.demo import assemble, wait_until
+from snapkafka.protocol import SnapshotView
 from tests.e2e.airflow_runs import RATE, Airflow, airflow_for, all_gone, spark_jobs
 from tests.e2e.parts import Live, live
 from tests.e2e.test_damage import white_after_the_marker

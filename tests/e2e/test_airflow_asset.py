@@ -16,8 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo.story import assemble
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import assemble, wait_until
 from tests.e2e.airflow_runs import DAGS, RATE, Airflow, airflow_for
 from tests.e2e.parts import live
 

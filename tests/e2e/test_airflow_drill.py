@@ -12,8 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo.story import INVARIANTS, assemble
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import INVARIANTS, assemble, wait_until
 from snapkafka.runtime import tethered as tethering
 from tests.e2e.airflow_runs import RATE, airflow_for, all_gone
 from tests.e2e.parts import live

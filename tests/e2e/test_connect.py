@@ -19,9 +19,8 @@ from typing import Any, Final
 import pytest
 
 from snapkafka import ops
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.reading import opened
-from snapkafka.protocol.records import Trigger, Verdict
+from snapkafka.kafka import KafkaTopicAdmin, opened
+from snapkafka.protocol import Trigger, Verdict
 from snapkafka.testing import RunningSystem
 from snapkafka.wire import codec
 from tests.e2e import fed_shop

@@ -20,11 +20,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from snapkafka import ops
-from snapkafka.demo.settings import TRANSFERS
-from snapkafka.demo.story import assemble
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import TRANSFERS, assemble, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import TopicPartition
 from snapkafka.wire import headers as wire
 from tests.e2e.parts import Live, live
 

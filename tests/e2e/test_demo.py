@@ -14,8 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo.settings import TOTAL
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import TOTAL, wait_until
 from snapkafka.errors import TimedOutError
 
 pytestmark = pytest.mark.nightly

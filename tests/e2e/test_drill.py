@@ -16,12 +16,23 @@ from typing import Any
 
 import pytest
 
-from snapkafka.demo.load import Load
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.settings import CREDITS, PARTITIONS, REQUESTS, TOTAL, TRANSFERS, changelog
-from snapkafka.demo.story import INVARIANTS, assemble, command
-from snapkafka.demo.system import System, running_system
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import (
+    CREDITS,
+    INVARIANTS,
+    PARTITIONS,
+    REQUESTS,
+    TOTAL,
+    TRANSFERS,
+    Load,
+    Observer,
+    System,
+    assemble,
+    changelog,
+    command,
+    observing,
+    running_system,
+)
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]

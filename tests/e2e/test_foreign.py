@@ -18,9 +18,8 @@ import duckdb
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import take
 from tests.e2e.till import Till

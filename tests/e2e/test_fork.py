@@ -12,11 +12,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.forking import prefixed
+from snapkafka.demo import Observer, observing, wait_until
+from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.protocol import prefixed
 from snapkafka.testing import Broker
 from tests.e2e import recovering
 from tests.features.harness import is_marker, read_topics

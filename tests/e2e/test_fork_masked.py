@@ -17,11 +17,10 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.cli import app
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import Connection
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import Record, read_topics
 

@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import ForkFailedError, ForkRefusedError, OvertakenError, PlanChangedError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 from tests.features.harness import read_topics
 

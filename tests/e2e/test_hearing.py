@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.money import count_money
-from snapkafka.demo.settings import TOTAL
-from snapkafka.demo.story import assemble
+from snapkafka.demo import TOTAL, assemble, count_money
 from tests.e2e.parts import live
 
 #: `hear`: the cause that every report but the initiator's must name.

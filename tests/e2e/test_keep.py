@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import TimedOutError
 from tests.e2e.parts import live
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.money import count_money
-from snapkafka.demo.naive import read_naively
-from snapkafka.demo.settings import TOTAL
-from snapkafka.demo.story import assemble, command
+from snapkafka.demo import TOTAL, assemble, command, count_money, read_naively
 from tests.e2e.parts import live
 
 SNAPSHOTS = 20

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.protocol.records import Trigger
-from snapkafka.service.app import openapi
+from snapkafka.protocol import Trigger
+from snapkafka.service import openapi
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.page_world import SIZES, serving, system
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.checks.kinds import CHECKS
-from snapkafka.manifest import CheckEntry, WitnessEntry
-from snapkafka.protocol.records import Trigger
-from snapkafka.service.access import Tokens
+from snapkafka.checks import CHECKS
+from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.protocol import Trigger
+from snapkafka.service import Tokens
 from tests.worlds.fakes import FakeCluster
 from tests.worlds.page_world import assembling, serving, small_system
 

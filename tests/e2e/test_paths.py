@@ -27,8 +27,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from rich.cells import cell_len
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, observing, wait_until
 from snapkafka.testing import EmbeddedKafka, create_topics
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]

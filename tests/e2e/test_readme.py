@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, observing, wait_until
 from snapkafka.testing import Broker
 from tests.features.harness import read_topics
 from tests.readme import commands, service, text

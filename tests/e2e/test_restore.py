@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import observing, wait_until
 from snapkafka.testing import Broker
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut, outputs_kept

@@ -14,13 +14,11 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.checks import Verdict
-from snapkafka.cli.verbs import app
-from snapkafka.demo.observer import Observer
-from snapkafka.demo.system import wait_until
+from snapkafka.cli import app
+from snapkafka.demo import Observer, wait_until
 from snapkafka.errors import RestoreRefusedError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import Connection, KafkaBulk
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 
 from . import recovering

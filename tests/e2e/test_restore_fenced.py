@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import Observer, wait_until
 from snapkafka.errors import OvertakenError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import Connection
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
 from .cycles import END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut

@@ -13,11 +13,10 @@ from typing import Final
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.store import read_manifest
 from snapkafka.testing import EmbeddedKafka
 from tests.e2e.recovering import restored

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.recovery.selection import Selection
-from snapkafka.recovery.suppression import Suppression
+from snapkafka.demo import wait_until
+from snapkafka.kafka import Connection
+from snapkafka.recovery import Selection, Suppression
 from snapkafka.testing import Broker
 from tests.features.harness import is_marker
 

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System
+from snapkafka.demo import System, observing
 from snapkafka.errors import AuthenticationError, CertificateError, MechanismError
 from snapkafka.testing import create_topics
 from tests.kafka.secured import secured_broker

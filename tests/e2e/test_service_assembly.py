@@ -14,9 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from snapkafka.demo.money import count_money
-from snapkafka.demo.settings import TOTAL
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import TOTAL, System, count_money, wait_until
 from tests.driver.test_operators import get, post
 from tests.driver.test_service import service, trigger
 from tests.e2e.parts import Live, live

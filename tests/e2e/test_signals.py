@@ -25,11 +25,9 @@ import pyspark
 import pytest
 
 import snapkafka.assembly
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.runtime.ivy import spark_jars
-from snapkafka.runtime.jdk import spark_java_home
+from snapkafka.demo import wait_until
+from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.runtime import spark_jars, spark_java_home
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.kafka.processes import process

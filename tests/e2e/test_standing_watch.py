@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, observing, wait_until
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import produce
 

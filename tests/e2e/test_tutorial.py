@@ -13,10 +13,9 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from markdown_it import MarkdownIt
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, observing, wait_until
 from snapkafka.runtime.child import Child
-from snapkafka.testing.embedded import cluster_id_at, free_ports
+from snapkafka.testing import cluster_id_at, free_ports
 from snapkafka.until import blocking_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]

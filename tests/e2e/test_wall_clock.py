@@ -17,9 +17,7 @@ from typing import Any, Final
 import duckdb
 import pytest
 
-from snapkafka.demo.money import count_money
-from snapkafka.demo.settings import TOTAL
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import TOTAL, System, count_money, wait_until
 from tests.driver.test_operators import get
 from tests.driver.test_service import service, trigger
 from tests.e2e.parts import live

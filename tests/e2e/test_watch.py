@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.demo import System, observing, wait_until
+from snapkafka.kafka import Connection
 from snapkafka.ops import Answer, Round
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import produce, read_topics

@@ -21,8 +21,7 @@ from snapkafka.errors import (
     DependencyMissingError,
     UnknownSnapshotError,
 )
-from snapkafka.runtime.extras import EXTRAS
-from snapkafka.runtime.fetching import cache_dir
+from snapkafka.runtime import EXTRAS, cache_dir
 
 CHECKOUT = Path(__file__).parents[2]
 NO_BROKER = ("--bootstrap", "127.0.0.1:1", "--namespace", "ns")

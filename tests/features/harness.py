@@ -25,10 +25,9 @@ from aiokafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import Connection
+from snapkafka.protocol import Captured
 from snapkafka.testing import create_topics
 from snapkafka.wire import headers as wire
 

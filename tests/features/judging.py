@@ -9,10 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from snapkafka.checks import CutLog, CutView, Finding, LogRecord, find
-from snapkafka.checks.run import LOG_CHECKS
-from snapkafka.protocol.captured_snapshot import Captured, InputCut
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.checks import LOG_CHECKS, CutLog, CutView, Finding, LogRecord, find
+from snapkafka.protocol import Captured, InputCut, TopicPartition
 from snapkafka.wire import headers as wire
 
 from .harness import Pair, Record, Side, is_marker

@@ -10,9 +10,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import create_topics
 
 from .harness import read_topics

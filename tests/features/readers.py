@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
-from snapkafka.runtime.ivy import JarSet, jars
-from snapkafka.runtime.jdk import java
+from snapkafka.runtime import JarSet, jars, java
 from snapkafka.testing import watchdog
 
 #: Fetched when first asked for, into the cache that all checkouts share.

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from snapkafka.checks import LogRecord, Verdict
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, Worker, wait_until
+from snapkafka.demo import Observer, System, Worker, observing, wait_until
 from snapkafka.errors import TimedOutError
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
-from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import Captured, ChangelogCut, SnapshotView, TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.chaos.judge import read_log, verdict_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.testing import Broker
 
 from .harness import Pair, Side, count_records, is_marker, read_topics, running

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, observing, wait_until
 from snapkafka.testing import Broker, create_topics
 
 from .replaying import take

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.ops.drill.workers import AppEndedError, Workers
 from snapkafka.testing import Broker
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo.observer import Observer
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.demo import Observer, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import SnapshotView
 from snapkafka.testing import Broker
 
 from .compared import APPS

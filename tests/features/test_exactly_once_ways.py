@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.testing import Broker
 from tests.driver.test_install import take

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.testing import Broker
 
 from .harness import Pair, Side, is_marker, running

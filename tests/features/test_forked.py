@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.forking import prefixed
+from snapkafka.demo import System, observing, wait_until
+from snapkafka.kafka import Connection, KafkaLedger
+from snapkafka.protocol import prefixed
 from snapkafka.testing import Broker, create_topics
 
 from .harness import produce, read_topics

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from snapkafka.demo.system import wait_until
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import wait_until
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 from tests.driver.test_install import take
 

@@ -21,10 +21,9 @@ from faust.exceptions import ConsistencyError, PartitionsMismatch, ValueDecodeEr
 from faust.transport.consumer import TransactionManager
 from faust.types import TP, ConsumerMessage, FutureMessage
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import take
 from tests.kafka.waiting import until

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import Closed
+from snapkafka.kafka import Connection, KafkaLedger
+from snapkafka.protocol import Closed
 from snapkafka.testing import Broker
-from snapkafka.wire.codec import encode
+from snapkafka.wire import encode
 
 from .unharmed import as_without_us
 

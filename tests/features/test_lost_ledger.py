@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import observing, wait_until
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.kafka_ledger import topic_name
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TailLost
-from snapkafka.testing.systems import settled
+from snapkafka.kafka import Connection, topic_name
+from snapkafka.protocol import TailLost
+from snapkafka.testing import settled
 from tests.kafka.losing import lose_tail
 
 from .harness import Pair, running

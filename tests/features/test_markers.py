@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import System, observing, wait_until
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import take
 

@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 
 from .harness import running

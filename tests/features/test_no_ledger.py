@@ -16,10 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import topic_name
-from snapkafka.kafka.ledger.settings import SETTINGS
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.testing import Broker
 from tests.kafka.guarding import PASSWORD, guarded_broker
 

@@ -16,15 +16,9 @@ from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import topic_name
-from snapkafka.kafka.ledger.settings import SETTINGS
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.snapshots import Failure
+from snapkafka.demo import wait_until
+from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, compose_trigger, topic_name
+from snapkafka.protocol import Failure, SnapshotView, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 
 from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, running

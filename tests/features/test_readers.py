@@ -20,9 +20,8 @@ from aiokafka import AIOKafkaProducer
 from avro.io import BinaryDecoder, DatumReader
 from avro.schema import parse
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.driver.test_install import take
 

@@ -18,10 +18,9 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, Worker, wait_until
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import (
+from snapkafka.demo import Observer, System, Worker, observing, wait_until
+from snapkafka.kafka import Connection
+from snapkafka.protocol import (
     RESTORE,
     AgentPosition,
     Bye,

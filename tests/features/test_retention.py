@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from snapkafka.demo.system import System, wait_until
+from snapkafka.demo import System, wait_until
 from snapkafka.testing import EmbeddedKafka, create_topics
 
 from .harness import PARTITIONS, produce, read_topics, stop

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import SnapshotFailedError, TimedOutError, TriggerRefusedError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import Connection
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 from snapkafka.wire import codec
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.system import wait_until
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.demo import wait_until
+from snapkafka.protocol import SnapshotView
 from snapkafka.testing import Broker, create_topics
 
 from .apps.sizes_limits import (

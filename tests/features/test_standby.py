@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo.observer import observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import System, observing, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = pytest.mark.timeout(300)

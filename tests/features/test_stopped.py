@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka import ops
 from snapkafka.checks import Verdict
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import Connection
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
 from .replaying import MODULE, Counting, capture, counting, take

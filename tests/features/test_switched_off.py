@@ -13,12 +13,9 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import topic_name
-from snapkafka.kafka.ledger.settings import SETTINGS
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.testing import Broker
 
 from .harness import Pair, running

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.checks import Verdict
-from snapkafka.demo.system import Worker
+from snapkafka.demo import Worker
 from snapkafka.testing import Broker
 
 from .replaying import capture, counting

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import CutView, Verdict
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.chaos.judge import read_log, verdict_of
 from tests.driver.test_install import take

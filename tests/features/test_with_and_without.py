@@ -15,7 +15,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.checks import CutView
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 
 from .compared import APPS, WAYS_CHANGELOGS, WAYS_OUTPUTS, App

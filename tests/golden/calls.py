@@ -21,10 +21,9 @@ import pytest
 from typer.main import get_command
 
 from snapkafka import __version__, manifest, ops
-from snapkafka.checks.verdict import Verdict
-from snapkafka.cli import running
-from snapkafka.cli.verbs import app
-from snapkafka.manifest import WitnessEntry
+from snapkafka.checks import Verdict
+from snapkafka.cli import app, running
+from snapkafka.manifest_entries import WitnessEntry
 from tests.unit.cli.test_drill_command import FOUND as DRILL
 from tests.unit.cli.test_fork_command import DONE as FORKED
 from tests.unit.cli.test_fork_command import FORK

@@ -7,7 +7,7 @@ import asyncio
 from typing import Final
 
 from snapkafka import ops
-from snapkafka.protocol.records import Abort, CheckResult, TopicPartition, Verdict
+from snapkafka.protocol import Abort, CheckResult, TopicPartition, Verdict
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, FakeGroup, FakeTopic, Worker
 

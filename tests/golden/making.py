@@ -13,27 +13,26 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.manifest import (
+from snapkafka.manifest import Manifest, content_digest, dump
+from snapkafka.manifest_entries import (
     AppendedEntry,
     CheckEntry,
     InvariantEntry,
     LedgerEntry,
-    Manifest,
     Times,
     TopicEntry,
     WitnessEntry,
-    content_digest,
-    dump,
 )
-from snapkafka.protocol.captured_snapshot import (
+from snapkafka.protocol import (
     Captured,
     ChangelogCut,
     InputCut,
+    Position,
     ProcessCut,
     Recorded,
+    Running,
     SenderEnd,
 )
-from snapkafka.protocol.records import Position, Running
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.worlds.on_disk import Row, in_channel, in_state, write_snapshot

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 
 if TYPE_CHECKING:
     from snapkafka.testing import Broker

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.testing import EmbeddedKafka
-from snapkafka.testing.embedded import HOST, free_ports
+from snapkafka.kafka import Connection
+from snapkafka.testing import HOST, EmbeddedKafka, free_ports
 
 PASSWORD = "s"
 

@@ -16,8 +16,7 @@ from typing import Final
 
 import pytest
 
-from snapkafka.testing import EmbeddedKafka, watchdog
-from snapkafka.testing.embedded import HOST, free_ports
+from snapkafka.testing import HOST, EmbeddedKafka, free_ports, watchdog
 
 REALM: Final = "SHOP.TEST"
 CLIENT: Final = f"ann@{REALM}"

@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import (
+from snapkafka.kafka import Connection, KafkaLedger
+from snapkafka.protocol import (
     Assigned,
     Closed,
     CutReport,

@@ -18,8 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from snapkafka.testing import EmbeddedKafka
-from snapkafka.testing.embedded import HOST, free_ports
+from snapkafka.testing import HOST, EmbeddedKafka, free_ports
 
 USER, PASSWORD = "ann", 'se"cr\\et'
 

@@ -12,12 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app as commands
+from snapkafka.cli import app as commands
 from snapkafka.errors import COMMAND, BadInputError, BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk
+from snapkafka.kafka import Connection, KafkaBulk, KafkaLedger, KafkaTopicAdmin
 from snapkafka.testing import EmbeddedKafka
 
 pytestmark = pytest.mark.timeout(300)

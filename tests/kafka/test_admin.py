@@ -14,16 +14,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin, compose_trigger
 from snapkafka.kafka.cluster.groups import ConsumerGroup
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import compose_trigger
 from snapkafka.kafka.records import to_end
-from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Hello, InputTopic, TopicPartition
+from snapkafka.protocol import Hello, InputTopic, LedgerState, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.kafka.waiting import until
 

@@ -18,9 +18,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TimedOutError
 from snapkafka.runtime import class_archive
-from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.testing import EmbeddedKafka, cluster_id_at, create_topics
 from snapkafka.testing import kafka as any_kafka
-from snapkafka.testing.embedded import STOP_TIMEOUT_S, cluster_id_at
+from snapkafka.testing.embedded import STOP_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 from snapkafka.errors import LedgerUnusableError, TimedOutError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.recovery.appending import NewRecord
+from snapkafka.kafka import Connection, KafkaBulk
+from snapkafka.protocol import TopicPartition
+from snapkafka.recovery import NewRecord
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = pytest.mark.timeout(120)

@@ -10,7 +10,7 @@ import faust
 import pytest
 
 import snapkafka
-from snapkafka.protocol.records import Trigger
+from snapkafka.protocol import Trigger
 from snapkafka.testing import create_topics
 from tests.kafka.waiting import until
 

@@ -12,10 +12,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka.drivers.foreign.assignment import Input, resolve
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TriggerRefusedError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.read import KafkaConsumer, Record
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import Connection, KafkaTopicAdmin, Record
+from snapkafka.kafka.records.read import KafkaConsumer
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import create_topics
 from tests.kafka.waiting import until
 

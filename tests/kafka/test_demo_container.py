@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from snapkafka.demo import PARTITIONS, changelog
 from snapkafka.demo.container import main
-from snapkafka.demo.settings import CHANGELOG_SETTINGS, PARTITIONS, TOPICS, changelog
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.testing.embedded import EmbeddedKafka
+from snapkafka.demo.settings import CHANGELOG_SETTINGS, TOPICS
+from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.testing import EmbeddedKafka
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -17,11 +17,8 @@ from aiokafka import AIOKafkaProducer
 
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import Bye, Hello, InputTopic, Table, TopicPartition
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
+from snapkafka.protocol import Bye, Hello, InputTopic, Status, Table, TopicPartition
 from tests.kafka.guarding import guarded_broker, login
 from tests.kafka.processes import process
 from tests.kafka.test_ops import command
@@ -81,8 +78,7 @@ async def test_the_windowed_table_is_fixed_and_the_way_back_leads_back(
 
 async def kafkas_own_tool(line: str) -> None:
     """Run a line for `kafka-configs.sh`; the script does no more than this."""
-    from snapkafka.runtime.ivy import JarSet, jars
-    from snapkafka.runtime.jdk import java
+    from snapkafka.runtime import JarSet, jars, java
 
     tools = JarSet(name="tools", modules=("org.apache.kafka:kafka-tools:4.4.0",), transitive=True)
     script, *words = shlex.split(line)

@@ -14,15 +14,12 @@ import duckdb
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.command import main
+from snapkafka.assembly import JobSpec, as_file, changed, main
 from snapkafka.assembly.embedded import invariants
-from snapkafka.assembly.spec import JobSpec, as_file, changed
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.reading import find_captured
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, KafkaTopicAdmin, find_captured
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol import Captured
 from snapkafka.store import Store, open_store, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.installed import write_sitecustomize

@@ -10,10 +10,9 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import InconsistentGroupProtocolError
 
 from snapkafka.errors import OvertakenError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import HOLDER, Connection, GroupTakenError, KafkaTopicAdmin
+from snapkafka.kafka.cluster.group_hold import GroupHold
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = pytest.mark.timeout(120)

@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from snapkafka.errors import AuthenticationError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.runtime.ivy import jars
-from snapkafka.runtime.jdk import java
+from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.runtime import jars, java
 from snapkafka.testing import create_topics, system
 from tests.e2e import tested_shop
 from tests.features.harness import read_topics

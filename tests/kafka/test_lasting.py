@@ -14,11 +14,9 @@ from confluent_kafka import Producer
 from snapkafka.assembly.cluster import look
 from snapkafka.checks import require_offsets
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster.restorable import in_words, restorable
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, SenderEnd
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import Captured, ChangelogCut, InputCut, SenderEnd, TopicPartition
 from snapkafka.testing import EmbeddedKafka
 from tests.kafka.waiting import until
 from tests.unit.base.test_manifest import example

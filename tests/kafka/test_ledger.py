@@ -18,15 +18,13 @@ from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, LedgerRecreatedError, topic_name
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger import settings as ledger_settings
 from snapkafka.kafka.ledger.gulps import Gulps
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
-from snapkafka.kafka.ledger.reader import LedgerRecreatedError, ReadEntry
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd
-from snapkafka.wire.codec import encode
+from snapkafka.kafka.ledger.reader import ReadEntry
+from snapkafka.protocol import Bye, Closed, Hello, SentEnd
+from snapkafka.wire import encode
 from snapkafka.wire.signature import FRESH_WITHIN, HEADER, Keys
 from tests.kafka.waiting import until
 

@@ -7,11 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
-from snapkafka.kafka.ledger.settings import SETTINGS
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import Bye, Closed, SentEnd
+from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, KafkaTopicAdmin, topic_name
+from snapkafka.protocol import Bye, Closed, SentEnd
 from snapkafka.testing import EmbeddedKafka
 
 #: What operators choose for the topics of their services, all of it at once.

@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
-from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import Pause, TailLost
+from snapkafka.kafka import Connection, KafkaLedger, LedgerCutShortError, topic_name
+from snapkafka.protocol import Pause, TailLost
 from snapkafka.testing import EmbeddedKafka
 from tests.kafka.losing import lose_tail
 from tests.kafka.waiting import until

@@ -7,12 +7,9 @@ import time
 import pytest
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk
-from snapkafka.recovery.appending import NewRecord
+from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin
+from snapkafka.recovery import Carried, NewRecord
 from snapkafka.recovery.new_topics import fit_input
-from snapkafka.recovery.target_facts import Carried
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = pytest.mark.timeout(120)

@@ -20,19 +20,9 @@ from snapkafka.errors import (
     TriggerRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger, topic_name
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, topic_name
 from snapkafka.ops.in_use import snapshots_in_use
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import (
-    Dead,
-    Fork,
-    Hello,
-    Restore,
-    Table,
-    Trigger,
-)
+from snapkafka.protocol import Dead, Fork, Hello, Restore, Status, Table, Trigger
 from snapkafka.units import wall_ms
 from tests.kafka.processes import process
 from tests.kafka.waiting import until

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from snapkafka.clients import Consumer
 from snapkafka.config import Config
-from snapkafka.drivers.plain.driver import PlainDriver
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition as OurPartition
+from snapkafka.drivers import Consumer, PlainDriver
+from snapkafka.kafka import Connection
+from snapkafka.protocol import TopicPartition as OurPartition
 from snapkafka.testing import Broker, create_topics
 from snapkafka.until import blocking_until
 

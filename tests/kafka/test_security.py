@@ -19,8 +19,7 @@ from snapkafka.errors import (
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.records.bulk import client_settings
 from snapkafka.testing import create_topics
 from tests.kafka.secured import Secured, secured_broker, token

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.service.ledger_follower import SILENT_S, LedgerFollower
-from snapkafka.testing.embedded import EmbeddedKafka
+from snapkafka.kafka import Connection, KafkaLedger
+from snapkafka.service import LedgerFollower
+from snapkafka.service.ledger_follower import SILENT_S
+from snapkafka.testing import EmbeddedKafka
 from snapkafka.until import until
 
 pytestmark = pytest.mark.timeout(300)

@@ -12,9 +12,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.drivers.faust.inbound.assignment import committed, starts_at
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = pytest.mark.timeout(120)

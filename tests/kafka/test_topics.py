@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.errors import SnapkafkaError
-from snapkafka.testing import Broker, EmbeddedKafka
-from snapkafka.testing.embedded import free_ports
+from snapkafka.testing import Broker, EmbeddedKafka, free_ports
 from snapkafka.until import blocking_until
 
 pytestmark = pytest.mark.timeout(180)

@@ -5,23 +5,27 @@ from __future__ import annotations
 
 import random
 
-from snapkafka.protocol.actions import AppendHello, AskStopped
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import InputsRevoked, StopAsked, StoppedSeen, TimerExpired
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     NOBODY,
     RESTORE,
     Abort,
     AgentPosition,
+    AppendHello,
+    AskStopped,
+    Cause,
     ChangelogEnd,
     Dead,
     Hello,
+    InputsRevoked,
     LogEnd,
     Pause,
     Position,
     Restore,
     RestoreStage,
     Retire,
+    StopAsked,
+    StoppedSeen,
+    TimerExpired,
     TopicPartition,
     Trigger,
     Verdict,

@@ -6,28 +6,28 @@ import pytest
 
 from snapkafka.errors import BadInputError, TriggerRefusedError
 from snapkafka.kafka.preflight import check_alignment
-from snapkafka.protocol.actions import HoldInputs, HoldRecord, LetGo, StartTimer
-from snapkafka.protocol.alignment import Graph
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import (
-    InputsReleased,
-    InputsRevoked,
-    MarkerMet,
-    RecordMet,
-    TimerExpired,
-    WentAbsent,
-)
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Abort,
     Aligning,
     Bye,
+    Cause,
     CutReport,
-    HeldInput,
-    Released,
+    HoldInputs,
+    HoldRecord,
+    InputsReleased,
+    InputsRevoked,
+    LedgerState,
+    LetGo,
+    MarkerMet,
+    RecordMet,
+    StartTimer,
+    TimerExpired,
     TopicPartition,
+    WentAbsent,
+    take_checkpoint,
 )
+from snapkafka.protocol.alignment import Graph
+from snapkafka.protocol.records import HeldInput, Released
 
 from .world import A, B, Process, World, records, settle
 

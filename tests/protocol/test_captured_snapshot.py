@@ -7,30 +7,28 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.captured_snapshot import (
-    Captured,
-    ChangelogCut,
-    InputCut,
-    Outsider,
-    ProcessCut,
-    Recorded,
-    SenderEnd,
-)
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Assigned,
     Bye,
+    Captured,
+    ChangelogCut,
     ChangelogEnd,
     ChannelRange,
     Closed,
     CutReport,
     Dead,
     Hello,
+    InputCut,
     InputTopic,
     LedgerRecord,
+    LedgerState,
     LogEnd,
+    Outsider,
     Position,
+    ProcessCut,
+    Recorded,
     Running,
+    SenderEnd,
     SentEnd,
     SeqRange,
     Table,
@@ -38,7 +36,7 @@ from snapkafka.protocol.records import (
     TornEvent,
     Trigger,
 )
-from snapkafka.wire.codec import decode, encode
+from snapkafka.wire import decode, encode
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import SendMarkers, StartTimer, TurnedRed
-from snapkafka.protocol.events import (
-    ChannelEnded,
-    CutTimed,
-    EndsSeen,
-    LedgerRead,
-    MarkerFailed,
-    MarkerSent,
-    RecordMet,
-    StopAsked,
-)
-from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     NOBODY,
     Abort,
     Bye,
     ChannelRange,
     Closed,
+    CutTimed,
     Dead,
+    EndsSeen,
+    LedgerRead,
     LogEnd,
+    MarkerFailed,
+    MarkerSent,
+    RecordMet,
+    SendMarkers,
     SentEnd,
     SeqRange,
+    StartTimer,
+    Status,
+    StopAsked,
     TopicPartition,
+    TurnedRed,
+    WorkerProtocol,
 )
+from snapkafka.protocol.events import ChannelEnded
+from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED
 from snapkafka.protocol.sent import RANGES_MAX
-from snapkafka.protocol.worker import WorkerProtocol
 
 from .world import A, B, Process, Stored, World, records, settle
 

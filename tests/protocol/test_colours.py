@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from snapkafka.checks import CutView, LogRecord
-from snapkafka.protocol.colours import Cause, Effect
-from snapkafka.protocol.events import RecordMet
-from snapkafka.protocol.ledger_state import Status
+from snapkafka.protocol import Cause, Effect, RecordMet, Status
 from tests.worlds.list_checks import v1, v2, v4, v5
 
 from .world import A, B, Process, World, settle

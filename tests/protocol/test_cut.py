@@ -6,27 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.actions import ReadLedgerTo
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import (
-    AssignedInput,
-    InputsAssigned,
-    InputsRevoked,
-    MarkerMet,
-    RecordMet,
-    ReportAppended,
-    TriggerAppended,
-)
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Abort,
     Assigned,
+    AssignedInput,
+    Cause,
     Closed,
     CutReport,
     Hello,
+    InputsAssigned,
+    InputsRevoked,
+    MarkerMet,
+    ReadLedgerTo,
+    RecordMet,
+    ReportAppended,
     Running,
+    Status,
     TopicPartition,
     Trigger,
+    TriggerAppended,
 )
 
 from .world import A, B, Process, World, records, settle

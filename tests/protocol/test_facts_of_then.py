@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.facts import Renewed
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Bye,
+    Captured,
     ChangelogEnd,
     Closed,
     CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
+    LedgerState,
     LogEnd,
     Position,
+    Renewed,
     Table,
     TopicPartition,
     Trigger,

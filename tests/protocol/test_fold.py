@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.deduplication import KEEP_ABOVE
-from snapkafka.protocol.events import StopAsked
-from snapkafka.protocol.ledger_state import Failure, LedgerState, Status, Waiting
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     NOBODY,
     Abort,
     Assigned,
@@ -17,15 +14,21 @@ from snapkafka.protocol.records import (
     Closed,
     CutReport,
     Dead,
+    Failure,
     Hello,
     InputTopic,
+    LedgerState,
     Pause,
     Retention,
     Retire,
+    Status,
+    StopAsked,
     TopicPartition,
     Trigger,
     Verdict,
 )
+from snapkafka.protocol.deduplication import KEEP_ABOVE
+from snapkafka.protocol.ledger_state import Waiting
 
 from .world import A, B, Process, World, settle
 

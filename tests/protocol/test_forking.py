@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.forking import (
-    ForkView,
-    fork_of,
-    fork_problem,
-    of_fork,
-    prefixed,
-)
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Fork, ForkTopic, LedgerRecord, Pause
+from snapkafka.protocol import Fork, LedgerRecord, LedgerState, Pause, fork_problem, prefixed, take_checkpoint
+from snapkafka.protocol.forking import ForkView, fork_of, of_fork
+from snapkafka.protocol.records import ForkTopic
 
 P = "fork.staging."
 

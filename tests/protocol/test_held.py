@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.colours import Cause
+from snapkafka.protocol import Cause
 
 from .world import A, B, Process, World, settle
 

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import AppendHello, ReadLedgerTo, StartTimer
-from snapkafka.protocol.colours import Colours
-from snapkafka.protocol.events import (
+from snapkafka.protocol import (
+    NOBODY,
+    Abort,
+    AppendHello,
     CameBack,
+    ChangelogEnd,
+    Colours,
     CutTimed,
+    Dead,
     Event,
+    Failure,
+    Hello,
     InputsRevoked,
     Joined,
-    LedgerRecreated,
+    LedgerState,
     MarkerMet,
+    ReadLedgerTo,
     RecordMet,
+    Sent,
+    StartTimer,
+    Status,
     StopAsked,
     StoppedSeen,
     TimerExpired,
+    TopicPartition,
     WentAbsent,
 )
+from snapkafka.protocol.events import LedgerRecreated
 from snapkafka.protocol.identity import EarlierIncarnations
-from snapkafka.protocol.ledger_state import Failure, LedgerState, Status
 from snapkafka.protocol.offsets import SOMEBODY
-from snapkafka.protocol.records import NOBODY, Abort, ChangelogEnd, Dead, Hello, TopicPartition
-from snapkafka.protocol.sent import Sent
 
 from .world import A, B, Process, World, settle
 

@@ -7,11 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol import Bye, Captured, Dead, Hello, LedgerRead, LedgerRecord, LedgerState
 from snapkafka.protocol.cut import left_since
-from snapkafka.protocol.events import LedgerRead
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Bye, Dead, Hello, LedgerRecord, Refused
+from snapkafka.protocol.records import Refused
 from snapkafka.protocol.refusals import KEEP_REFUSED
 
 from .world import A, B, Process, World
@@ -92,7 +90,7 @@ def settle(*members: Member) -> None:
 
 
 def stop(member: Member) -> None:
-    from snapkafka.protocol.events import StopAsked
+    from snapkafka.protocol import StopAsked
 
     member.feed(StopAsked())
 

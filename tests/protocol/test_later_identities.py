@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.checks.view import read_before
-from snapkafka.protocol.actions import AppendHello
-from snapkafka.protocol.events import InputsRevoked, LedgerRecreated, WentAbsent
-from snapkafka.protocol.ledger_state import LedgerState, Status
-from snapkafka.protocol.records import Abort, Dead, TopicPartition
+from snapkafka.checks import read_before
+from snapkafka.protocol import (
+    Abort,
+    AppendHello,
+    Dead,
+    InputsRevoked,
+    LedgerState,
+    Status,
+    TopicPartition,
+    WentAbsent,
+)
+from snapkafka.protocol.events import LedgerRecreated
 
 from .world import A, B, Process, World, records, settle
 

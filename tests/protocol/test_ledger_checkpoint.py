@@ -8,25 +8,27 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.cut import left_since
-from snapkafka.protocol.deduplication import KEEP_NUMBERS
-from snapkafka.protocol.events import InputsRevoked, StopAsked
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.ledger_state import LedgerState, Status
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
+    KEEP_NUMBERS,
     Abort,
     Assigned,
     Bye,
+    Captured,
     Checkpoint,
     Dead,
     Hello,
+    InputsRevoked,
     LedgerRecord,
+    LedgerState,
     Pause,
     Retire,
+    Status,
+    StopAsked,
     Trigger,
     Verdict,
+    take_checkpoint,
 )
+from snapkafka.protocol.cut import left_since
 
 from .histories import History
 from .world import A, B, Process, World, settle

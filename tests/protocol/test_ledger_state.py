@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.events import StopAsked, TimerExpired
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import Abort, Dead, Pause, Retire, TopicPartition, Verdict
+from snapkafka.protocol import (
+    Abort,
+    Dead,
+    Pause,
+    Retire,
+    Status,
+    StopAsked,
+    TimerExpired,
+    TopicPartition,
+    Verdict,
+)
 
 from .world import A, B, Process, World, settle
 

@@ -7,11 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from snapkafka.protocol.events import CheckpointGoesOn, LedgerBegins, LedgerRead
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.ledger_state import LedgerState, Status
-from snapkafka.protocol.records import Hello
-from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.protocol import (
+    Hello,
+    LedgerBegins,
+    LedgerRead,
+    LedgerState,
+    Status,
+    WorkerProtocol,
+    take_checkpoint,
+)
+from snapkafka.protocol.events import CheckpointGoesOn
 from tests.bench.ledgers import records
 
 from .histories import History

@@ -6,22 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.actions import AppendHello, AppendToLedger
-from snapkafka.protocol.events import LedgerCutShort
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.offsets import RestoreStage
-from snapkafka.protocol.records import (
-    LEDGER_CUT_SHORT,
+from snapkafka.protocol import (
     NOBODY,
+    AppendHello,
+    AppendToLedger,
     Hello,
+    LedgerState,
     Pause,
     Restore,
+    RestoreStage,
+    RestoreView,
+    Status,
     TailLost,
     TopicPartition,
+    take_checkpoint,
 )
-from snapkafka.protocol.restores import RestoreView
-from snapkafka.protocol.snapshots import Status
+from snapkafka.protocol.events import LedgerCutShort
+from snapkafka.protocol.records import LEDGER_CUT_SHORT
 
 from .world import A, B, Process, World, settle
 

@@ -12,13 +12,24 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.deduplication import KEEP_ABOVE, KEEP_NUMBERS, Latest
-from snapkafka.protocol.events import InputsRevoked, TriggerAppended
+from snapkafka.protocol import (
+    KEEP_NUMBERS,
+    Abort,
+    Assigned,
+    Bye,
+    Cause,
+    Dead,
+    Hello,
+    InputsRevoked,
+    InputTopic,
+    LedgerState,
+    Pause,
+    Trigger,
+    TriggerAppended,
+)
+from snapkafka.protocol.deduplication import KEEP_ABOVE, Latest
 from snapkafka.protocol.ledger_processes import KEEP_LEFT
 from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED, KEEP_NAMES
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Abort, Assigned, Bye, Dead, Hello, InputTopic, Pause, Trigger
 
 from .world import A, B, Process, World
 

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.actions import Action, AppendToLedger, SendMarkers, StartTimer
-from snapkafka.protocol.events import InputsRevoked, MarkerFailed, MarkerSent, TimerExpired
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.ledger_state import LedgerState, Status
-from snapkafka.protocol.records import NOBODY, Abort, Closed, CutReport, Dead, LogEnd, TopicPartition
+from snapkafka.protocol import (
+    NOBODY,
+    Abort,
+    Action,
+    AppendToLedger,
+    Closed,
+    CutReport,
+    Dead,
+    InputsRevoked,
+    LedgerState,
+    LogEnd,
+    MarkerFailed,
+    MarkerSent,
+    SendMarkers,
+    StartTimer,
+    Status,
+    TimerExpired,
+    TopicPartition,
+    take_checkpoint,
+)
 
 from .world import A, B, Process, World, records, reports, settle
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.colours import Cause
+from snapkafka.protocol import (
+    OUT_OF_ORDER,
+    Abort,
+    Cause,
+    CutReport,
+    InputsRevoked,
+    Status,
+    TimerExpired,
+    TopicPartition,
+)
 from snapkafka.protocol.cut import NOTED_MAX
-from snapkafka.protocol.events import InputsRevoked, TimerExpired
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import OUT_OF_ORDER, Abort, CutReport, TopicPartition
 
 from .world import A, B, Process, World, records, settle
 

@@ -6,40 +6,40 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.checks.view import read_before
-from snapkafka.protocol import ownership
-from snapkafka.protocol.actions import AppendToLedger, AskStopped
-from snapkafka.protocol.captured_snapshot import InputCut
-from snapkafka.protocol.cut import Positions
-from snapkafka.protocol.events import (
+from snapkafka.checks import read_before
+from snapkafka.protocol import (
+    Abort,
+    AppendToLedger,
+    AskStopped,
+    Assigned,
     AssignedInput,
     CameBack,
-    InputsAdded,
-    InputsAssigned,
-    InputsRevoked,
-    MarkerFailed,
-    StopAsked,
-    StoppedSeen,
-    WentAbsent,
-)
-from snapkafka.protocol.ledger_state import Failure, Status
-from snapkafka.protocol.ownership import KEEP_EARLIER, UNKNOWN, Owner
-from snapkafka.protocol.records import (
-    Abort,
-    Assigned,
     ChangelogEnd,
     Closed,
     CutReport,
     Dead,
+    Failure,
     Hello,
+    InputCut,
+    InputsAssigned,
+    InputsRevoked,
     InputTopic,
     LogEnd,
+    MarkerFailed,
     Position,
     Retire,
+    Rule,
+    Status,
+    StopAsked,
+    StoppedSeen,
     Table,
     TopicPartition,
+    WentAbsent,
+    ownership,
 )
-from snapkafka.protocol.restores import Rule
+from snapkafka.protocol.cut import Positions
+from snapkafka.protocol.events import InputsAdded
+from snapkafka.protocol.ownership import KEEP_EARLIER, UNKNOWN, Owner
 
 from .world import A, B, Process, World, records, reports, settle
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.facts import OldTopic
-from snapkafka.protocol.offsets import InputTopic
-from snapkafka.protocol.records import Bye, Closed, Hello, SentEnd, Table
-from snapkafka.protocol.sent import Sent
+from snapkafka.protocol import Bye, Closed, Hello, InputTopic, OldTopic, Sent, SentEnd, Table
 
 from .world import A, B, Process, World, records, settle
 

@@ -6,24 +6,26 @@ from typing import Any
 
 import pytest
 
-from snapkafka.protocol.events import InputsRevoked
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     RESTORE,
-    RESTORING,
     AgentPosition,
     Bye,
     Hello,
+    InputsRevoked,
     InputTopic,
+    LedgerState,
     LogEnd,
     Position,
     Restore,
+    RestoreView,
+    Rule,
     Table,
     TopicId,
     TopicPartition,
+    take_checkpoint,
 )
-from snapkafka.protocol.restores import Base, RestoreView, Rule
+from snapkafka.protocol.records import RESTORING
+from snapkafka.protocol.restores import Base
 
 from .world import A, B, Process, World, settle
 

@@ -8,21 +8,27 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import CutView, LogRecord
-from snapkafka.protocol.actions import AppendToLedger, AskStopped
-from snapkafka.protocol.events import Joined, LedgerRead, RanWithout, StopAsked, StoppedSeen
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.ledger_state import LedgerState, Status
-from snapkafka.protocol.records import (
-    APP_RUNS_WITHOUT,
+from snapkafka.protocol import (
+    AppendToLedger,
+    AskStopped,
     Bye,
     ChangelogEnd,
     Hello,
     InputTopic,
+    Joined,
+    LedgerRead,
+    LedgerState,
     Position,
+    Status,
+    StopAsked,
+    StoppedSeen,
     TopicPartition,
     Trigger,
+    WorkerProtocol,
+    take_checkpoint,
 )
-from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.protocol.events import RanWithout
+from snapkafka.protocol.records import APP_RUNS_WITHOUT
 from tests.worlds.list_checks import v5
 
 from .world import A, B, Process, Stored, World, settle

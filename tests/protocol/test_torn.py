@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.colours import Cause
+from snapkafka.protocol import Cause
 
 from .world import A, B, Process, World, settle
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from snapkafka.protocol.actions import Action, AppendHello
-from snapkafka.protocol.events import Joined, LedgerBegins, LedgerRead
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import Hello
-from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.protocol import (
+    Action,
+    AppendHello,
+    Hello,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
+    Status,
+    WorkerProtocol,
+)
 
 from .test_ledger_checkpoint import Ledger, trimmed
 from .world import Process, World, settle

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.events import StopAsked
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import MIXED, SENT_BARE, Abort, Closed, Dead, LogEnd, TopicPartition
+from snapkafka.protocol import Abort, Closed, Dead, LogEnd, Status, StopAsked, TopicPartition
+from snapkafka.protocol.records import MIXED, SENT_BARE
 
 from .world import A, B, Process, Stored, World, records, settle
 

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, asdict, replace
 
 import pytest
 
-from snapkafka.protocol.records import ChangelogEnd, InputTopic, LogEnd
+from snapkafka.protocol import ChangelogEnd, InputTopic, LogEnd
 
 
 def test_equal_and_hashed_by_what_it_is_made_of() -> None:

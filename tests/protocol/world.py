@@ -6,41 +6,40 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapkafka.protocol.actions import (
+from snapkafka.protocol import (
+    HEAR_ALL,
+    NOBODY,
     Action,
     AppendToLedger,
     AskEnds,
-    ReadLedgerTo,
-    SendMarkers,
-    StartTimer,
-    TurnedRed,
-)
-from snapkafka.protocol.colours import Cause, Effect
-from snapkafka.protocol.events import (
     AssignedInput,
-    CutTimed,
-    EndsSeen,
-    Event,
-    InputsAssigned,
-    Joined,
-    LedgerRead,
-    MarkerSent,
-)
-from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
-from snapkafka.protocol.records import (
-    NOBODY,
+    Cause,
     ChangelogEnd,
     Closed,
     CutReport,
+    CutTimed,
+    Effect,
+    EndsSeen,
+    Event,
     Hello,
+    InputsAssigned,
     InputTopic,
+    Joined,
+    LedgerRead,
     LedgerRecord,
+    LedgerState,
     LogEnd,
+    MarkerSent,
+    ReadLedgerTo,
+    SendMarkers,
+    SnapshotView,
+    StartTimer,
     Table,
     TopicPartition,
     Trigger,
+    TurnedRed,
+    WorkerProtocol,
 )
-from snapkafka.protocol.worker import HEAR_ALL, WorkerProtocol
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 
 SEPARATOR = "----"
 

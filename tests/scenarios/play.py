@@ -9,42 +9,39 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import (
-    AssignedInput,
-    CameBack,
-    InputsAdded,
-    InputsRevoked,
-    MarkerMet,
-    RecordMet,
-    ReportAppended,
-    StopAsked,
-    TimerExpired,
-    TriggerAppended,
-    WentAbsent,
-)
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
+    HEAR_ALL,
     NOBODY,
     RESTORE,
     Abort,
     AgentPosition,
+    AssignedInput,
+    CameBack,
+    Cause,
     CutReport,
     Dead,
     Hello,
+    InputsRevoked,
     InputTopic,
     LogEnd,
+    MarkerMet,
     Pause,
+    RecordMet,
+    ReportAppended,
     Restore,
     RestoreStage,
     Retire,
+    StopAsked,
     Table,
+    TimerExpired,
     TopicPartition,
     Trigger,
+    TriggerAppended,
     Verdict,
+    WentAbsent,
 )
-from snapkafka.protocol.worker import HEAR_ALL
-from snapkafka.sim.story.file import load_story
-from snapkafka.sim.story.play import play_story
+from snapkafka.protocol.events import InputsAdded
+from snapkafka.sim import load_story, play_story
 
 from . import words
 from .language import SEPARATOR, Words, parts_of, place_of, tp_of

@@ -11,49 +11,47 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import LogRecord
-from snapkafka.drivers.machine_driver import First
-from snapkafka.protocol.actions import (
+from snapkafka.drivers import First
+from snapkafka.protocol import (
+    HEAR_ALL,
     Action,
     AppendHello,
     AppendToLedger,
     AskEnds,
     AskStopped,
-    HoldInputs,
-    HoldRecord,
-    LetGo,
-    ReadLedgerTo,
-    SendMarkers,
-    TurnedRed,
-)
-from snapkafka.protocol.colours import Cause, Effect
-from snapkafka.protocol.events import (
     AssignedInput,
-    ChannelEnded,
+    Cause,
+    ChangelogEnd,
     CutTimed,
+    Effect,
     EndsSeen,
     Event,
+    Hello,
+    HoldInputs,
+    HoldRecord,
     InputsAssigned,
     InputsReleased,
     Joined,
     LedgerRead,
+    LedgerRecord,
+    LedgerState,
+    LetGo,
+    LogEnd,
     MarkerFailed,
     MarkerMet,
     MarkerSent,
-    RecordMet,
-    StoppedSeen,
-)
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import (
-    ChangelogEnd,
-    Hello,
-    LedgerRecord,
-    LogEnd,
     Position,
+    ReadLedgerTo,
+    RecordMet,
+    SendMarkers,
+    StoppedSeen,
     Table,
     TopicPartition,
     Trigger,
+    TurnedRed,
+    WorkerProtocol,
 )
-from snapkafka.protocol.worker import HEAR_ALL, WorkerProtocol
+from snapkafka.protocol.events import ChannelEnded
 
 from . import words
 

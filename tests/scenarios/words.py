@@ -6,43 +6,42 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, assert_never
 
 from snapkafka.checks import CutView
-from snapkafka.protocol.actions import (
+from snapkafka.protocol import (
+    Abort,
     Action,
+    Aligning,
     AppendHello,
     AppendToLedger,
     AskEnds,
     AskStopped,
-    HoldInputs,
-    HoldRecord,
-    LetGo,
-    ReadLedgerTo,
-    SendMarkers,
-)
-from snapkafka.protocol.actions import TurnedRed as Turned
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Waiting
-from snapkafka.protocol.records import (
-    Abort,
-    Aligning,
     Assigned,
     Bye,
+    Captured,
     Checkpoint,
     Closed,
     CutReport,
     Dead,
     Fork,
     Hello,
+    HoldInputs,
+    HoldRecord,
     LedgerRecord,
+    LedgerState,
+    LetGo,
     Pause,
-    Refused,
-    Released,
+    ReadLedgerTo,
     Restore,
     Retire,
+    SendMarkers,
+    SnapshotView,
     TailLost,
     TopicPartition,
     Trigger,
     Verdict,
 )
+from snapkafka.protocol import TurnedRed as Turned
+from snapkafka.protocol.ledger_state import Waiting
+from snapkafka.protocol.records import Refused, Released
 
 if TYPE_CHECKING:
     from .stage import Stage

@@ -10,10 +10,16 @@ import random
 from dataclasses import dataclass
 
 from snapkafka.checks import CutView
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import TriggerAppended
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import Hello, InputTopic, Table, TopicPartition, Trigger
+from snapkafka.protocol import (
+    Cause,
+    Hello,
+    InputTopic,
+    Status,
+    Table,
+    TopicPartition,
+    Trigger,
+    TriggerAppended,
+)
 from tests.scenarios.stage import AGENT, Actor, Stage
 
 from .computations import Act, State

@@ -19,16 +19,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.protocol.records import (
-    NOBODY,
-    RESTORE,
-    AgentPosition,
-    Bye,
-    LogEnd,
-    Restore,
-    TopicId,
-)
-from snapkafka.protocol.restores import Rule
+from snapkafka.protocol import NOBODY, RESTORE, AgentPosition, Bye, LogEnd, Restore, Rule, TopicId
 
 from .restore_world import AGENTS, CHANGELOG, INPUT, Cut, SimMessage, SimWritten, SmallWorld
 

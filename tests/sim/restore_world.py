@@ -8,15 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import (
-    NOBODY,
-    Hello,
-    InputTopic,
-    LedgerRecord,
-    TopicPartition,
-)
-from snapkafka.protocol.restores import Rule
+from snapkafka.protocol import NOBODY, Hello, InputTopic, LedgerRecord, LedgerState, Rule, TopicPartition
 
 INPUT, CHANGELOG = TopicPartition("in", 0), TopicPartition("p-t-changelog", 0)
 AGENTS: Final = ("x", "y")

@@ -14,11 +14,11 @@ from typing import Final
 import pytest
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.protocol import sent
-from snapkafka.protocol.records import APP_RUNS_WITHOUT, OUT_OF_ORDER
+from snapkafka.protocol import OUT_OF_ORDER, sent
+from snapkafka.protocol.records import APP_RUNS_WITHOUT
+from snapkafka.sim import WorldPlan, acyclic, make_plan
 from snapkafka.sim.__main__ import main
 from snapkafka.sim.run import run
-from snapkafka.sim.world.world_plan import WorldPlan, acyclic, make_plan
 from tests.sim.campaign import RULES, campaign
 from tests.sim.mutants.alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
 from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS

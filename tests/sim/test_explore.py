@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from tests.sim.explore.choices import ExploredWorld
 from tests.sim.explore.lens import SmallWorld
 from tests.sim.explore.moves import choices

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Closed, LedgerRecord
-from snapkafka.sim.run import played
-from snapkafka.wire.codec import decode, encode
+from snapkafka.protocol import Closed, LedgerRecord, LedgerState
+from snapkafka.sim import played
+from snapkafka.wire import decode, encode
 
 
 def fold_of(records: Sequence[LedgerRecord], *, history: bool) -> LedgerState:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from snapkafka.checks import CutView
+from snapkafka.sim import World, played
 from snapkafka.sim.judge import Violation, causal
-from snapkafka.sim.run import played
-from snapkafka.sim.world.world import World
 
 
 def judged(world: World, view: CutView) -> list[Violation]:

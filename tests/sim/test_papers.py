@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol.worker import HEAR_ALL
+from snapkafka.protocol import HEAR_ALL
+from snapkafka.sim import play_story
 from snapkafka.sim.story.file import StoryChannel, parse_story
 from snapkafka.sim.story.performance import StoryRun, topic_of
-from snapkafka.sim.story.play import StoryOutcome, outcomes, play_story
+from snapkafka.sim.story.play import StoryOutcome, outcomes
 
 from .causality import Happened, Recorded, inside
 from .computations import Act, State, passes_through

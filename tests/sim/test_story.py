@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from snapkafka.sim import play_story
 from snapkafka.sim.story.file import parse_story
-from snapkafka.sim.story.play import main, play_story
+from snapkafka.sim.story.play import main
 
 from .causality import Recorded, complaints
 from .scenarios import Scenario, random_scenario, textbook

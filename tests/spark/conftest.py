@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.spark.reading.session import session, sized
+from snapkafka.assembly import session
+from snapkafka.assembly.spark.reading.session import sized
 
 
 @pytest.fixture(scope="session")

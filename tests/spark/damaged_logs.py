@@ -12,12 +12,18 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from snapkafka.checks import CutLog, CutView, Keeping, LogBounds, LogRecord, ReadRange, reading_ranges
-from snapkafka.checks.ranges import TAIL_MAX
+from snapkafka.checks import (
+    TAIL_MAX,
+    CutLog,
+    CutView,
+    Keeping,
+    LogBounds,
+    LogRecord,
+    ReadRange,
+    reading_ranges,
+)
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.protocol.captured_snapshot import SenderEnd
-from snapkafka.protocol.facts import Renewed
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import Renewed, SenderEnd, TopicPartition
 from snapkafka.wire.headers import topic_check
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import HOUR, Changelog

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
-from snapkafka.checks import CutView, LogBounds, LogRecord
-from snapkafka.checks.log import EXTERNAL
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.checks import EXTERNAL, CutView, LogBounds, LogRecord
+from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, TopicPartition
 
 EPOCHS = (1_000_000, 2_000_000, 3_000_000)
 RECORDS_SCHEMA = f"{STAMPS_SCHEMA}, key binary, value binary"

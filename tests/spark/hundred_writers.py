@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Final
 
-from snapkafka.assembly.spark.reading.session import session
+from snapkafka.assembly import session
 from snapkafka.assembly.spark.write import file_hashes, parquet, s3_commit
 from snapkafka.store import RemoteFolder, open_store
 

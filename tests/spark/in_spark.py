@@ -8,13 +8,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly.spark.frames import Lookups, local_frame
+from snapkafka.assembly import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
 from snapkafka.assembly.spark.verify.log_frames import LogFrames
 from snapkafka.assembly.spark.verify.prefilter import Look
 from snapkafka.assembly.spark.verify.rules import RULES, SEARCHES, find
 from snapkafka.checks import CutView, Finding, LogRecord, ReadRange, reading_ranges
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.wire.headers import topic_check
 
 __all__ = ["all_there", "frames", "nothing_there", "stamps_of", "suspected", "what_is_found"]

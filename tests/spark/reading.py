@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from snapkafka.assembly.settings import Settings
-from snapkafka.assembly.spec import JobSpec
+from snapkafka.assembly import JobSpec, Settings
 from snapkafka.kafka.records.far_times import FarStretch
-from snapkafka.manifest import LedgerEntry
+from snapkafka.manifest_entries import LedgerEntry
 
 
 def settings_of(ledger: LedgerEntry, far: tuple[FarStretch, ...] = (), **options: Any) -> Settings:

@@ -18,13 +18,20 @@ from typing import Any, Final
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from snapkafka.checks import LogRecord
-from snapkafka.checks.log import EXTERNAL
-from snapkafka.demo.system import wait_until
-from snapkafka.manifest import LedgerEntry
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, Recorded, SenderEnd
-from snapkafka.protocol.offsets import Running
-from snapkafka.protocol.records import Position, TopicPartition, TornEvent
+from snapkafka.checks import EXTERNAL, LogRecord
+from snapkafka.demo import wait_until
+from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.protocol import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    Position,
+    Recorded,
+    Running,
+    SenderEnd,
+    TopicPartition,
+    TornEvent,
+)
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 

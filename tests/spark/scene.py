@@ -15,14 +15,11 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Producer
 
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import (
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
+from snapkafka.protocol import (
     Assigned,
     Bye,
+    Captured,
     ChangelogEnd,
     ChannelRange,
     Closed,
@@ -30,6 +27,7 @@ from snapkafka.protocol.records import (
     Hello,
     InputTopic,
     LedgerRecord,
+    LedgerState,
     LogEnd,
     Pause,
     Position,

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Final
 from zlib import crc32
 
-from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
-from snapkafka.checks.log import EXTERNAL
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import NOBODY, TopicPartition
-from snapkafka.sim.run import judge, played
-from snapkafka.sim.world.broker_log import ABORTED, SimBroker
-from snapkafka.sim.world.world import World as Simulated
+from snapkafka.checks import EXTERNAL, CutView, Keeping, LogBounds, LogRecord
+from snapkafka.protocol import NOBODY, Captured, TopicPartition
+from snapkafka.sim import SimBroker, played
+from snapkafka.sim import World as Simulated
+from snapkafka.sim.run import judge
+from snapkafka.sim.world.broker_log import ABORTED
 from tests.worlds.cleaned_log import HOUR
 
 from .small_logs import EPOCH, World

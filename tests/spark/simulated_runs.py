@@ -13,15 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from snapkafka.checks import CutView, LogRecord, Verdict
-from snapkafka.checks.log import EXTERNAL
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.sim.run import judge, played
+from snapkafka.checks import EXTERNAL, CutView, LogRecord, Verdict
+from snapkafka.protocol import Captured, TopicPartition
+from snapkafka.sim import SimBroker, make_plan, played
+from snapkafka.sim import World as Simulated
+from snapkafka.sim.run import judge
 from snapkafka.sim.world import surroundings
-from snapkafka.sim.world.broker_log import COMMITTED, OPEN, SimBroker, SimStored
-from snapkafka.sim.world.world import World as Simulated
-from snapkafka.sim.world.world_plan import make_plan
+from snapkafka.sim.world.broker_log import COMMITTED, OPEN, SimStored
 from tests.sim.mutants.broken import patching
 from tests.sim.mutants.rules import MUTANTS
 

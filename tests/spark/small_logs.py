@@ -11,16 +11,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from snapkafka.checks import LogBounds, LogRecord, in_flight
-from snapkafka.protocol.captured_snapshot import (
+from snapkafka.protocol import (
+    NOBODY,
     Captured,
     ChangelogCut,
     InputCut,
+    OldTopic,
+    Position,
     ProcessCut,
     Recorded,
     SenderEnd,
+    SeqRange,
+    TopicPartition,
+    TornEvent,
 )
-from snapkafka.protocol.facts import OldTopic
-from snapkafka.protocol.records import NOBODY, Position, SeqRange, TopicPartition, TornEvent
 
 EPOCH = 1_000_000_000
 #: In this share of the worlds the first sender has known its inputs before they were recreated.

@@ -13,13 +13,13 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly import Desk
 from snapkafka.assembly.spark import job
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.store import LocalStore
-from snapkafka.testing.broker import Broker
+from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
 

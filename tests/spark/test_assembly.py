@@ -20,19 +20,15 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly import SCHEMAS, Desk, Stored, local_frame
 from snapkafka.assembly.rows import process_rows
-from snapkafka.assembly.schemas import SCHEMAS
-from snapkafka.assembly.settings import Stored
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading import kafka_source, session
 from snapkafka.assembly.spark.verify import v6_invariants
 from snapkafka.assembly.spark.write import parquet
-from snapkafka.checks import CheckOutcome, CutView, Status, Verdict
-from snapkafka.checks.invariants import Invariant, load
+from snapkafka.checks import CheckOutcome, CutView, Invariant, Status, Verdict, load
 from snapkafka.errors import BadInputError, StorageError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker

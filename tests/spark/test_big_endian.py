@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly import local_frame
 from snapkafka.assembly.spark.reading import big_endian
 from snapkafka.assembly.spark.reading.big_endian import number
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.manifest import check_entries
+from snapkafka.assembly import check_entries
 from snapkafka.assembly.spark.reading.session import LOCAL, SMALL, having
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.assembly.spark.verify.log_frames import LogFrames
@@ -21,6 +21,10 @@ from snapkafka.assembly.spark.verify.sequences import STRETCH, stretch_of, with_
 from snapkafka.assembly.spark.verify.v1_colour import OUT_OF_TURN
 from snapkafka.checks import (
     KINDS,
+    LOG_CHECKS,
+    OF_BOUNDS,
+    OF_STATE,
+    TAIL_MAX,
     CutLog,
     CutView,
     Examined,
@@ -28,19 +32,17 @@ from snapkafka.checks import (
     LogBounds,
     LogRecord,
     ReadRange,
+    Weight,
     bounds_findings,
     external_topics,
     find,
+    on_list,
     outside_senders,
     reading_ranges,
 )
-from snapkafka.checks.coverage import on_list
-from snapkafka.checks.kinds import OF_STATE, Weight
-from snapkafka.checks.ranges import OF_BOUNDS, TAIL_MAX
-from snapkafka.checks.run import LOG_CHECKS, run
+from snapkafka.checks.run import run
 from snapkafka.checks.v3_state import StillThere
-from snapkafka.protocol.captured_snapshot import Outsider
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import Outsider, TopicPartition
 from snapkafka.wire.headers import topics_by_check
 from tests.worlds.little_log import CAPTURED, INPUT, LOG, STATE, TP, shared_changelog
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.decoding import PLAIN, Decoding, normal_name
-from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly import PLAIN, Decoding, local_frame
+from snapkafka.assembly.decoding import normal_name
 from snapkafka.assembly.spark.values.json_text import LEVELS, plain
 from snapkafka.assembly.spark.values.values import decoded, key_and_value
 

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 from tests.kafka.processes import process
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from confluent_kafka.admin import AdminClient
 from snapkafka.assembly import __main__ as entry
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.reading.session import JAVA_SMALL
-from snapkafka.manifest import LedgerEntry, Manifest, Times, content_digest, dump
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.runtime.ivy import spark_jars
-from snapkafka.runtime.jdk import spark_java_home
+from snapkafka.manifest import Manifest, content_digest, dump
+from snapkafka.manifest_entries import LedgerEntry, Times
+from snapkafka.protocol import TopicPartition
+from snapkafka.runtime import spark_jars, spark_java_home
 from snapkafka.testing import Broker
 from tests.spark.scene import Sender, Stage, play
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly import SOURCE_SCHEMA, local_frame, read_ranges
 from snapkafka.assembly.spark.reading.header_columns import other_headers, stamped, stamps
-from snapkafka.assembly.spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
 from snapkafka.wire import headers as wire
 
 pytestmark = pytest.mark.nightly

@@ -13,26 +13,31 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.base import find_base
-from snapkafka.assembly.both import Both
-from snapkafka.assembly.decoding import PLAIN, Decoding
+from snapkafka.assembly import (
+    PLAIN,
+    SOURCE_SCHEMA,
+    Both,
+    Decoding,
+    Desk,
+    Job,
+    Lookups,
+    Settings,
+    Stored,
+    comments,
+    find_base,
+    local_frame,
+    opened,
+)
 from snapkafka.assembly.embedded.engine import EmbeddedEngine, tables_of_log
 from snapkafka.assembly.embedded.log import Record, stamped
 from snapkafka.assembly.embedded.write import digest as digest_of
-from snapkafka.assembly.engines import opened
-from snapkafka.assembly.ledger import Desk
-from snapkafka.assembly.pipeline import Job, Task
-from snapkafka.assembly.schemas import comments
-from snapkafka.assembly.settings import Settings, Stored
+from snapkafka.assembly.pipeline import Task
 from snapkafka.assembly.spark.engine import SparkEngine
-from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.job import _unwritten
 from snapkafka.assembly.spark.reading import header_columns
-from snapkafka.assembly.spark.reading.kafka_source import SOURCE_SCHEMA
 from snapkafka.assembly.spark.write import parquet
-from snapkafka.checks import Checked, CutView, Status
-from snapkafka.checks.invariants import Invariant
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.checks import Checked, CutView, Invariant, Status
+from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest, state_table
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker

@@ -12,10 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import SnapshotView
 from snapkafka.testing import Broker, create_topics
 from tests.features.harness import count_records, produce, read_topics
 

@@ -9,12 +9,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from snapkafka.assembly import cluster
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly import Desk, cluster
 from snapkafka.checks import LogBounds
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import TimedOutError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 from snapkafka.units import wall_ms
 from tests.spark.scene import Stage, play

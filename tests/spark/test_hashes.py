@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly.spark.write import file_hashes
-from snapkafka.manifest import FileEntry, file_stem
+from snapkafka.manifest import file_stem
+from snapkafka.manifest_entries import FileEntry
 from snapkafka.store import LocalStore
 
 pytestmark = pytest.mark.nightly

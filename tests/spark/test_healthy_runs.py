@@ -13,15 +13,12 @@ from typing import Any, Final, get_args, get_type_hints
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import cluster
-from snapkafka.assembly.both import Both
+from snapkafka.assembly import Both, Job, cluster, opened
 from snapkafka.assembly.embedded.engine import EmbeddedEngine
-from snapkafka.assembly.engines import opened
-from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.spark.engine import SparkEngine
 from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.kafka import Connection
+from snapkafka.protocol import Captured
 from snapkafka.testing import EmbeddedKafka
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import promised

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from snapkafka.assembly import Lookups, local_frame, schema
 from snapkafka.assembly.manifest import settled
-from snapkafka.assembly.schemas import schema
-from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import stamps
 from snapkafka.assembly.spark.tables import incremental, tables
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.checks import CutView, LogRecord, reading_ranges
-from snapkafka.manifest import STATE_DELTA, SettledEntry
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.manifest import STATE_DELTA
+from snapkafka.manifest_entries import SettledEntry
+from snapkafka.protocol import TopicPartition
 
 from .growing_logs import EPOCHS, RECORDS_SCHEMA, Logs, Row, Written, logs
 from .in_spark import frames

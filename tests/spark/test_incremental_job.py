@@ -16,15 +16,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly.command import main
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly import Desk, main
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView
 from snapkafka.errors import BadInputError, InternalError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter

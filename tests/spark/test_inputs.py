@@ -11,14 +11,12 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.ledger import Desk
-from snapkafka.assembly.settings import Stored
+from snapkafka.assembly import Desk, Stored, changed
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spec import changed
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.manifest import INPUTS, Manifest
 from snapkafka.store import LocalStore
-from snapkafka.testing.broker import Broker
+from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import play
 

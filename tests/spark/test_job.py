@@ -17,13 +17,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.assembly.command import main
-from snapkafka.assembly.ledger import Desk
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.assembly import Desk, main
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import Abort, Trigger
+from snapkafka.protocol import Abort, Status, Trigger
 from snapkafka.testing import Broker
 from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play, play_on

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from tests.kafka.guarding import PASSWORD, guarded_broker
 from tests.kafka.test_doctor import grant
 from tests.spark.scene import play

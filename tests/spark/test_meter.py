@@ -16,14 +16,12 @@ from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.ledger import Desk
-from snapkafka.assembly.progress import Work, Working
+from snapkafka.assembly import Desk, Work, Working
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.reading import meter
 from snapkafka.assembly.spark.reading.meter import Meter, step
-from snapkafka.checks import reading_ranges
-from snapkafka.checks.invariants import Invariant
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.checks import Invariant, reading_ranges
+from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker

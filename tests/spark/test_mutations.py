@@ -21,16 +21,14 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import cluster
+from snapkafka.assembly import cluster, read_ranges
 from snapkafka.assembly.spark.reading.header_columns import stamped, stamps
-from snapkafka.assembly.spark.reading.kafka_source import read_ranges
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.checks import KINDS, Finding, LogRecord, Weight, bounds_findings, in_flight, reading_ranges
 from snapkafka.checks.view import received
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import wait_until
+from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 

@@ -18,14 +18,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import cluster
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly import Desk, cluster
 from snapkafka.assembly.spark import job
 from snapkafka.checks import CheckOutcome, Status
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import OffsetsGoneError, TimedOutError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.command import main
-from snapkafka.assembly.ledger import ClusterFacts, Desk
+from snapkafka.assembly import Desk, main
+from snapkafka.assembly.ledger import ClusterFacts
 from snapkafka.assembly.spark import job
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import Manifest, OutsiderEntry
-from snapkafka.store import LocalStore
-from snapkafka.store.integrity import contradictions
+from snapkafka.kafka import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import OutsiderEntry
+from snapkafka.store import LocalStore, contradictions
 from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play

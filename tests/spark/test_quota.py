@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.spark.reading.kafka_source import CLIENT_ID, read_ranges
+from snapkafka.assembly import read_ranges
+from snapkafka.assembly.spark.reading.kafka_source import CLIENT_ID
 from snapkafka.checks import ReadRange
 from snapkafka.testing import Broker, create_topics
 from tests.kafka.test_doctor import kafkas_own_tool

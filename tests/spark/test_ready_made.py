@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly.schemas import SCHEMAS
-from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly import SCHEMAS, local_frame
 from snapkafka.assembly.spark.verify import v6_invariants
-from snapkafka.checks import Status
-from snapkafka.checks.invariants import load
+from snapkafka.checks import Status, load
 from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING
 
 pytestmark = pytest.mark.nightly

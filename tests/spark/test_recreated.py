@@ -18,16 +18,13 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.ledger import Desk
-from snapkafka.assembly.settings import Settings
+from snapkafka.assembly import Desk, Settings
 from snapkafka.assembly.spark import job
 from snapkafka.checks import CheckOutcome
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Bye,
     ChangelogEnd,
     Closed,
@@ -36,12 +33,12 @@ from snapkafka.protocol.records import (
     InputTopic,
     LogEnd,
     Position,
+    Sent,
     SentEnd,
     Table,
     TopicPartition,
     Trigger,
 )
-from snapkafka.protocol.sent import Sent
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.reading import settings_of

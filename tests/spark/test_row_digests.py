@@ -24,11 +24,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from snapkafka.assembly.schemas import schema
+from snapkafka.assembly import schema
 from snapkafka.assembly.spark.write import parquet
-from snapkafka.manifest import STATE_DELTA, TableEntry
-from snapkafka.store import LocalStore
-from snapkafka.store.row_digests import table_digest
+from snapkafka.manifest import STATE_DELTA
+from snapkafka.manifest_entries import TableEntry
+from snapkafka.store import LocalStore, table_digest
 
 pytestmark = pytest.mark.nightly
 

@@ -20,18 +20,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka import ops
-from snapkafka.assembly.command import main
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly import Desk, main
 from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.assembly.spark.spark_errors import translate
 from snapkafka.assembly.spark.write import s3_commit
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import StorageError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import JOB
-from snapkafka.store import Store, objects, open_store, state_parts, state_sql
-from snapkafka.store.base import manifest_name
+from snapkafka.store import Store, manifest_name, objects, open_store, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.throttling import Throttle

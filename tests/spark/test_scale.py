@@ -13,14 +13,13 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decoding import PLAIN
+from snapkafka.assembly import PLAIN, local_frame
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.reading import kafka_source, session
 from snapkafka.assembly.spark.reading.session import CODE_CACHE, JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
 from snapkafka.checks import ReadRange
-from snapkafka.manifest import LedgerEntry
+from snapkafka.manifest_entries import LedgerEntry
 from snapkafka.testing import Broker, create_topics
 from tests.spark.reading import settings_of
 

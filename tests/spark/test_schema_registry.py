@@ -12,15 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.command import main
-from snapkafka.assembly.decoding import Decoding
+from snapkafka.assembly import Decoding, local_frame, main
 from snapkafka.assembly.schema_registry import Missing, Registry, Schema
-from snapkafka.assembly.spark.frames import local_frame
 from snapkafka.assembly.spark.values import schema_numbers
 from snapkafka.assembly.spark.values.values import decoded, key_and_value
 from snapkafka.store import read_manifest
-from snapkafka.testing import Broker
-from snapkafka.testing.embedded import free_ports
+from snapkafka.testing import Broker, free_ports
 from tests.spark.scene import play, play_on
 from tests.spark.test_codecs import ROWS, avro
 from tools.registry import EmbeddedRegistry

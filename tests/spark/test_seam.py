@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.command import main
-from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly import local_frame, main
 from snapkafka.assembly.spark.reading.header_columns import stamps
 from snapkafka.assembly.spark.verify import rules, v3_state
 from snapkafka.checks import CutView, reading_ranges
 from snapkafka.checks.v3_state import facts_of, judge
-from snapkafka.protocol.captured_snapshot import SenderEnd
+from snapkafka.protocol import SenderEnd
 from snapkafka.testing import EmbeddedKafka
 
 from .growing_logs import RECORDS_SCHEMA, Logs, logs

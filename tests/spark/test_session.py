@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from snapkafka.assembly.spark.reading.session import set_environment
-from snapkafka.runtime.fetching import cache_dir
+from snapkafka.runtime import cache_dir
 
 #: Two jobs look at rows of which one cannot be made, while others take long: when both have failed, tasks are at work.
 FAILING: Final = """

@@ -12,8 +12,7 @@ import pyspark
 import pytest
 
 import snapkafka.assembly
-from snapkafka.runtime.ivy import spark_jars
-from snapkafka.runtime.jdk import spark_java_home
+from snapkafka.runtime import spark_jars, spark_java_home
 from snapkafka.testing import Broker
 from tests.spark.scene import play
 

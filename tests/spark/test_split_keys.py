@@ -10,12 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly.command import main
-from snapkafka.assembly.ledger import Desk
+from snapkafka.assembly import Desk, main
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.verify import split_keys as in_spark
 from snapkafka.checks import split_keys
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 

@@ -15,8 +15,7 @@ from faust.serializers import codecs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decoding import PLAIN, Decoding
-from snapkafka.assembly.spark.frames import local_frame
+from snapkafka.assembly import PLAIN, Decoding, local_frame
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
 from tests.spark.reading import at
 

@@ -18,17 +18,15 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import cluster
-from snapkafka.assembly.settings import Settings
+from snapkafka.assembly import Settings, cluster
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.verify import rules, v3_state
 from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, Verdict, reading_ranges
-from snapkafka.demo.system import wait_until
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import LedgerEntry, state_table
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.demo import wait_until
+from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.manifest import state_table
+from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire import headers as wire

@@ -15,17 +15,15 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from snapkafka.assembly.command import main
-from snapkafka.assembly.ledger import ClusterFacts, Desk
-from snapkafka.assembly.progress import Work
+from snapkafka.assembly import Desk, JobResult, Work, main
+from snapkafka.assembly.ledger import ClusterFacts
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spec import JobResult
+from snapkafka.cli import Screen
 from snapkafka.cli.present.printed import print_assembled
-from snapkafka.cli.screen import Screen
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import ExternalEntry, Manifest, OpenEntry
-from snapkafka.store import LocalStore
-from snapkafka.store.integrity import contradictions
+from snapkafka.kafka import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import ExternalEntry, OpenEntry
+from snapkafka.store import LocalStore, contradictions
 from snapkafka.testing import Broker
 from tests.spark.reading import settings_of, spec_file
 from tests.spark.scene import Stage, play

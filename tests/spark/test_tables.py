@@ -16,21 +16,28 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly import SOURCE_SCHEMA, Lookups, local_frame, read_ranges
 from snapkafka.assembly.rows import UNIX_EPOCH, position_rows, process_rows
-from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.job import _unwritten
 from snapkafka.assembly.spark.reading.header_columns import stamped
-from snapkafka.assembly.spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
 from snapkafka.assembly.spark.reading.session import sized
 from snapkafka.assembly.spark.tables import tables
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 from snapkafka.kafka.records import far_times
-from snapkafka.manifest import AppendedEntry, LedgerEntry
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import Position, TopicPartition, TornEvent
+from snapkafka.manifest_entries import AppendedEntry, LedgerEntry
+from snapkafka.protocol import (
+    Captured,
+    ChangelogCut,
+    InputCut,
+    Position,
+    ProcessCut,
+    SenderEnd,
+    TopicPartition,
+    TornEvent,
+)
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of

@@ -7,8 +7,7 @@ import random
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import CutView, Keeping, LogBounds, LogRecord
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, Retention, SenderEnd, TopicPartition
 from snapkafka.topic_config import UNBOUNDED
 
 EPOCH = 1_000_000

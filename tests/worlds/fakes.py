@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapkafka.errors import LedgerUnusableError, OvertakenError
-from snapkafka.kafka.cluster.group_hold import HOLDER, GroupTakenError
-from snapkafka.protocol.records import (
+from snapkafka.kafka import HOLDER, GroupTakenError
+from snapkafka.protocol import (
     Assigned,
     ChangelogEnd,
     Closed,

@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from snapkafka import until as waits
-from snapkafka.drivers.foreign.driver import Participant
-from snapkafka.drivers.foreign.settings import Bounds, Marker
-from snapkafka.kafka.records.read import Record
+from snapkafka.drivers import Bounds, Participant
+from snapkafka.drivers.foreign.settings import Marker
+from snapkafka.kafka import Record
 from snapkafka.kafka.records.writer import UnsettledError
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import LedgerState, TopicPartition
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic
 

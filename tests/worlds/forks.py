@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapkafka import ops
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import LedgerState, TopicPartition
 from tests.worlds.fakes import FakeLedger, FakeTopic
 from tests.worlds.recovery import IN, Admin, World
 

@@ -12,15 +12,16 @@ from snapkafka.checks import (
     LogBounds,
     LogRecord,
 )
-from snapkafka.protocol.captured_snapshot import (
+from snapkafka.protocol import (
     Captured,
     ChangelogCut,
     InputCut,
     ProcessCut,
     Recorded,
     SenderEnd,
+    SeqRange,
+    TopicPartition,
 )
-from snapkafka.protocol.records import SeqRange, TopicPartition
 
 EPOCH = 100
 TP, STATE, OUT = TopicPartition("in", 0), TopicPartition("table", 0), TopicPartition("out", 3)

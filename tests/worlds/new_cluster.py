@@ -9,9 +9,8 @@ from typing import Any
 
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.manifest import ExternalEntry, TopicEntry
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.manifest_entries import ExternalEntry, TopicEntry
+from snapkafka.protocol import LedgerState, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, FakeLedger, FakeTopic
 from tests.worlds.recovery import IN, LOG, OUT, RAW, SETS, Admin, FakeLog, World, save

@@ -13,22 +13,11 @@ from typing import Any
 
 import duckdb
 
-from snapkafka.assembly.schemas import SCHEMAS, schema
-from snapkafka.manifest import (
-    OPEN_ENDED,
-    STATE,
-    STATE_DELTA,
-    Column,
-    FileEntry,
-    Manifest,
-    ParentEntry,
-    TableEntry,
-    file_stem,
-    state_table,
-)
-from snapkafka.protocol.captured_snapshot import InputCut
-from snapkafka.store import LocalStore
-from snapkafka.store.row_digests import table_digest
+from snapkafka.assembly import SCHEMAS, schema
+from snapkafka.manifest import OPEN_ENDED, STATE, STATE_DELTA, Manifest, file_stem, state_table
+from snapkafka.manifest_entries import Column, FileEntry, ParentEntry, TableEntry
+from snapkafka.protocol import InputCut
+from snapkafka.store import LocalStore, table_digest
 from tests.unit.base.test_manifest import example
 
 Row = Mapping[str, Any]

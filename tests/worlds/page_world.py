@@ -16,13 +16,10 @@ from typing import Any
 
 from snapkafka import ops
 from snapkafka.errors import StorageError
-from snapkafka.manifest import AppendedEntry, CheckEntry, Manifest, RestorableEntry, WitnessEntry
-from snapkafka.protocol.captured_snapshot import InputCut
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Abort, CheckResult, Restore, Trigger, Verdict
-from snapkafka.service.app import make_app
-from snapkafka.service.server import serve
-from snapkafka.service.settings import Settings
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import AppendedEntry, CheckEntry, RestorableEntry, WitnessEntry
+from snapkafka.protocol import Abort, CheckResult, InputCut, LedgerState, Restore, Trigger, Verdict
+from snapkafka.service import Settings, make_app, serve
 from snapkafka.store import LocalStore
 from tests.unit.drawing.test_drawing import rewrite
 from tests.worlds.fakes import FakeCluster, Worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from snapkafka.recovery.plan import Plan, Recovered, Request
+from snapkafka.recovery import Plan, Recovered, Request
 
 
 def planned(**changes: Any) -> Plan:

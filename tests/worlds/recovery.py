@@ -11,13 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from snapkafka import ops
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.manifest import ExternalEntry, LogEntry, Manifest, ReadEntry, SettledEntry, TopicEntry
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut, ProcessCut, SenderEnd
-from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table, TopicPartition
-from snapkafka.query.engine import Placed
-from snapkafka.recovery.appending import NewRecord
-from snapkafka.recovery.stored_rows import rows_of_state
+from snapkafka.kafka import KafkaRecord
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import ExternalEntry, LogEntry, ReadEntry, SettledEntry, TopicEntry
+from snapkafka.protocol import (
+    Agent,
+    Captured,
+    ChangelogCut,
+    Code,
+    Hello,
+    InputCut,
+    InputTopic,
+    Position,
+    ProcessCut,
+    SenderEnd,
+    Table,
+    TopicPartition,
+)
+from snapkafka.query import Placed
+from snapkafka.recovery import NewRecord, rows_of_state
 from snapkafka.store import LocalStore
 from snapkafka.wire import headers as wire
 from tests.unit.base.test_manifest import example
@@ -114,7 +126,7 @@ class World:
     manifest: Manifest
 
     def state(self) -> Any:
-        from snapkafka.protocol.ledger_state import LedgerState
+        from snapkafka.protocol import LedgerState
 
         state = LedgerState()
         for entry in self.cluster.the_ledger.entries:

@@ -11,9 +11,7 @@ import logging
 import resource
 import sys
 
-from snapkafka.service.app import make_app
-from snapkafka.service.server import serve
-from snapkafka.service.settings import Settings
+from snapkafka.service import Settings, make_app, serve
 from tests.worlds.fakes import FakeCluster, Worker
 
 

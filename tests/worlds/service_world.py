@@ -10,9 +10,8 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.records import CheckResult, Verdict
-from snapkafka.service.app import make_app
-from snapkafka.service.settings import Settings
+from snapkafka.protocol import CheckResult, Verdict
+from snapkafka.service import Settings, make_app
 from snapkafka.store import LocalStore
 from snapkafka.until import blocking_until
 from tests.worlds.fakes import FakeCluster

@@ -27,9 +27,9 @@ from typing import Any, Final  # noqa: E402
 from aiokafka import AIOKafkaProducer  # noqa: E402
 
 import snapkafka  # noqa: E402
-from snapkafka.kafka.login.connection import Connection  # noqa: E402
+from snapkafka.kafka import Connection  # noqa: E402
 from snapkafka.ops import doctor  # noqa: E402
-from snapkafka.protocol.snapshots import SnapshotView  # noqa: E402
+from snapkafka.protocol import SnapshotView  # noqa: E402
 from snapkafka.testing import create_topics  # noqa: E402
 from tests.driver.faults.peer import PEER, Peer  # noqa: E402
 from tests.driver.faults.wide_app import LATE_PARTITIONS, WideApp  # noqa: E402

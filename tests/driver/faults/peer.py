@@ -8,24 +8,29 @@ from contextvars import Context
 from dataclasses import replace
 from typing import Any, Final
 
-from snapkafka.drivers.machine_driver import MachineDriver
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import compose_trigger
-from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, StartTimer
-from snapkafka.protocol.events import (
+from snapkafka.drivers import MachineDriver
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, compose_trigger
+from snapkafka.protocol import (
+    AskEnds,
+    AskStopped,
     AssignedInput,
     EndsSeen,
+    Hello,
     InputsAssigned,
+    InputTopic,
     Joined,
     LedgerBegins,
     LedgerRead,
+    LedgerRecord,
+    LedgerState,
+    LogEnd,
+    SendMarkers,
+    SnapshotView,
+    StartTimer,
+    TopicPartition,
+    WorkerProtocol,
 )
 from snapkafka.protocol.exact import exact
-from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
-from snapkafka.protocol.records import Hello, InputTopic, LedgerRecord, LogEnd, TopicPartition
-from snapkafka.protocol.worker import WorkerProtocol
 
 PEER: Final = "peer"
 

@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.protocol.records import CutReport, LedgerRecord
+from snapkafka.kafka import KafkaLedger
+from snapkafka.protocol import CutReport, LedgerRecord
 from tests.features.apps.common import new_app, saw, source, target
 
 app = new_app(broker_commit_interval=0.5, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
+from snapkafka.sim import WorldPlan
 from snapkafka.sim.world.broker_log import SimStored
-from snapkafka.sim.world.world_plan import AgentPlan, App, Op, WorldPlan
+from snapkafka.sim.world.world_plan import AgentPlan, App, Op
 
 from .choices import ExploredWorld, Stage, settled
 

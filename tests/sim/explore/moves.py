@@ -28,17 +28,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.protocol.records import (
-    Abort,
-    Assigned,
-    Closed,
-    CutReport,
-    Dead,
-    Hello,
-    TopicPartition,
-    Trigger,
-)
-from snapkafka.sim.world.process import Process
+from snapkafka.protocol import Abort, Assigned, Closed, CutReport, Dead, Hello, TopicPartition, Trigger
+from snapkafka.sim import Process
 from snapkafka.sim.world.underway import SimRunning
 from snapkafka.sim.world.world_plan import App
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.sim.judge import Execution, Step
 from snapkafka.sim.world.history import EFFECTS, History
 

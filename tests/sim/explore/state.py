@@ -21,10 +21,8 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
 from snapkafka.protocol.ownership import Owner
-from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.sim.world.broker_log import SimStored
 from snapkafka.sim.world.sending import SimSending
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from snapkafka.protocol import aligner, cut, gather
-from snapkafka.protocol.alignment_records import Outcome
-from snapkafka.protocol.worker import WorkerProtocol
-from snapkafka.sim.world.process import Process
-from snapkafka.sim.world.world_plan import acyclic
+from snapkafka.protocol import Outcome, WorkerProtocol, aligner, cut, gather
+from snapkafka.sim import Process, acyclic
 
 from .broken import patching
 from .mutant import Mutant

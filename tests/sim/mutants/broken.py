@@ -8,16 +8,24 @@ from dataclasses import replace
 from typing import Any
 
 from snapkafka.checks import view
-from snapkafka.protocol import closing, gather, hot_path, ledger_state, worker
-from snapkafka.protocol.actions import Action
-from snapkafka.protocol.colours import Colours
-from snapkafka.protocol.events import ReportAppended
-from snapkafka.protocol.ledger_view import LedgerView
-from snapkafka.protocol.records import Closed, CutReport, Hello, TopicPartition
+from snapkafka.protocol import (
+    Action,
+    Closed,
+    Colours,
+    CutReport,
+    Hello,
+    LedgerView,
+    ReportAppended,
+    TopicPartition,
+    closing,
+    gather,
+    hot_path,
+    ledger_state,
+    worker,
+)
+from snapkafka.sim import Process, World
 from snapkafka.sim.world.broker_log import SimStored
-from snapkafka.sim.world.process import Process
 from snapkafka.sim.world.sending import Sender, SimSending
-from snapkafka.sim.world.world import World
 
 Patch = Callable[[], AbstractContextManager[None]]
 

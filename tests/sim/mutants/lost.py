@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from snapkafka.protocol.actions import Action
+from snapkafka.protocol import Action, LedgerState, WorkerProtocol
 from snapkafka.protocol.events import LedgerCutShort
-from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.lost_tail import LostTails
-from snapkafka.protocol.worker import WorkerProtocol
-from snapkafka.sim.world.process import Process
+from snapkafka.sim import Process
 
 from .broken import patching
 from .mutant import Mutant

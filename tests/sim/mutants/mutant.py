@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.sim.world.world_plan import WorldPlan
+from snapkafka.sim import WorldPlan
 
 from .broken import Patch
 

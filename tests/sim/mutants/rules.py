@@ -13,6 +13,7 @@ from typing import Final
 
 from snapkafka.checks import v1_colour, v4_channels, v5_cause, view
 from snapkafka.protocol import (
+    Colours,
     closing,
     cut,
     gather,
@@ -24,11 +25,9 @@ from snapkafka.protocol import (
     unstamped,
     worker,
 )
-from snapkafka.protocol.colours import Colours
 from snapkafka.protocol.held import Held
-from snapkafka.sim import run
+from snapkafka.sim import Process, run
 from snapkafka.sim.world.executions import Runner
-from snapkafka.sim.world.process import Process
 from snapkafka.sim.world.sending import Sender
 
 from . import broken

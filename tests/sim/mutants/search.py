@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from snapkafka.sim import make_plan
 from snapkafka.sim.judge import Violation
 from snapkafka.sim.run import run
-from snapkafka.sim.world.world_plan import make_plan
 
 from .alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
 from .lost import LOST, LOST_LIVENESS, LOST_VERDICTS

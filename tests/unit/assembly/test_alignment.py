@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from snapkafka.assembly.manifest import alignment_of
-from snapkafka.protocol.alignment_records import Outcome
+from snapkafka.protocol import Outcome
 
 ALIGNED = Outcome(aligned=True)
 LATE = Outcome(aligned=False, why="late")

@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 from snapkafka import ops
 from snapkafka.assembly.reaches import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
 from snapkafka.checks import CutView, LogBounds, ReadRange
-from snapkafka.cli.verbs import app
-from snapkafka.drawing.layout import DrawnMessage, Lane, Layout, Picture, lay_out
+from snapkafka.cli import app
+from snapkafka.drawing import DrawnMessage, Lane, Layout, Picture, lay_out
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import AROUND, Manifest, TableEntry, content_digest, dump
-from snapkafka.protocol.captured_snapshot import Captured, ProcessCut
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.manifest import AROUND, Manifest, content_digest, dump
+from snapkafka.manifest_entries import TableEntry
+from snapkafka.protocol import Captured, ProcessCut, TopicPartition
 from snapkafka.store import LocalStore
 from tests.worlds.little_log import CAPTURED, INPUT, STATE, TP
 from tests.worlds.on_disk import read_up_to, write_snapshot

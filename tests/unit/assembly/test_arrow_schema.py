@@ -8,8 +8,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from snapkafka.assembly import SCHEMAS
 from snapkafka.assembly.arrow_schema import arrow_schema
-from snapkafka.assembly.schemas import SCHEMAS
 from snapkafka.assembly.spark import frame_schemas
 
 DDL = {

@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly.both import Both, findings_that_differ, row_that_differs
-from snapkafka.assembly.embedded.handover import HandOverError
-from snapkafka.assembly.engines import opened
-from snapkafka.assembly.pipeline import Job
-from snapkafka.assembly.spec import JobSpec
+from snapkafka.assembly import Both, HandOverError, Job, JobSpec, opened
+from snapkafka.assembly.both import findings_that_differ, row_that_differs
 from snapkafka.checks import Checked, CheckOutcome, CutView, Status, Witness
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError, InternalError, OffsetsGoneError
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from tests.worlds.little_log import CAPTURED
 
 PASSED = CheckOutcome(check="V4", status=Status.PASSED)

@@ -12,7 +12,8 @@ import duckdb
 import pytest
 
 from snapkafka.errors import BadInputError, StorageError
-from snapkafka.manifest import FileEntry, Manifest, ParentEntry, state_table
+from snapkafka.manifest import Manifest, state_table
+from snapkafka.manifest_entries import FileEntry, ParentEntry
 from snapkafka.store import LocalStore, state_parts, state_sql
 from tests.unit.base.test_manifest import example
 

@@ -8,11 +8,11 @@ from unittest.mock import Mock
 import confluent_kafka
 import pytest
 
-from snapkafka.assembly.embedded.handover import HandOverError
+from snapkafka.assembly import HandOverError
 from snapkafka.assembly.embedded.log import Log
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection
 
 
 def message(offset: int) -> Any:

@@ -11,12 +11,12 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from snapkafka.assembly.arrow_tables import arrow
+from snapkafka.assembly import HandOverError, arrow
 from snapkafka.assembly.embedded import stored_tables
-from snapkafka.assembly.embedded.handover import HandOverError
 from snapkafka.assembly.embedded.write import write
 from snapkafka.errors import StorageError
-from snapkafka.manifest import TableEntry, file_stem
+from snapkafka.manifest import file_stem
+from snapkafka.manifest_entries import TableEntry
 from snapkafka.store import LocalStore
 
 ROW = {"app": "a", "agent": "a.agent", "topic": "t", "partition": 0, "position": 5, "started_above": []}

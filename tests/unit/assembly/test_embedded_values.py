@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly.arrow_tables import arrow
+from snapkafka.assembly import HandOverError, arrow
 from snapkafka.assembly.embedded import invariants
-from snapkafka.assembly.embedded.handover import HandOverError
 from snapkafka.assembly.embedded.json_text import is_json, parsed, text_of, unparsed, window_of
 from snapkafka.assembly.embedded.sql import get_json_object
 from snapkafka.assembly.embedded.values import Decoder
-from snapkafka.checks import Status
-from snapkafka.checks.invariants import Invariant, load, parameters_of, ready_made
+from snapkafka.checks import Invariant, Status, load, parameters_of, ready_made
 from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING
 
 

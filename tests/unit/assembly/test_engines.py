@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import engines
+from snapkafka.assembly import HandOverError, Job, JobSpec, engines
 from snapkafka.assembly.embedded import engine as embedded
-from snapkafka.assembly.embedded.handover import HandOverError
-from snapkafka.assembly.pipeline import Job
-from snapkafka.assembly.spec import JobSpec
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.runtime import extras
 

@@ -17,9 +17,8 @@ from snapkafka.checks import (
     outside_senders,
 )
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths
-from snapkafka.manifest import ExternalEntry, OpenEntry
-from snapkafka.protocol.captured_snapshot import Outsider
-from snapkafka.protocol.snapshots import Unread
+from snapkafka.manifest_entries import ExternalEntry, OpenEntry
+from snapkafka.protocol import Outsider, Unread
 from tests.worlds.little_log import CAPTURED, WHITE
 
 PASSED = [CheckOutcome(check="V1", status=Status.PASSED)]

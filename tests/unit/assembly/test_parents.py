@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly.base import Base, base_or_whole, find_base, view_on
+from snapkafka.assembly import find_base
+from snapkafka.assembly.base import Base, base_or_whole, view_on
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import (
     CutView,
@@ -23,9 +24,9 @@ from snapkafka.checks import (
     require_offsets,
 )
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import FileEntry, LogEntry, Manifest, SettledEntry, dump
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
-from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.manifest import Manifest, dump
+from snapkafka.manifest_entries import FileEntry, LogEntry, SettledEntry
+from snapkafka.protocol import Captured, ChangelogCut, Retention, SenderEnd, TopicPartition
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.worlds.list_checks import v3

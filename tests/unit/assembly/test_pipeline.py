@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import pipeline
-from snapkafka.assembly.engines import opened
+from snapkafka.assembly import Job, JobSpec, opened, pipeline
 from snapkafka.assembly.failures import Failures
-from snapkafka.assembly.pipeline import Job, invariants_of
-from snapkafka.assembly.spec import JobSpec
-from snapkafka.checks.invariants import Invariant
+from snapkafka.assembly.pipeline import invariants_of
+from snapkafka.checks import Invariant
 from snapkafka.errors import BadInputError, BrokerUnavailableError, SnapkafkaError, StorageError
-from snapkafka.manifest import InvariantEntry
+from snapkafka.manifest_entries import InvariantEntry
 
 
 def job(**options: Any) -> Job:

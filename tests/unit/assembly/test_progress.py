@@ -8,10 +8,10 @@ from itertools import count
 import pytest
 from rich.console import Console
 
-from snapkafka.assembly.progress import Step, Work, Working, as_line, from_line, in_words, now_and_then
-from snapkafka.cli import progress
+from snapkafka.assembly import Step, Work, Working
+from snapkafka.assembly.progress import as_line, from_line, in_words, now_and_then
+from snapkafka.cli import Screen, progress
 from snapkafka.cli.progress import job_log
-from snapkafka.cli.screen import Screen
 
 WORKING = Working(
     id="friday",

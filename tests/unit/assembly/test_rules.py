@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from snapkafka.assembly.spark.verify import rules, v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
-from snapkafka.checks import KINDS
-from snapkafka.checks.kinds import OF_STATE
-from snapkafka.checks.ranges import OF_BOUNDS
+from snapkafka.checks import KINDS, OF_BOUNDS, OF_STATE
 from snapkafka.checks.run import name_of
 
 IN_SPARK = {"V1": v1_colour, "V2": v2_receipt, "V3": v3_state, "V4": v4_channels, "V5": v5_cause}

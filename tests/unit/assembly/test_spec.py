@@ -10,17 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from snapkafka.assembly import OPTIONS, JobResult, JobSpec, Work, as_file, changed
 from snapkafka.assembly.command_line import FLAGS, parser, spec_of
-from snapkafka.assembly.progress import Work
-from snapkafka.assembly.spec import (
-    OPTIONS,
-    JobError,
-    JobReport,
-    JobResult,
-    JobSpec,
-    as_file,
-    changed,
-)
+from snapkafka.assembly.spec import JobError, JobReport
 from snapkafka.errors import BadInputError, InternalError, StorageError
 from tests.unit.base.test_manifest import example
 

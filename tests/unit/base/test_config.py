@@ -8,7 +8,7 @@ import pytest
 
 from snapkafka.config import HEAR_ALL, Config
 from snapkafka.errors import BadInputError, InstallError
-from snapkafka.protocol.worker import HEAR_ALL as HEAR_ALL_OF_THE_MACHINE
+from snapkafka.protocol import HEAR_ALL as HEAR_ALL_OF_THE_MACHINE
 
 
 def test_the_defaults_are_good() -> None:

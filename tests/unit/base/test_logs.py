@@ -12,14 +12,12 @@ from typing import Any
 import pytest
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers import FaustDriver
 from snapkafka.drivers.faust.timer import run_timer
 from snapkafka.errors import BrokerUnavailableError
-from snapkafka.kafka.preflight import compose_trigger
+from snapkafka.kafka import compose_trigger
 from snapkafka.logs import about
-from snapkafka.protocol.events import Joined
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Abort, CutReport, Hello, InputTopic, Trigger
+from snapkafka.protocol import Abort, CutReport, Hello, InputTopic, Joined, LedgerState, Trigger
 from tests.worlds.fakes import FakeAdmin, FakeEntry
 
 ROOT = Path(__file__).parents[3] / "snapkafka"

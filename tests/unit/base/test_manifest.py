@@ -11,7 +11,8 @@ import pytest
 
 from snapkafka import manifest as manifests
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import (
+from snapkafka.manifest import Manifest, content_digest, file_stem
+from snapkafka.manifest_entries import (
     AppendedEntry,
     CheckEntry,
     Column,
@@ -19,7 +20,6 @@ from snapkafka.manifest import (
     InvariantEntry,
     LedgerEntry,
     LogEntry,
-    Manifest,
     ParentEntry,
     ReadEntry,
     RestorableEntry,
@@ -28,18 +28,17 @@ from snapkafka.manifest import (
     Times,
     TopicEntry,
     WitnessEntry,
-    content_digest,
-    file_stem,
 )
-from snapkafka.protocol.captured_snapshot import (
+from snapkafka.protocol import (
     Captured,
     ChangelogCut,
     InputCut,
+    Position,
     ProcessCut,
     Recorded,
+    Running,
     SenderEnd,
 )
-from snapkafka.protocol.records import Position, Running
 
 SCHEMA = json.loads(
     (Path(__file__).parents[3] / "schemas" / "manifest.schema.json").read_text(encoding="utf-8")

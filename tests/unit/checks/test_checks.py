@@ -31,8 +31,16 @@ from snapkafka.checks import (
 )
 from snapkafka.checks.v4_channels import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut, Recorded, SenderEnd
-from snapkafka.protocol.records import Position, TopicPartition, TornEvent
+from snapkafka.protocol import (
+    BaseCut,
+    Captured,
+    Position,
+    ProcessCut,
+    Recorded,
+    SenderEnd,
+    TopicPartition,
+    TornEvent,
+)
 from tests.worlds.list_checks import of_left, v1, v2, v4, v5
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, seqs, shared_changelog
 

@@ -7,10 +7,18 @@ from types import ModuleType
 
 import pytest
 
-from snapkafka.checks import KINDS, Finding, bounds_findings, find, ranges, split_keys
-from snapkafka.checks.kinds import OF_STATE
-from snapkafka.checks.ranges import OF_BOUNDS
-from snapkafka.checks.run import LOG_CHECKS, functions, kinds_of, name_of
+from snapkafka.checks import (
+    KINDS,
+    LOG_CHECKS,
+    OF_BOUNDS,
+    OF_STATE,
+    Finding,
+    bounds_findings,
+    find,
+    ranges,
+    split_keys,
+)
+from snapkafka.checks.run import functions, kinds_of, name_of
 from tests.spark.damaged_logs import EVERY_KIND, damaged, damaged_state
 
 

@@ -13,7 +13,7 @@ from snapkafka.checks import (
     external_topics,
     outside_senders,
 )
-from snapkafka.protocol.captured_snapshot import Outsider
+from snapkafka.protocol import Outsider
 from tests.worlds.little_log import CAPTURED, EPOCH, LOG, WHITE, shared_changelog
 
 

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import (
+    EXTERNAL,
     CutView,
     Examined,
     Finding,
     LogBounds,
     LogRecord,
     Witness,
+    in_flight,
+    on_list,
 )
-from snapkafka.checks.coverage import in_words, on_list
-from snapkafka.checks.log import EXTERNAL
-from snapkafka.checks.view import in_flight, received
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Recorded
-from snapkafka.protocol.records import Position, SeqRange, TopicPartition, TornEvent
+from snapkafka.checks.coverage import in_words
+from snapkafka.checks.view import received
+from snapkafka.protocol import Captured, ChangelogCut, Position, Recorded, SeqRange, TopicPartition, TornEvent
 from tests.worlds.list_checks import of_left, v1, v2, v4, v5
 from tests.worlds.little_log import (
     CAPTURED,

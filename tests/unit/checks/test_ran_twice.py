@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import CutView, Finding, LogRecord, Verdict, Witness, decide, outcome
-from snapkafka.protocol.captured_snapshot import BaseCut, Captured, ProcessCut
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import BaseCut, Captured, ProcessCut, TopicPartition
 from snapkafka.wire.headers import topic_check
 from tests.worlds.list_checks import v5
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, TP

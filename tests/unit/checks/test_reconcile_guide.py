@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly.arrow_tables import arrow
+from snapkafka.assembly import SCHEMAS, arrow
 from snapkafka.assembly.embedded import invariants
-from snapkafka.assembly.schemas import SCHEMAS
-from snapkafka.checks.invariants import Invariant
+from snapkafka.checks import Invariant
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "reconcile.md"
 

@@ -20,8 +20,7 @@ from snapkafka.checks.retention import (
     keeping,
     needs,
 )
-from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut, SenderEnd
-from snapkafka.protocol.records import Retention, TopicPartition
+from snapkafka.protocol import ChangelogCut, InputCut, Retention, SenderEnd, TopicPartition
 from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings, promised_by
 from snapkafka.units import format_ms
 from tests.worlds.little_log import CAPTURED

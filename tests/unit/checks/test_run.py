@@ -10,6 +10,7 @@ import pytest
 from snapkafka.checks import (
     KINDS,
     WITNESSES_MAX,
+    Checked,
     CutLog,
     CutView,
     ExternalTopic,
@@ -19,10 +20,11 @@ from snapkafka.checks import (
     Status,
     Weight,
     bounds_findings,
+    find,
+    on_list,
 )
-from snapkafka.checks.coverage import on_list
-from snapkafka.checks.run import Checked, find, outcomes_of, run
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.checks.run import outcomes_of, run
+from snapkafka.protocol import TopicPartition
 from tests.spark.damaged_logs import EVERY_KIND, damaged
 from tests.worlds.little_log import CAPTURED, LOG, STATE, TABLE, TP, WHITE
 

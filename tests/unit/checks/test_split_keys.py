@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka.checks import Checked, CheckOutcome, CutView, Finding, Status, Witness, split_keys
 from snapkafka.checks.split_keys import KEYS_SHOWN
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import Changelog
 

@@ -12,8 +12,7 @@ import pytest
 
 from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, v3_state
 from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of
-from snapkafka.protocol.captured_snapshot import SenderEnd
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import SenderEnd, TopicPartition
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
 from tests.worlds.list_checks import v3
 

@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.checks import (
+    EXTERNAL,
+    TAIL_MAX,
     CutView,
     Finding,
     Keeping,
     LogBounds,
     LogRecord,
+    ReadRange,
     Witness,
     bounds_findings,
+    reading_ranges,
     require_offsets,
 )
-from snapkafka.checks.log import EXTERNAL
-from snapkafka.checks.ranges import TAIL_MAX, ReadRange, reading_ranges
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.facts import Renewed
-from snapkafka.protocol.records import SeqRange, TopicPartition
+from snapkafka.protocol import Captured, Renewed, SeqRange, TopicPartition
 from tests.worlds.little_log import (
     CAPTURED,
     EPOCH,

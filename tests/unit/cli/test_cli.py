@@ -16,14 +16,14 @@ from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
-from snapkafka.checks.coverage import NOTHING_SEEN
-from snapkafka.cli import running
+from snapkafka.assembly import JobResult
+from snapkafka.checks import NOTHING_SEEN
+from snapkafka.cli import Screen, running
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import switches
 from snapkafka.cli.helps import HELPS, Panel
 from snapkafka.cli.present.printed import print_assembled
 from snapkafka.cli.running import STATUSES
-from snapkafka.cli.screen import Screen
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -33,10 +33,8 @@ from snapkafka.errors import (
     TriggerRefusedError,
     all_errors,
 )
-from snapkafka.manifest import CheckEntry
-from snapkafka.ops import JobResult
-from snapkafka.protocol.records import Bye, CheckResult, Hello, InputTopic, Verdict
-from snapkafka.protocol.snapshots import Unread
+from snapkafka.manifest_entries import CheckEntry
+from snapkafka.protocol import Bye, CheckResult, Hello, InputTopic, Unread, Verdict
 from snapkafka.units import rounded_ms
 from tests.worlds.fakes import FakeCluster, Worker
 from tools.reference import commands as every

@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
-from snapkafka.ops.drill import Compared, Drill, Judged, Phase
+from snapkafka.cli import app
+from snapkafka.ops import Drill
+from snapkafka.ops.drill import Compared, Judged, Phase
 
 ARGUMENTS = (
     "drill",

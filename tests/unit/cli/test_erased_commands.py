@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.errors import BadInputError
 from tests.unit.cli import test_fork_command, test_restore_command, test_restore_into_command
 

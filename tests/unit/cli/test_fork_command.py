@@ -11,13 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.errors import ForkRefusedError, UnknownSnapshotError
-from snapkafka.ops.diffing import ComparedTables, Difference
+from snapkafka.ops import Difference
+from snapkafka.ops.diffing import ComparedTables
 from snapkafka.query.manifest_check import Trust
-from snapkafka.recovery.plan import Request, TopicWork
-from snapkafka.recovery.target_facts import Refusal
-from snapkafka.recovery.topics import NewTopic
+from snapkafka.recovery import NewTopic, Refusal, Request, TopicWork
 from tests.worlds.planned import done, planned
 
 WHERE = ("--bootstrap", "127.0.0.1:1", "--namespace", "shop")

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from snapkafka.advice import Advice, Weight, grouped
+from snapkafka.cli import Screen
 from snapkafka.cli.present import advice as present
-from snapkafka.cli.screen import Screen
 
 
 def compacted(topic: str) -> Advice:

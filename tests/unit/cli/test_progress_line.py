@@ -7,9 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from snapkafka.cli import progress
+from snapkafka.cli import Screen, progress
 from snapkafka.cli.progress import progress_line, progress_lines
-from snapkafka.cli.screen import Screen
 from snapkafka.ops import CaptureProgress
 from snapkafka.ops.listing import WaitRow
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.errors import OutputError
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import write_snapshot

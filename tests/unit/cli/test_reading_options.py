@@ -9,9 +9,9 @@ import typer
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.spec import OPTIONS
+from snapkafka.assembly import OPTIONS
+from snapkafka.cli import app
 from snapkafka.cli.job_options import READING, Spec, job_options
-from snapkafka.cli.verbs import app
 
 
 @pytest.mark.parametrize("name", ["assemble", "verify", "watch", "keep", "drill"])

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
+from snapkafka.recovery import ComparedTable, KeyDifference
 from snapkafka.recovery.checking import ComparedInput, ComparedSystem
-from snapkafka.recovery.comparing import ComparedTable, KeyDifference
 from snapkafka.recovery.comparing_inputs import MessageDifference, PositionDifference
 
 ARGUMENTS = ("restore", "--check", "friday", "--bootstrap", "127.0.0.1:1", "--namespace", "shop")

@@ -9,10 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.errors import RestoreRefusedError
-from snapkafka.recovery.plan import Irrevocable, PartitionMove, Plan, Recovered, TopicWork
-from snapkafka.recovery.target_facts import Refusal
+from snapkafka.recovery import Irrevocable, PartitionMove, Plan, Recovered, Refusal, TopicWork
 from tests.worlds.planned import done, planned
 
 ARGUMENTS = ("restore", "friday", "--bootstrap", "127.0.0.1:1", "--namespace", "shop")

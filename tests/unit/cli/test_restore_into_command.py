@@ -10,11 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.errors import RestoreRefusedError
-from snapkafka.recovery.plan import Plan, Recovered, Request, TopicWork
-from snapkafka.recovery.target_facts import Refusal
-from snapkafka.recovery.topics import NewTopic
+from snapkafka.recovery import NewTopic, Plan, Recovered, Refusal, Request, TopicWork
 from tests.worlds.planned import done, planned
 
 ARGUMENTS = ("restore", "friday", "--into", "127.0.0.1:1", "--storage", "/there")

@@ -7,13 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
-from snapkafka.checks.coverage import NOTHING_SEEN
+from snapkafka.assembly import JobResult
+from snapkafka.checks import NOTHING_SEEN
+from snapkafka.cli import Screen
 from snapkafka.cli.present.printed import print_assembled
-from snapkafka.cli.screen import Screen
-from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, WitnessEntry
-from snapkafka.ops import JobResult
-from snapkafka.protocol.captured_snapshot import Uncaptured
-from snapkafka.protocol.snapshots import Unread
+from snapkafka.manifest_entries import CheckEntry, ExternalEntry, OpenEntry, WitnessEntry
+from snapkafka.protocol import Uncaptured, Unread
 
 
 def lines(verdict: str = "VERIFIED", checks: tuple[CheckEntry, ...] = (), **more: Any) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
+from snapkafka.cli import app
 from snapkafka.cli.commands import verdicts
-from snapkafka.cli.verbs import app
-from snapkafka.protocol.records import Verdict
+from snapkafka.protocol import Verdict
 from tests.worlds.fakes import FakeCluster, Worker
 
 

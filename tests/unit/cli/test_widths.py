@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from snapkafka.cli import Screen
 from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import data_output
-from snapkafka.cli.screen import UNBOUNDED, Screen, standard
+from snapkafka.cli.screen import UNBOUNDED, standard
 from tests.golden.calls import texts
 
 LONG = "-of-the-northern-warehouses-and-their-suppliers"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from snapkafka.demo import System
 from snapkafka.demo import __main__ as demo
 from snapkafka.demo.practice import Practice
-from snapkafka.demo.system import System
 
 
 def test_standard_output_is_the_result_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from snapkafka.demo import observer
-from snapkafka.demo.observer import Observer
-from snapkafka.demo.settings import ACCOUNTS, PARTITIONS
-from snapkafka.demo.system import System
+from snapkafka.demo import PARTITIONS, Observer, System, observer
+from snapkafka.demo.settings import ACCOUNTS
 from snapkafka.errors import TimedOutError
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 
 
 class Service:

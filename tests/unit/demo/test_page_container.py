@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 
 from snapkafka.demo.page import PORT
-from snapkafka.testing.embedded import free_ports
+from snapkafka.testing import free_ports
 from snapkafka.until import blocking_until
 
 RUN = """

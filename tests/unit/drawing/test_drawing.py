@@ -11,20 +11,12 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.drawing.layout import (
-    EXTERNAL,
-    GLYPHS_FROM,
-    NAMES_MAX,
-    DrawnMessage,
-    Lane,
-    Layout,
-    Picture,
-    lay_out,
-)
+from snapkafka.drawing import DrawnMessage, Lane, Layout, Picture, lay_out
+from snapkafka.drawing.layout import EXTERNAL, GLYPHS_FROM, NAMES_MAX
 from snapkafka.drawing.svg import STUB, svg
-from snapkafka.manifest import CheckEntry, Manifest, WitnessEntry, dump
-from snapkafka.protocol.captured_snapshot import InputCut, ProcessCut
-from snapkafka.protocol.records import Running, TornEvent
+from snapkafka.manifest import Manifest, dump
+from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.protocol import InputCut, ProcessCut, Running, TornEvent
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import write_snapshot
 

@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.drawing.png import ZOOM
 from snapkafka.errors import DependencyMissingError, OutputError
 from tests.unit.drawing.test_wall_clock import system, world

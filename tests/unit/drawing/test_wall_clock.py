@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
-from snapkafka.drawing.layout import DrawnMessage, Lane, Layout, Picture, WallClock, lay_out
+from snapkafka.cli import app
+from snapkafka.drawing import DrawnMessage, Lane, Layout, Picture, lay_out
+from snapkafka.drawing.layout import WallClock
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import AppendedEntry
-from snapkafka.protocol.captured_snapshot import ProcessCut
-from snapkafka.protocol.records import Verdict
+from snapkafka.manifest_entries import AppendedEntry
+from snapkafka.protocol import ProcessCut, Verdict
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.unit.drawing.test_drawing import rewrite

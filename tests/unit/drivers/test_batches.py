@@ -18,7 +18,7 @@ from aiokafka.structs import PartitionMetadata, TopicPartition
 from faust.exceptions import ProducerSendError
 
 from snapkafka.drivers.faust.outbound.fast_path import FastPath
-from snapkafka.protocol.records import Abort, SeqRange
+from snapkafka.protocol import Abort, SeqRange
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.test_outgoing import Driver
 

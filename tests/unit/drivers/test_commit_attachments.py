@@ -13,8 +13,7 @@ from faust.types.tuples import FutureMessage, PendingMessage
 
 from snapkafka.drivers.faust.outbound.carried_effect import attach, detach
 from snapkafka.drivers.faust.outbound.commit_attachments import CommitAttachments
-from snapkafka.protocol.colours import Effect
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import Effect, TopicPartition
 from snapkafka.wire import headers as wire
 
 OURS, THEIRS = TP("in", 0), TP("in", 1)

@@ -7,19 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from snapkafka.drivers.foreign.driver import Participant
-from snapkafka.drivers.foreign.settings import Bounds, Left
+from snapkafka.drivers import Bounds, Participant
+from snapkafka.drivers.foreign.settings import Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
-from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
-from snapkafka.protocol.records import (
-    FOREIGN,
-    NOT_GIVEN,
-    CutReport,
-    Hello,
-    TailLost,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.kafka import LedgerCutShortError
+from snapkafka.protocol import FOREIGN, CutReport, Hello, TailLost, TopicPartition, Trigger
+from snapkafka.protocol.records import NOT_GIVEN
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.worlds.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
 

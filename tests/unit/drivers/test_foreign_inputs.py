@@ -8,15 +8,14 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 import pytest
 
+from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.conductor import Gate
-from snapkafka.drivers.foreign.driver import Participant, Place
+from snapkafka.drivers.foreign.driver import Place
 from snapkafka.drivers.foreign.progress import Progress
-from snapkafka.drivers.foreign.settings import Bounds
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
-from snapkafka.kafka.records.read import Record
-from snapkafka.protocol.captured_snapshot import Captured, InputCut
-from snapkafka.protocol.records import Bye, Hello, Retire, TopicPartition
+from snapkafka.kafka import Record
+from snapkafka.protocol import Bye, Captured, Hello, InputCut, Retire, TopicPartition
 from snapkafka.wire import headers
 from tests.unit.drivers.test_foreign import OUT, trigger
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Collection
 
 import pytest
 
+from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.foreign.assignment import Input
-from snapkafka.drivers.foreign.driver import Participant
 from snapkafka.drivers.foreign.input_watch import InputWatch
-from snapkafka.drivers.foreign.settings import Added, Bounds, Left, Marker
+from snapkafka.drivers.foreign.settings import Added, Left, Marker
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
-from snapkafka.protocol.records import Assigned, Bye, LedgerRecord, TopicPartition, Trigger
+from snapkafka.protocol import Assigned, Bye, LedgerRecord, TopicPartition, Trigger
 from snapkafka.service.doors import Session
 from tests.unit.drivers.test_foreign import trigger
 from tests.unit.drivers.test_foreign_inputs import CHANGE, P0, P1, Here, receiving

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiokafka.conn import AIOKafkaConnection
 
-from snapkafka.drivers.faust.fork import Isolation
+from snapkafka.drivers import Isolation
 from snapkafka.runtime.door import DOOR, Door
 
 FORK = "drill-1"

@@ -14,8 +14,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.producer.message_accumulator import MessageAccumulator
 
 import snapkafka
+from snapkafka.drivers import Isolation
 from snapkafka.drivers.faust.describe import internal_topics
-from snapkafka.drivers.faust.fork import Isolation
 from snapkafka.errors import ForkIsolationError, InstallError
 
 P = "fork.staging."

@@ -11,7 +11,7 @@ from faust.types import TP
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 from snapkafka.drivers.faust.inbound.holding import HeldInputs
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 
 IN = TP("in", 0)
 

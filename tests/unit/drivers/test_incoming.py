@@ -12,8 +12,7 @@ from faust.types import TP
 
 from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
 from snapkafka.drivers.faust.inbound.replies import Replies
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.records import Closed, TopicPartition
+from snapkafka.protocol import Cause, Closed, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.test_outgoing import Driver
 

@@ -12,17 +12,17 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers import ledger_tasks, ledger_wait, waiting
-from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers import FaustDriver, ledger_tasks, ledger_wait, waiting
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
-from snapkafka.protocol.alignment_records import Aligning
-from snapkafka.protocol.events import AssignedInput, InputsAssigned
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Abort,
+    Aligning,
+    AssignedInput,
     Closed,
     CutReport,
     Dead,
     Hello,
+    InputsAssigned,
     InputTopic,
     LedgerRecord,
     Pause,

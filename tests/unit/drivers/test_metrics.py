@@ -7,9 +7,9 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from snapkafka.drivers.metrics import OUTCOMES, Histogram, Metrics, rendered
-from snapkafka.protocol.ledger_state import Failure, SnapshotView
-from snapkafka.protocol.records import Trigger
+from snapkafka.drivers import Metrics, rendered
+from snapkafka.drivers.metrics import OUTCOMES, Histogram
+from snapkafka.protocol import Failure, SnapshotView, Trigger
 
 
 def view(epoch: int, failure: str = "") -> SnapshotView:

@@ -10,7 +10,7 @@ import faust
 import pytest
 
 from snapkafka.drivers.faust.hello import hello_of, report_missing
-from snapkafka.protocol.records import Hello
+from snapkafka.protocol import Hello
 
 
 async def hello(

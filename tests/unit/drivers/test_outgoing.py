@@ -11,17 +11,31 @@ from typing import Any
 import pytest
 from faust.types.tuples import PendingMessage
 
+from snapkafka.drivers import AppliedRestores, Metrics
 from snapkafka.drivers.faust.outbound.carried_effect import HEADERS
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
 from snapkafka.drivers.faust.own_headers import OwnHeaders
-from snapkafka.drivers.faust.restores import AppliedRestores
-from snapkafka.drivers.metrics import Metrics
 from snapkafka.drivers.stamps import Stamps
-from snapkafka.protocol.actions import Action, AppendToLedger, ReadLedgerTo, SendMarkers
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import CutTimed, EndsSeen, Event, Joined, LedgerRead
-from snapkafka.protocol.records import Closed, Dead, Hello, LedgerRecord, SeqRange, TopicPartition, Trigger
-from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.protocol import (
+    Action,
+    AppendToLedger,
+    Cause,
+    Closed,
+    CutTimed,
+    Dead,
+    EndsSeen,
+    Event,
+    Hello,
+    Joined,
+    LedgerRead,
+    LedgerRecord,
+    ReadLedgerTo,
+    SendMarkers,
+    SeqRange,
+    TopicPartition,
+    Trigger,
+    WorkerProtocol,
+)
 from snapkafka.wire import headers as wire
 
 

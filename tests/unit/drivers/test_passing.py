@@ -11,8 +11,7 @@ import faust
 import pytest
 from faust.types.tuples import FutureMessage
 
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import Cause, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.test_batches import THERE, Log, settle
 from tests.unit.drivers.test_outgoing import Driver

@@ -9,33 +9,31 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import KafkaException
 
-from snapkafka.clients import Consumer, Producer, Table, participant
+from snapkafka.clients import participant
 from snapkafka.config import Config
+from snapkafka.drivers import Consumer, PlainDriver, Producer, Table
 from snapkafka.drivers.outcomes import Unacknowledged
 from snapkafka.drivers.plain import confluent_sends
 from snapkafka.drivers.plain.confluent_sends import ConfluentSends
 from snapkafka.drivers.plain.confluent_settings import generation_of
-from snapkafka.drivers.plain.driver import PlainDriver
 from snapkafka.drivers.plain.partitioner import partitioner_of
 from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.events import (
-    AssignedInput,
-    InputsAssigned,
-    InputsRevoked,
-    Joined,
-    LedgerBegins,
-    LedgerRead,
-)
-from snapkafka.protocol.records import (
+from snapkafka.kafka import Connection
+from snapkafka.protocol import (
     Abort,
+    AssignedInput,
     Closed,
     CutReport,
     Hello,
+    InputsAssigned,
+    InputsRevoked,
     InputTopic,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
     LedgerRecord,
     TopicPartition,
     Trigger,

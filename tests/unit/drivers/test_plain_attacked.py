@@ -9,14 +9,15 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import KafkaError, KafkaException
 
-from snapkafka.clients import Producer, Table, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Producer, Table
 from snapkafka.drivers.plain import recovery
 from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login import clients
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from tests.unit.drivers.test_plain import ORDERS, WHERE, Driver, Queue, consumer, sends_of
 from tests.unit.drivers.test_plain_rebalances import CHANGELOG
 from tests.unit.drivers.test_plain_rebalances import sends_of as aio_sends_of

@@ -12,15 +12,14 @@ from aiokafka import TopicPartition as Partition
 
 from snapkafka.clients import participant
 from snapkafka.config import Config
+from snapkafka.drivers import PlainDriver
 from snapkafka.drivers.plain.confluent_loop import ConfluentParticipant
-from snapkafka.drivers.plain.driver import PlainDriver
 from snapkafka.drivers.plain.holding import HeldInputs
 from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.events import Event, InputsReleased, InputsRevoked
-from snapkafka.protocol.records import LogEnd, TopicPartition
+from snapkafka.kafka import Connection
+from snapkafka.protocol import Event, InputsReleased, InputsRevoked, LogEnd, TopicPartition
 from snapkafka.until import until
 from tests.unit.drivers.test_plain import ORDERS, Driver, consumer
 from tests.unit.drivers.test_plain_rebalances import ORDERS as AIO_ORDERS

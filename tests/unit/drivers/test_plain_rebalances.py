@@ -17,14 +17,15 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from snapkafka.clients import Consumer, Producer, Table, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Consumer, Producer, Table
 from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.aio_sends import AioSends
 from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.records import TopicPartition as OurPartition
+from snapkafka.protocol import TopicPartition as OurPartition
 from tests.unit.drivers.test_plain import ORDERS as OURS
 from tests.unit.drivers.test_plain import Driver
 

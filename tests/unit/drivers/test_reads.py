@@ -15,10 +15,19 @@ import pytest
 from faust.types.tuples import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers import FaustDriver
 from snapkafka.drivers.faust.inbound.running_events import StreamRecords
-from snapkafka.protocol.events import AssignedInput, InputsAssigned, Joined, LedgerRead
-from snapkafka.protocol.records import Abort, Hello, InputTopic, TopicPartition, Trigger
+from snapkafka.protocol import (
+    Abort,
+    AssignedInput,
+    Hello,
+    InputsAssigned,
+    InputTopic,
+    Joined,
+    LedgerRead,
+    TopicPartition,
+    Trigger,
+)
 
 INPUT = TP("in", 0)
 WINDOW = (0.0, 9.9)

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import rocksdict
 
-from snapkafka.drivers.faust.restores import AppliedRestores
+from snapkafka.drivers import AppliedRestores
 from snapkafka.drivers.faust.tables.changelogs import Tables
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.worker import WorkerProtocol
+from snapkafka.protocol import TopicPartition, WorkerProtocol
 from snapkafka.wire import headers as wire
 from snapkafka.wire.headers import Stamp
 

@@ -13,13 +13,14 @@ import rocksdict
 from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProtocolError, KafkaError
 from faust.types import TP
 
-from snapkafka.drivers.faust.restores import AppliedRestores, crash_if_refused, keep_metadata, refuse_restored
+from snapkafka.drivers import AppliedRestores
+from snapkafka.drivers.faust.restores import crash_if_refused, keep_metadata, refuse_restored
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.drivers.faust.tables.recovery import recover_to_the_end
 from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
-from snapkafka.kafka.cluster.group_hold import HOLDER
+from snapkafka.kafka import HOLDER
 from snapkafka.kafka.cluster.groups import Member
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     RESTORE,
     AgentPosition,
     Hello,

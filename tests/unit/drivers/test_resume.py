@@ -13,7 +13,7 @@ import pytest
 from faust.types import TP, ConsumerMessage, Message
 
 from snapkafka.config import Config
-from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers import FaustDriver
 from snapkafka.drivers.faust.hooks import _on_revoked
 from snapkafka.drivers.faust.inbound.resume import InputResumption
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from snapkafka.drivers import ledger_tasks
-from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol import take_checkpoint
 from tests.bench.ledgers import records
 from tests.unit.drivers.test_ledger_away import Service
 

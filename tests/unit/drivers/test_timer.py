@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.drivers.faust.timer import failures_in_a_row, moment_after, moment_id, slower
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Abort, Hello, InputTopic, Trigger
+from snapkafka.protocol import Abort, Hello, InputTopic, LedgerState, Trigger
 
 
 def test_all_workers_mean_the_same_moments() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol.colours import Cause
+from snapkafka.protocol import Cause
 from snapkafka.protocol.records import MIXED
 from tests.unit.drivers.test_reads import INPUT, Worker, aborted
 

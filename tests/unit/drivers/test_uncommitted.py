@@ -10,7 +10,7 @@ import pytest
 from snapkafka.drivers.faust import uncommitted
 from snapkafka.drivers.faust.uncommitted import commit_restored
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from tests.unit.drivers.test_restored import BASE, Worker, restore
 from tests.worlds.fakes import FakeTopic
 

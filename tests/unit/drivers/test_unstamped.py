@@ -17,8 +17,7 @@ from faust.exceptions import ProducerSendError
 from snapkafka.drivers.faust.outbound import unstamped
 from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, UnstampedRecords
 from snapkafka.drivers.faust.support import checksum
-from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.records import Abort, Closed, LogEnd, TopicPartition
+from snapkafka.protocol import Abort, Cause, Closed, LogEnd, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.test_batches import THERE, Log, send, settle
 from tests.unit.drivers.test_outgoing import Driver

@@ -15,9 +15,8 @@ import yaml
 
 import snapkafka
 from snapkafka import ops
-from snapkafka.cli.verbs import app
-from snapkafka.runtime.extras import EXTRAS
-from snapkafka.runtime.signals import exit_status
+from snapkafka.cli import app
+from snapkafka.runtime import EXTRAS, exit_status
 
 CHECKOUT = Path(__file__).parents[3]
 DOCKER = CHECKOUT / "docker"

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from snapkafka.drivers.machine_driver import MachineDriver
+from snapkafka.drivers import MachineDriver
 from snapkafka.protocol import actions
 
 PAGE: Final = (Path(__file__).resolve().parents[3] / "docs" / "explanation" / "drivers.md").read_text("utf-8")

@@ -14,8 +14,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka import ops
-from snapkafka.drivers.metrics import Metrics, rendered
-from snapkafka.manifest import RestorableEntry
+from snapkafka.drivers import Metrics, rendered
+from snapkafka.manifest_entries import RestorableEntry
 
 DOCKER = Path(__file__).parents[3] / "docker"
 RULES: dict[str, Any] = yaml.safe_load((DOCKER / "prometheus/rules.yaml").read_text())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from tests.readme import ROOT, commands, service, text
 
 #: A newcomer reads no more.

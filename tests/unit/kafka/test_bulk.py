@@ -10,8 +10,8 @@ from unittest.mock import Mock
 import pytest
 
 from snapkafka.errors import BadInputError, LedgerUnusableError
+from snapkafka.kafka import Connection
 from snapkafka.kafka.cluster.group_hold import SESSION_S
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records import bulk
 from snapkafka.kafka.records.bulk import PRODUCER
 

@@ -13,7 +13,8 @@ from snapkafka.errors import (
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka.login.connection import Connection, translated
+from snapkafka.kafka import Connection
+from snapkafka.kafka.login.connection import translated
 
 HERE = Connection(bootstrap="broker:9092")
 

@@ -11,11 +11,10 @@ from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as KafkaPartition
 
 from snapkafka.errors import BrokerUnavailableError
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster import asking_again
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import list_groups
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 
 FOUND = {KafkaPartition("in", 0): OffsetAndMetadata(5, "snapkafka:p")}
 

@@ -8,16 +8,8 @@ import pytest
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import external_readers, still_open, unseen_paths
-from snapkafka.manifest import OpenEntry
-from snapkafka.protocol.captured_snapshot import (
-    Captured,
-    ChangelogCut,
-    InputCut,
-    Outsider,
-    ProcessCut,
-    SenderEnd,
-)
-from snapkafka.protocol.records import RunsWithout
+from snapkafka.manifest_entries import OpenEntry
+from snapkafka.protocol import Captured, ChangelogCut, InputCut, Outsider, ProcessCut, RunsWithout, SenderEnd
 from tests.worlds.fakes import FakeAdmin, FakeGroup
 
 

@@ -19,7 +19,7 @@ from aiokafka.protocol.api import Request, RequestStruct
 from aiokafka.protocol.types import Array, Boolean, Bytes, Int8, Int16, Int32, Int64, Schema
 
 import snapkafka.kafka
-from snapkafka.drivers.faust.fork import Isolation
+from snapkafka.drivers import Isolation
 from snapkafka.errors import ForkIsolationError
 from snapkafka.kafka.cluster.broker_errors import DeleteTopicsRequest
 from snapkafka.kafka.cluster.fork_requests import NAMES, require_of_fork

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.protocol.records import Dead, Hello
+from snapkafka.protocol import Dead, Hello
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import served, until
 

@@ -11,11 +11,10 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.config import Config
-from snapkafka.drivers import ledger_tasks
-from snapkafka.drivers.faust.driver import FaustDriver
+from snapkafka.drivers import FaustDriver, ledger_tasks
 from snapkafka.errors import RestoreRefusedError, TriggerRefusedError, UnknownSnapshotError
-from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
-from snapkafka.protocol.records import Bye, Hello, InputTopic, LedgerRecord, Pause, Restore, TailLost
+from snapkafka.kafka import LedgerCutShortError
+from snapkafka.protocol import Bye, Hello, InputTopic, LedgerRecord, Pause, Restore, TailLost
 from tests.kafka.waiting import until
 from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeEntry, FakeLedger, Worker
 

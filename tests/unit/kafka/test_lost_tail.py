@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.kafka.ledger.tail_marks import NO_RECORD, Marks, identity, lost_range, mark_of
-from snapkafka.protocol.records import Pause
+from snapkafka.protocol import Pause
 from tests.worlds.fakes import FakeEntry
 
 READ = 40

@@ -13,13 +13,12 @@ from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.errors import OffsetOutOfRangeError
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka import Connection, LedgerCutShortError, LedgerRecreatedError
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.gulps import Gulps
-from snapkafka.kafka.ledger.reader import SLICE_S, LedgerRecreatedError, ReadEntry, _Reader, read_entries
-from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
+from snapkafka.kafka.ledger.reader import SLICE_S, ReadEntry, _Reader, read_entries
 from snapkafka.kafka.login import clients
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol.records import LedgerRecord, Pause
+from snapkafka.protocol import LedgerRecord, Pause
 
 TP = KafkaPartition("_snapkafka.n", 0)
 

@@ -10,9 +10,8 @@ import pytest
 from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster.broker_errors import DeleteTopicsRequest, raise_refusal
-from snapkafka.kafka.login.connection import Connection
 
 POLICY: Final = errors.PolicyViolationError.errno
 REASON: Final = "names of topics begin with the name of a team,\nsee the wiki"

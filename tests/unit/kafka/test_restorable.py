@@ -11,9 +11,8 @@ from snapkafka import ops
 from snapkafka.assembly.loss import with_time_of_loss
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
 from snapkafka.kafka.cluster.restorable import in_words, restorable
-from snapkafka.manifest import RestorableEntry
-from snapkafka.protocol.captured_snapshot import ChangelogCut
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.manifest_entries import RestorableEntry
+from snapkafka.protocol import ChangelogCut, TopicPartition
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.unit.checks.test_retention import CUT, HOUR, MIN, NOW

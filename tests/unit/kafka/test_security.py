@@ -18,11 +18,10 @@ from snapkafka.errors import (
     SnapkafkaError,
     all_errors,
 )
+from snapkafka.kafka import Connection, KafkaBulk, Security
 from snapkafka.kafka.login import oauth
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.login.properties import variable
-from snapkafka.kafka.login.security import Security
-from snapkafka.kafka.records.bulk import KafkaBulk, client_settings
+from snapkafka.kafka.records.bulk import client_settings
 from tests.kafka.secured import Certificates, make_certificates, token
 
 PLAIN = {

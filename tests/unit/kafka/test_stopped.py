@@ -8,8 +8,7 @@ import pytest
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.cluster.stopped_app import stopped_app
-from snapkafka.protocol.actions import AskStopped
-from snapkafka.protocol.records import LogEnd, TopicPartition
+from snapkafka.protocol import AskStopped, LogEnd, TopicPartition
 from tests.worlds.fakes import FakeAdmin
 
 DONE, FRESH, UNNAMED = (TopicPartition("in", partition) for partition in range(3))

@@ -14,9 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly.pipeline import isolation_of
-from snapkafka.assembly.progress import Step, Work, Working, as_line
-from snapkafka.assembly.spec import changed
+from snapkafka.assembly import Step, Work, Working, changed, isolation_of
+from snapkafka.assembly.progress import as_line
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -26,8 +25,7 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.ledger.reading import find_captured
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka import Connection, find_captured
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
 from snapkafka.store import LocalStore
@@ -293,7 +291,7 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
 
 
 def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
-    from snapkafka.cli.verbs import app
+    from snapkafka.cli import app
 
     job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT", "good": False}]}, lines=("starting Spark",))
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
@@ -306,7 +304,7 @@ def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
 
 
 def test_verify_says_the_same_as_data(job: Job) -> None:
-    from snapkafka.cli.verbs import app
+    from snapkafka.cli import app
 
     job.says({"snapshots": [RESULT]})
     result = RUNNER.invoke(app, ["verify", "--manifest", "/snaps/mine.json", "--json"])
@@ -317,7 +315,7 @@ def test_verify_says_the_same_as_data(job: Job) -> None:
 
 
 def test_unwritable_storage_has_its_status(job: Job) -> None:
-    from snapkafka.cli.verbs import app
+    from snapkafka.cli import app
 
     reported = {
         "code": "storage",
@@ -331,7 +329,7 @@ def test_unwritable_storage_has_its_status(job: Job) -> None:
 
 
 def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
-    from snapkafka.cli.verbs import app
+    from snapkafka.cli import app
 
     job.says({"snapshots": [RESULT]})
     decoding = ["--codecs", "shop.codecs", "--avro", "7=order.avsc", "--unpickle"]
@@ -346,7 +344,7 @@ def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
 
 
 def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) -> None:
-    from snapkafka.cli.verbs import app
+    from snapkafka.cli import app
 
     job.says({"snapshots": [RESULT]})
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
@@ -359,7 +357,7 @@ def test_the_url_of_a_schema_registry_is_on_no_command_line(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may hold a password, and everybody may look at command lines."""
-    from snapkafka.cli.verbs import app
+    from snapkafka.cli import app
 
     job.says({"snapshots": [RESULT]})
     url = "https://me:secret@registry:8081"

@@ -6,17 +6,17 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+from snapkafka.ops import AuditedPartition
 from snapkafka.ops.audit_comparison import (
     Answer,
-    AuditedPartition,
     AuditFinding,
     Comparison,
     StateRow,
     all_same,
     audited_processes,
 )
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, ProcessCut
-from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition, TornEvent
+from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, TopicPartition, TornEvent
+from snapkafka.protocol.records import FOREIGN_STATE
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, chunk, content, digest, last, pack, read, shown
 
 LOG = "app-t-changelog"

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.store import LocalStore

@@ -11,7 +11,7 @@ from snapkafka import ops
 from snapkafka.advice import Advice
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops import checkpointing
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     FOREIGN,
     Bye,
     CheckResult,

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.manifest import check_entries
-from snapkafka.assembly.spec import JobResult
+from snapkafka.assembly import JobResult, check_entries
 from snapkafka.errors import (
     BadInputError,
     ForkFailedError,
@@ -26,11 +25,11 @@ from snapkafka.errors import (
     SnapshotFailedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import CheckEntry
+from snapkafka.kafka import Connection
+from snapkafka.manifest_entries import CheckEntry
 from snapkafka.ops.drill import phases as module
 from snapkafka.ops.drill.parts import DrilledSnapshot, of_the_fork
-from snapkafka.recovery.plan import Recovered
+from snapkafka.recovery import Recovered
 from tests.worlds.planned import done as recovered
 
 WHERE = Connection(bootstrap="127.0.0.1:1")

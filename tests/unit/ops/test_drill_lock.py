@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import BadInputError
 from snapkafka.ops.drill.workers import AppEndedError, Workers
 from snapkafka.runtime import locked as locking

@@ -16,16 +16,15 @@ import pytest
 from msgspec import structs
 
 from snapkafka import __version__, ops
-from snapkafka.assembly.manifest import check_entries
+from snapkafka.assembly import check_entries
 from snapkafka.errors import BadInputError, DependencyMissingError, ForkFailedError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import CheckEntry
+from snapkafka.kafka import Connection
+from snapkafka.manifest_entries import CheckEntry
 from snapkafka.ops.drill import parts as parts_module
 from snapkafka.ops.drill import phases
 from snapkafka.ops.drill.evidence import NEVER_SHOWN, new_id, versions, with_rows_read
 from snapkafka.ops.drill.parts import KafkaParts
-from snapkafka.protocol.captured_snapshot import Uncaptured
-from snapkafka.protocol.forking import fork_problem
+from snapkafka.protocol import Uncaptured, fork_problem
 
 from .test_drill import CHECKS, WHERE, FakeParts, assembled, marker, run, until_started
 

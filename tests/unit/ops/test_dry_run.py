@@ -21,10 +21,11 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.ledger.reading import find_captured, read_ledger
-from snapkafka.manifest import LedgerEntry, SettledEntry, dump
+from snapkafka.kafka import find_captured, read_ledger
+from snapkafka.manifest import dump
+from snapkafka.manifest_entries import LedgerEntry, SettledEntry
 from snapkafka.ops.dry_run import TopicReading
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.store import LocalStore
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 from tests.worlds.on_disk import write_snapshot

@@ -12,7 +12,7 @@ from snapkafka import ops
 from snapkafka.cli import verbs as commands
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops.topic_settings import change_command
-from snapkafka.protocol.records import Hello, InputTopic, Table
+from snapkafka.protocol import Hello, InputTopic, Table
 from snapkafka.units import format_bytes
 from tests.worlds.fakes import FakeCluster, FakeTopic
 

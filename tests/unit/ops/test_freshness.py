@@ -7,8 +7,8 @@ from math import inf
 import pytest
 
 from snapkafka import ops
-from snapkafka.manifest import RestorableEntry
-from snapkafka.protocol.records import Verdict
+from snapkafka.manifest_entries import RestorableEntry
+from snapkafka.protocol import Verdict
 from tests.worlds.fakes import FakeCluster, Worker
 
 

@@ -12,14 +12,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka import ops
+from snapkafka.cli import console
 from snapkafka.cli.commands import invariants as command
-from snapkafka.cli.running import console
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import CheckEntry, InvariantEntry, WitnessEntry, dump
+from snapkafka.manifest import dump
+from snapkafka.manifest_entries import CheckEntry, InvariantEntry, WitnessEntry
 from snapkafka.ops import Holding
 from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.ops.invariants import TRACED_MAX, WATCHED_IN
-from snapkafka.protocol.records import SENT_BARE, Abort, CheckResult, TopicPartition, Trigger, Verdict
+from snapkafka.protocol import Abort, CheckResult, TopicPartition, Trigger, Verdict
+from snapkafka.protocol.records import SENT_BARE
 from snapkafka.wire import headers
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker

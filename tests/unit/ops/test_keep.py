@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
+from snapkafka.cli import console
 from snapkafka.cli.commands.keep import _print_round
-from snapkafka.cli.running import console
 from snapkafka.errors import (
     BadInputError,
     OffsetsGoneError,
@@ -25,11 +25,12 @@ from snapkafka.errors import (
     TimedOutError,
     all_errors,
 )
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import CheckEntry, WitnessEntry, dump
+from snapkafka.kafka import Connection
+from snapkafka.manifest import dump
+from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 from snapkafka.ops import checkpointing
 from snapkafka.ops.keep import OF_ALL, keeping_lock, name_at, round_at
-from snapkafka.protocol.records import Fork, Trigger, Verdict
+from snapkafka.protocol import Fork, Trigger, Verdict
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker

@@ -17,8 +17,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.ops import checkpointing, triggering
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Abort,
     Assigned,
     Bye,
@@ -28,10 +27,11 @@ from snapkafka.protocol.records import (
     InputTopic,
     Pause,
     Retire,
+    Status,
     TopicPartition,
     Trigger,
 )
-from snapkafka.wire.codec import encode
+from snapkafka.wire import encode
 from tests.worlds.fakes import FakeCluster, Worker
 
 Kind = TypeVar("Kind")

@@ -19,8 +19,9 @@ from snapkafka import ops
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.commands import storage
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
-from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, ParentEntry, Times
-from snapkafka.protocol.records import RESTORE, Fork, Hello, Restore
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import FileEntry, LedgerEntry, ParentEntry, Times
+from snapkafka.protocol import RESTORE, Fork, Hello, Restore
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeLedger, FakeTopic

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
+from snapkafka.cli import app as commands
 from snapkafka.cli.commands import trace
-from snapkafka.cli.verbs import app as commands
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol import TopicPartition
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 

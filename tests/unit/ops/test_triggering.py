@@ -16,15 +16,16 @@ from snapkafka.errors import (
     TriggerRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka import preflight
-from snapkafka.kafka.preflight import check_trigger, compose_trigger, id_problem, knows_markers, made_id
+from snapkafka.kafka import check_trigger, compose_trigger, preflight
+from snapkafka.kafka.preflight import id_problem, knows_markers, made_id
 from snapkafka.manifest import file_stem
-from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import (
+from snapkafka.protocol import (
     Assigned,
     Bye,
+    Failure,
     Hello,
     InputTopic,
+    LedgerState,
     LogEnd,
     Retire,
     RunsWithout,
@@ -33,7 +34,6 @@ from snapkafka.protocol.records import (
     Trigger,
     Verdict,
 )
-from snapkafka.protocol.snapshots import Failure
 from tests.worlds.fakes import FakeAdmin, FakeGroup
 
 ORDERS = (InputTopic(topic="orders", partitions=2),)

@@ -8,8 +8,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import SnapshotFailedError, UnknownSnapshotError
-from snapkafka.protocol.ledger_state import Status
-from snapkafka.protocol.records import Abort, Verdict
+from snapkafka.protocol import Abort, Status, Verdict
 from tests.worlds.fakes import FakeCluster, Worker
 
 

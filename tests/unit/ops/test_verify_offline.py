@@ -17,19 +17,9 @@ from typer.testing import CliRunner, Result
 from snapkafka import ops
 from snapkafka.cli import verbs as commands
 from snapkafka.errors import BadInputError, UnknownSnapshotError
-from snapkafka.manifest import (
-    CheckEntry,
-    Column,
-    FileEntry,
-    InvariantEntry,
-    Manifest,
-    ParentEntry,
-    TableEntry,
-    content_digest,
-    state_table,
-)
-from snapkafka.store import LocalStore, integrity
-from snapkafka.store.row_digests import row_digest
+from snapkafka.manifest import Manifest, content_digest, state_table
+from snapkafka.manifest_entries import CheckEntry, Column, FileEntry, InvariantEntry, ParentEntry, TableEntry
+from snapkafka.store import LocalStore, integrity, row_digest
 from tests.unit.base.test_manifest import example
 from tests.worlds.on_disk import flip, in_state, write_snapshot
 

@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.assembly import JobResult
+from snapkafka.cli import app
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -24,12 +25,12 @@ from snapkafka.errors import (
     TimedOutError,
     TriggerRefusedError,
 )
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import CheckEntry, WitnessEntry
-from snapkafka.ops import Answer, JobResult, Round, Summary, assembling
+from snapkafka.kafka import Connection
+from snapkafka.manifest_entries import CheckEntry, WitnessEntry
+from snapkafka.ops import Answer, Round, Summary, assembling
 from snapkafka.ops import stable_predicates as watching
 from snapkafka.ops.stable_predicates import rounds
-from snapkafka.protocol.ledger_state import Status
+from snapkafka.protocol import Status
 from snapkafka.store import LocalStore
 from tests.kafka.waiting import until
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli.verbs import app
+from snapkafka.cli import app
 from snapkafka.errors import StorageError
-from snapkafka.protocol.records import Verdict
+from snapkafka.protocol import Verdict
 from snapkafka.store import LocalStore, checked_files, require_unaltered
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import flip, in_state, write_snapshot

@@ -20,8 +20,8 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
-from snapkafka.assembly.schemas import SCHEMAS, columns, comments
-from snapkafka.cli.verbs import app
+from snapkafka.assembly import SCHEMAS, columns, comments
+from snapkafka.cli import app
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -30,7 +30,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.records import Verdict
+from snapkafka.protocol import Verdict
 from snapkafka.query import sandbox
 from snapkafka.query import sql as query_sql
 from snapkafka.query.locate import find_manifest

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.protocol.captured_snapshot import Captured, InputCut, ProcessCut
-from snapkafka.protocol.records import Hello, InputTopic, Position
+from snapkafka.protocol import Captured, Hello, InputCut, InputTopic, Position, ProcessCut
 from tests.worlds.forks import Fork, beside_production
 from tests.worlds.new_cluster import New, after_a_loss
 from tests.worlds.recovery import (

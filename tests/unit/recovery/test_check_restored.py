@@ -10,9 +10,8 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError
-from snapkafka.ops import RestoreSelection as Selection
-from snapkafka.ops import Suppression
-from snapkafka.protocol.records import Agent, Hello, TopicPartition
+from snapkafka.protocol import Agent, Hello, TopicPartition
+from snapkafka.recovery import Selection, Suppression
 from tests.worlds.new_cluster import New
 from tests.worlds.recovery import (
     AGENTS,
@@ -403,8 +402,8 @@ async def test_an_attempt_that_differs_from_the_snapshot_is_not_committed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Faults of the rules that decide what is appended: the log holds what was written, and that is wrong."""
+    from snapkafka.recovery import records_of_state as whole
     from snapkafka.recovery import steps
-    from snapkafka.recovery.state import records_of_state as whole
 
     def lossy(*arguments: Any) -> Iterator[Any]:
         return (record for record in whole(*arguments) if record.key not in (b'"x"', b'[2,"k"]'))

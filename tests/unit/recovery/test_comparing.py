@@ -9,11 +9,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.protocol.captured_snapshot import ChangelogCut
-from snapkafka.protocol.records import AgentPosition, TopicPartition
-from snapkafka.protocol.restores import Rule
-from snapkafka.recovery.comparing import ComparedTable, StateRow, compare_state
+from snapkafka.kafka import KafkaRecord
+from snapkafka.protocol import AgentPosition, ChangelogCut, Rule, TopicPartition
+from snapkafka.recovery import ComparedTable
+from snapkafka.recovery.comparing import StateRow, compare_state
 from snapkafka.recovery.comparing_inputs import (
     ChannelComparison,
     ComparedChannel,

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.recovery.editing import Editing
-from snapkafka.recovery.masks import Mask, read_masks
-from snapkafka.recovery.state import Row
-from snapkafka.recovery.suppression import Suppression, read_key, read_suppression
+from snapkafka.kafka import KafkaRecord
+from snapkafka.protocol import Captured
+from snapkafka.recovery import Editing, Mask, Row, Suppression
+from snapkafka.recovery.masks import read_masks
+from snapkafka.recovery.suppression import read_key, read_suppression
 from tests.worlds.forks import P, named, takes
 from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS, World
 

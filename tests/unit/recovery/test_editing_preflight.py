@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.recovery.masks import Mask
-from snapkafka.recovery.suppression import Suppression
+from snapkafka.kafka import KafkaRecord
+from snapkafka.protocol import TopicPartition
+from snapkafka.recovery import Mask, Suppression
 from tests.worlds.forks import takes
 from tests.worlds.new_cluster import New
 from tests.worlds.recovery import LOG, RAW, World, delete, with_inputs

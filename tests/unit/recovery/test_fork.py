@@ -16,10 +16,10 @@ from snapkafka.errors import (
     ForkRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.protocol.records import Hello, Trigger, Verdict
-from snapkafka.recovery.target_facts import Carried
+from snapkafka.protocol import Hello, Trigger, Verdict
+from snapkafka.recovery import Carried, NewTopic
 from snapkafka.recovery.target_fork import in_fork
-from snapkafka.recovery.topics import Contents, NewTopic, Source, new_topics
+from snapkafka.recovery.topics import Contents, Source, new_topics
 from snapkafka.units import wall_ms
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeTopic, Worker

@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import ForkRefusedError
-from snapkafka.manifest import ExternalEntry
+from snapkafka.manifest_entries import ExternalEntry
 from tests.worlds.fakes import FakeTopic
 from tests.worlds.forks import Fork, takes
 from tests.worlds.recovery import IN, RAW, delete, save, with_inputs

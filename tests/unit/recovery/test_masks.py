@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.recovery.editing import Editing
-from snapkafka.recovery.masks import Mask, replace_field
-from snapkafka.recovery.state import Row
+from snapkafka.kafka import KafkaRecord
+from snapkafka.protocol import Captured
+from snapkafka.recovery import Editing, Mask, Row
+from snapkafka.recovery.masks import replace_field
 from snapkafka.wire import headers as wire
 from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from snapkafka.recovery import Carried
 from snapkafka.recovery.new_topics import (
     ENDLESS,
     Fitting,
@@ -15,7 +16,6 @@ from snapkafka.recovery.new_topics import (
     fit_set_changelog,
 )
 from snapkafka.recovery.record_refusals import CATCH_UP_MS
-from snapkafka.recovery.target_facts import Carried
 
 DAY = 86_400_000
 NOW = 100 * DAY

@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import SnapkafkaError
-from snapkafka.protocol.restores import RestoreView
+from snapkafka.protocol import RestoreView
 from snapkafka.recovery import recovery, steps
 from snapkafka.recovery.appending import read_back
 from snapkafka.recovery.finish import Commit

@@ -11,13 +11,14 @@ import pytest
 from snapkafka import ops
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.manifest import ExternalEntry
-from snapkafka.protocol.records import Agent, Hello, InputTopic, Position, Table
-from snapkafka.recovery.appending import Author, NewRecord
+from snapkafka.kafka import KafkaRecord
+from snapkafka.manifest_entries import ExternalEntry
+from snapkafka.protocol import Agent, Hello, InputTopic, Position, Table
+from snapkafka.recovery import NewRecord, Row, records_of_state
+from snapkafka.recovery.appending import Author
 from snapkafka.recovery.channels import channels
 from snapkafka.recovery.positions import Appended, moved
-from snapkafka.recovery.state import Row, records_of_state, touch
+from snapkafka.recovery.state import touch
 from snapkafka.units import wall_ms
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeTopic

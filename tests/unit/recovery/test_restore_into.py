@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError, RestoreFailedError, RestoreRefusedError
-from snapkafka.protocol.captured_snapshot import Uncaptured
-from snapkafka.protocol.records import Hello, Restore
-from snapkafka.recovery.suppression import Suppression
+from snapkafka.protocol import Hello, Restore, Uncaptured
+from snapkafka.recovery import Suppression
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeTopic
 from tests.worlds.new_cluster import ALL, LEDGER, NEW_ID, TOPIC, New

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError, RestoreRefusedError
-from snapkafka.ops import RestoreSelection as Selection
-from snapkafka.protocol.captured_snapshot import ChangelogCut
-from snapkafka.protocol.records import Hello, InputTopic
+from snapkafka.protocol import ChangelogCut, Hello, InputTopic
+from snapkafka.recovery import Selection
 from snapkafka.recovery.selection import SelectedKeys
 from tests.worlds.recovery import EPOCH, IN, LOG, OUT, RAW, SETS, CrashError, World, save
 

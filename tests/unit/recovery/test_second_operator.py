@@ -19,7 +19,7 @@ from snapkafka.errors import (
     SnapkafkaError,
     UnknownSnapshotError,
 )
-from snapkafka.protocol.records import Restore
+from snapkafka.protocol import Restore
 from snapkafka.wire import headers as wire
 from tests.unit.recovery.test_fork import STEPS as FORK_STEPS
 from tests.unit.recovery.test_restore_into import as_in_the_snapshot

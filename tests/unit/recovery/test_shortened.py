@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.manifest import LogEntry, Manifest, SettledEntry
-from snapkafka.protocol.records import Position, TopicPartition
-from snapkafka.recovery.appending import NewRecord
+from snapkafka.kafka import KafkaRecord
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import LogEntry, SettledEntry
+from snapkafka.protocol import Position, TopicPartition
+from snapkafka.recovery import NewRecord, Row, records_of_state
 from snapkafka.recovery.shortened import (
     Shortened,
     counted,
@@ -22,7 +23,7 @@ from snapkafka.recovery.shortened import (
     shortened,
     written_whole,
 )
-from snapkafka.recovery.state import Row, records_of_state, touch
+from snapkafka.recovery.state import touch
 from tests.unit.base.test_manifest import example
 
 CHANGELOG, INPUT = TopicPartition("c", 0), TopicPartition("in", 0)

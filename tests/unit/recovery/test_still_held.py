@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.manifest import dump
-from snapkafka.recovery.plan import Request
+from snapkafka.recovery import Request
 from snapkafka.recovery.still_held import PREVIEW_CHARS, with_held
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import write_snapshot

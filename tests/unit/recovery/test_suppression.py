@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.recovery.editing import Editing
-from snapkafka.recovery.state import Row, Touched, records_of_state
-from snapkafka.recovery.suppression import Suppression
+from snapkafka.kafka import KafkaRecord
+from snapkafka.protocol import Captured
+from snapkafka.recovery import Editing, Row, Suppression, records_of_state
+from snapkafka.recovery.state import Touched
 from tests.worlds.recovery import IN, LOG, SETS, WINDOWS
 
 ANN = Suppression(keys=("ann",))

@@ -14,18 +14,18 @@ from typing import Any, cast
 
 import pytest
 
-from snapkafka.checks.invariants import load
+from snapkafka.checks import load
 from snapkafka.demo.__main__ import forget_other_systems
 from snapkafka.demo.settings import new_app
 from snapkafka.errors import BadInputError, DependencyMissingError
-from snapkafka.runtime import certificates, jdk
+from snapkafka.runtime import cache_dir, certificates, java, jdk, spark_java_home
 from snapkafka.runtime.certificates import VARIABLES, trusted_certificates
 from snapkafka.runtime.environment import SHAPES_INSTALLATIONS, child_environment
-from snapkafka.runtime.fetching import cache_dir, fetched_into
+from snapkafka.runtime.fetching import fetched_into
 from snapkafka.runtime.homes import expand_home, home_dir
 from snapkafka.runtime.ivy import proxy_flags
-from snapkafka.runtime.jdk import find_java, java, spark_java_home
-from snapkafka.store.uri import written_down
+from snapkafka.runtime.jdk import find_java
+from snapkafka.store import written_down
 from tests.unit.runtime.test_runtime import fake_java
 
 pytestmark = pytest.mark.nightly

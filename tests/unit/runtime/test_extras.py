@@ -14,10 +14,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.drill import DrillRequest, drill
-from snapkafka.runtime import extras
-from snapkafka.runtime.extras import EXTRAS, require_extra
+from snapkafka.kafka import Connection
+from snapkafka.ops import DrillRequest, drill
+from snapkafka.runtime import EXTRAS, extras
+from snapkafka.runtime.extras import require_extra
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 #: What is imported when a part is imported, by the extra that the part belongs to; no other part imports anything.

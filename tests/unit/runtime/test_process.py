@@ -15,9 +15,9 @@ import pytest
 
 from snapkafka.cli import running
 from snapkafka.cli.event_loop import EXIT_UNREAD
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import BadInputError, OutputError
-from snapkafka.runtime.signals import exit_status
+from snapkafka.runtime import exit_status
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import in_state, write_snapshot
 

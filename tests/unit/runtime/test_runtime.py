@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from snapkafka.errors import DependencyMissingError
+from snapkafka.runtime import JarSet, cache_dir, jars, spark_java_home
 from snapkafka.runtime import ivy as ivy_module
 from snapkafka.runtime import jdk as jdk_module
-from snapkafka.runtime.fetching import cache_dir, fetch_lock, fetched_into, run_fetch
-from snapkafka.runtime.ivy import JarSet, cached_jars, jars
-from snapkafka.runtime.jdk import Java, find_java, parse_java, spark_java_home
+from snapkafka.runtime.fetching import fetch_lock, fetched_into, run_fetch
+from snapkafka.runtime.ivy import cached_jars
+from snapkafka.runtime.jdk import Java, find_java, parse_java
 
 SET = JarSet(name="some", modules=("org.example:first:1.0", "org.example:second:2.0"), transitive=False)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.runtime.tethered import tethered
 
 #: Notes that it runs, and leaves in order at TERM.

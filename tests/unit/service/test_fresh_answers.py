@@ -20,9 +20,8 @@ from starlette.testclient import TestClient
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.records import CheckResult, Verdict
-from snapkafka.service import ledger_follower
-from snapkafka.service.ledger_follower import LedgerFollower
+from snapkafka.protocol import CheckResult, Verdict
+from snapkafka.service import LedgerFollower, ledger_follower
 from snapkafka.store import LocalStore
 from snapkafka.until import until as until_holds
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker

@@ -15,16 +15,14 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from snapkafka.drivers.foreign.driver import Participant
-from snapkafka.drivers.foreign.settings import Bounds
+from snapkafka.drivers import Bounds, Participant
 from snapkafka.errors import all_errors
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.service.access import Tokens
+from snapkafka.protocol import TopicPartition
+from snapkafka.service import Settings, Tokens
 from snapkafka.service.doors import SESSION_KEY, Doors
 from snapkafka.service.grpc_api import snapshot_pb2 as pb
 from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
 from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, Servicer, serving
-from snapkafka.service.settings import Settings
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
 from tests.unit.drivers.test_foreign import trigger
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker

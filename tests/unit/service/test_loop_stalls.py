@@ -15,9 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from snapkafka.service.app import ROUTES, make_app
-from snapkafka.service.server import serve
-from snapkafka.service.settings import Settings
+from snapkafka.service import ROUTES, Settings, make_app, serve
 from snapkafka.store import LocalStore
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import asked, assembled, served

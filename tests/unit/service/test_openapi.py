@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from msgspec import Struct
 
-from snapkafka.service.app import ROUTES, openapi
+from snapkafka.service import ROUTES, openapi
 from snapkafka.service.requests import AssemblyRequest, QueryRequest, TriggerRequest, VerifyRequest
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import asked, served

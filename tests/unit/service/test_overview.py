@@ -9,11 +9,10 @@ from typing import cast
 import pytest
 
 from snapkafka import ops
-from snapkafka.checks.kinds import CHECKS
+from snapkafka.checks import CHECKS
 from snapkafka.ops import Details
-from snapkafka.protocol.records import CheckResult, Pause
-from snapkafka.service import answers
-from snapkafka.service.access import Tokens
+from snapkafka.protocol import CheckResult, Pause
+from snapkafka.service import Tokens, answers
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, assembled, served
 

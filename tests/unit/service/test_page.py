@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.protocol.records import Abort
+from snapkafka.protocol import Abort
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import asked, assembled, served, until
 

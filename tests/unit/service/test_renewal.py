@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.login.security import Security
+from snapkafka.kafka import Connection, Security
+from snapkafka.service import Settings, make_app, serve
 from snapkafka.service.access import FileTokens, Role
-from snapkafka.service.app import make_app
-from snapkafka.service.server import serve
-from snapkafka.service.settings import Settings
 from tests.unit.service.test_grpc import door
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from snapkafka.protocol.records import Abort
-from snapkafka.service.app import openapi
+from snapkafka.protocol import Abort
+from snapkafka.service import openapi
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import in_state
 from tests.worlds.service_world import asked, assembled, served, until

@@ -8,8 +8,8 @@ import yaml
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from snapkafka import ops
-from snapkafka.protocol.records import LogEnd, Restore
-from snapkafka.service.app import openapi
+from snapkafka.protocol import LogEnd, Restore
+from snapkafka.service import openapi
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import served, until
 

@@ -14,10 +14,10 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from starlette.testclient import TestClient
 
+from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.errors import StorageError, all_errors
-from snapkafka.ops import JobResult, JobSpec
-from snapkafka.protocol.records import Abort, Trigger, Verdict
-from snapkafka.service.problems import HTTP_STATUS, REFUSALS
+from snapkafka.protocol import Abort, Trigger, Verdict
+from snapkafka.service import HTTP_STATUS, REFUSALS
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
 
@@ -495,8 +495,7 @@ def test_health_readiness_and_metrics(cluster: FakeCluster, client: TestClient) 
 def test_a_broker_that_is_away_is_named_and_found_again(cluster: FakeCluster) -> None:
     cluster.the_ledger.failure = StorageError("no broker")
     Worker(cluster.the_ledger, "shop", "orders")
-    from snapkafka.service.app import make_app
-    from snapkafka.service.settings import Settings
+    from snapkafka.service import Settings, make_app
 
     app = make_app(cluster, "ns", Settings(roots=(STORAGE,)))
     with TestClient(app, base_url="http://localhost", client=("127.0.0.1", 5)) as client:

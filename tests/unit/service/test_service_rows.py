@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from snapkafka.kafka.ledger.reading import LedgerReading
-from snapkafka.protocol.records import OUT_OF_ORDER, Abort, LedgerRecord
+from snapkafka.kafka import LedgerReading
+from snapkafka.protocol import OUT_OF_ORDER, Abort, LedgerRecord
 from snapkafka.query.stored import stored
-from snapkafka.service import answers
-from snapkafka.service.ledger_follower import LedgerFollower
+from snapkafka.service import LedgerFollower, answers
 from tests.protocol.histories import History
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import asked, assembled, served, until

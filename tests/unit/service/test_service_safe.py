@@ -16,15 +16,14 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from snapkafka.assembly.spec import JobSpec
+from snapkafka.assembly import JobSpec
 from snapkafka.errors import BadInputError, StorageError
-from snapkafka.protocol.records import Trigger, Verdict
+from snapkafka.protocol import Trigger, Verdict
 from snapkafka.runtime.browsers import is_loopback
-from snapkafka.service.access import Role, Tokens, within
-from snapkafka.service.app import make_app
+from snapkafka.service import Settings, Tokens, make_app, serve
+from snapkafka.service.access import Role, within
 from snapkafka.service.guard import CLIENTS_MAX, SECURITY_HEADERS, Guard, Rates
-from snapkafka.service.server import BoundedProtocol, serve
-from snapkafka.service.settings import Settings
+from snapkafka.service.server import BoundedProtocol
 from snapkafka.store import open_store
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until

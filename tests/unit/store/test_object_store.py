@@ -22,13 +22,22 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import ops
 from snapkafka.cli import verbs as commands
-from snapkafka.demo.system import wait_until
+from snapkafka.demo import wait_until
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import FileEntry, Manifest, state_table
+from snapkafka.manifest import Manifest, state_table
+from snapkafka.manifest_entries import FileEntry
 from snapkafka.ops import pruning
-from snapkafka.store import LocalStore, RemoteFolder, objects, open_manifest, open_store, reaching
+from snapkafka.store import (
+    LocalStore,
+    RemoteFolder,
+    objects,
+    open_manifest,
+    open_store,
+    reaching,
+    written_down,
+)
 from snapkafka.store.objects import ObjectStore
-from snapkafka.store.uri import canonical, written_down
+from snapkafka.store.uri import canonical
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import in_state, write_snapshot

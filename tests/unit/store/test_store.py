@@ -13,7 +13,8 @@ import pytest
 
 from snapkafka import manifest as manifests
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import FileEntry, Manifest
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import FileEntry
 from snapkafka.store import LocalStore, local, locks, open_store
 from snapkafka.store.base import Hashed
 from tests.unit.base.test_manifest import example

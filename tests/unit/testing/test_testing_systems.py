@@ -10,10 +10,10 @@ import faust
 import pytest
 
 import snapkafka
+from snapkafka.assembly import JobResult
 from snapkafka.errors import BadInputError, TimedOutError
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import CheckEntry, WitnessEntry
-from snapkafka.ops import JobResult
+from snapkafka.kafka import Connection
+from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 from snapkafka.testing import RunningSystem, Taken, system
 from snapkafka.testing.run_worker import redirect
 from snapkafka.testing.systems import _topics_of

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapkafka.protocol import records
-from snapkafka.protocol.records import Abort, Closed, CutReport, Kept, LedgerRecord, Running, SentEnd, Trigger
-from snapkafka.wire import codec, columns, fingerprint
-from snapkafka.wire.codec import UndecodableError, decode, encode
+from snapkafka.protocol import Abort, Closed, CutReport, LedgerRecord, Running, SentEnd, Trigger, records
+from snapkafka.protocol.records import Kept
+from snapkafka.wire import codec, columns, decode, encode, fingerprint
+from snapkafka.wire.codec import UndecodableError
 from snapkafka.wire.compiled import columns_of
 
 TYPES = typing.get_args(LedgerRecord)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.runtime.fetching import cache_dir, fetch_lock
+from snapkafka.runtime import cache_dir
+from snapkafka.runtime.fetching import fetch_lock
 
 pytestmark = pytest.mark.nightly
 

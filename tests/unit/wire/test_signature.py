@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.deduplication import KEEP_NUMBERS
+from snapkafka.protocol import KEEP_NUMBERS
 from snapkafka.wire.signature import FRESH_WITHIN, KEY, KEY_FILE, UNSIGNED, Keys, Place
 
 NEW, OLD = "n" * 32, "o" * 32
