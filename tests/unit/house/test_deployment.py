@@ -1,0 +1,115 @@
+"""Files for Docker, Kubernetes, systemd and Prometheus name versions, options, variables and metrics that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+import snapkafka
+from snapkafka import ops
+from snapkafka.cli import app
+from snapkafka.drivers import Metrics, rendered
+from snapkafka.manifest_entries import RestorableEntry
+from snapkafka.runtime import EXTRAS
+
+CHECKOUT = Path(__file__).parents[3]
+DOCKER = CHECKOUT / "docker"
+DOCKERFILE = (DOCKER / "Dockerfile").read_text()
+COMMAND: Any = typer.main.get_command(app)
+
+
+def containers() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every service of the compose files, and every container for Kubernetes."""
+    for path in (*DOCKER.glob("compose*.yaml"), *(DOCKER / "k8s").glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            for name, service in document.get("services", {}).items():
+                yield f"{path.name} {name}", service
+            yield from _of_pods(path.name, document)
+
+
+def _of_pods(where: str, found: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(found, dict):
+        for container in found.get("containers", ()):
+            yield f"{where} {container['name']}", container
+        for value in found.values():
+            yield from _of_pods(where, value)
+
+
+def command_lines() -> Iterator[tuple[str, list[str]]]:
+    """Every command line of `snapkafka` in any of the files."""
+    for where, container in containers():
+        if container.get("entrypoint") == ["python", "-m", "snapkafka.demo.page"]:
+            yield where, ["serve", *map(str, container["command"])]
+        elif container.get("image", "").startswith("snapkafka-"):
+            words = container.get("args") or container.get("command") or ()
+            if words and words[0] in COMMAND.commands:
+                yield where, [str(word) for word in words]
+    for unit in (DOCKER / "systemd").glob("*.service"):
+        for line in re.findall(r"^ExecStart=\S+/snapkafka (.*)$", unit.read_text(), re.MULTILINE):
+            yield unit.name, shlex.split(line)
+
+
+def test_images_are_pinned_and_ours_have_the_version_of_the_package() -> None:
+    images = [container["image"] for _, container in containers()]
+    assert len(images) > 8
+    for image in images:
+        tag = image.rpartition(":")[2]
+        assert (
+            tag == snapkafka.__version__
+            if image.startswith("snapkafka")
+            else re.search(r"\d+\.\d+|\d{4}-", tag)
+        )
+    assert f'image.version="{snapkafka.__version__}"' in DOCKERFILE
+    assert {*re.findall(r"--extra (\w+)", DOCKERFILE)} <= {*EXTRAS}
+
+
+def test_every_command_and_option_exists() -> None:
+    found = list(command_lines())
+    assert {words[0] for _, words in found} >= {"serve", "keep"}
+    assert len(found) > 5
+    for _, (name, *arguments) in found:
+        COMMAND.commands[name].make_context(name, arguments, resilient_parsing=False).close()
+
+
+def test_every_variable_is_read_by_the_code() -> None:
+    sources = "\n".join(path.read_text() for path in (CHECKOUT / "snapkafka").rglob("*.py"))
+    given: set[str] = set()
+    for _, container in containers():
+        given |= {item["name"] for item in container.get("env", ())} | {*container.get("environment", ())}
+    ours = {name for name in given if name.startswith("SNAPKAFKA_")}
+    assert "SNAPKAFKA_BOOTSTRAP" in ours
+    assert [name for name in ours if f'"{name}"' not in sources] == []
+
+
+def test_every_metric_of_a_query_is_exported_with_its_labels() -> None:
+    fresh = ops.Freshness(
+        now_ms=100_000,
+        captured_ms=90_000,
+        verified_ms=40_000,
+        verdicts={"VERIFIED": 3},
+        invariants=(ops.WatchedInvariant(name="money", violations=0, last_ok_ms=40_000),),
+        restorable=RestorableEntry(how="always"),
+    )
+    worker, _ = rendered(Metrics(outcomes={"captured": 1}), participating=True, ledger_lag=1)  # type: ignore[arg-type]
+    known: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(worker.decode() + ops.exposition(fresh, "shop")):
+        for sample in family.samples:
+            known.setdefault(sample.name, set()).update(sample.labels)
+    rules = yaml.safe_load((DOCKER / "prometheus/rules.yaml").read_text())["groups"]
+    panels = json.loads((DOCKER / "grafana/dashboards/snapkafka.json").read_text())["panels"]
+    queries = [rule["expr"] for group in rules for rule in group["rules"]]
+    queries += [target["expr"] for panel in panels for target in panel["targets"]]
+    assert len(queries) > 10
+    for query in queries:
+        for name, selector in re.findall(r"(snapkafka_[a-z_]+)(?:\{([^}]*)\})?", query):
+            assert name in known, f"{query}: nothing exports {name}"
+            labels = {*re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selector)} - {"instance", "job"}
+            assert labels <= known[name], f"{query}: {name} has the labels {known[name]}"
