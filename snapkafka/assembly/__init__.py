@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from .schemas import SCHEMAS, columns, comments, schema
     from .settings import Settings, Stored
     from .spark.frames import Lookups, local_frame
+    from .spark.job import assemble, verify
+    from .spark.reading.header_columns import stamped, stamps
     from .spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
     from .spark.reading.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed
@@ -69,6 +71,8 @@ else:
             "schemas": "SCHEMAS columns comments schema",
             "settings": "Settings Stored",
             "spark.frames": "Lookups local_frame",
+            "spark.job": "assemble verify",
+            "spark.reading.header_columns": "stamped stamps",
             "spark.reading.kafka_source": "SOURCE_SCHEMA read_ranges",
             "spark.reading.session": "session",
             "spec": "OPTIONS JobResult JobSpec as_file changed",

@@ -52,18 +52,24 @@ from .deduplication import KEEP_NUMBERS
 from .events import (
     AssignedInput,
     CameBack,
+    ChannelEnded,
+    CheckpointGoesOn,
     CutTimed,
     EndsSeen,
     Event,
+    InputsAdded,
     InputsAssigned,
     InputsReleased,
     InputsRevoked,
     Joined,
     LedgerBegins,
+    LedgerCutShort,
     LedgerRead,
+    LedgerRecreated,
     MarkerFailed,
     MarkerMet,
     MarkerSent,
+    RanWithout,
     RecordMet,
     ReportAppended,
     StopAsked,
@@ -100,7 +106,26 @@ from .offsets import (
 )
 from .operator_records import Fork, Pause, Restore, Retire, Verdict
 from .process_records import FOREIGN, RESTORE, Assigned, Bye, Dead, Hello
-from .records import OUT_OF_ORDER, Abort, Checkpoint, Closed, CutReport, LedgerRecord, TailLost, Trigger
+from .records import (
+    APP_RUNS_WITHOUT,
+    FOREIGN_STATE,
+    LEDGER_CUT_SHORT,
+    MIXED,
+    NOT_GIVEN,
+    OUT_OF_ORDER,
+    RESTORING,
+    SENT_BARE,
+    Abort,
+    Checkpoint,
+    Closed,
+    CutReport,
+    ForkTopic,
+    HeldInput,
+    LedgerRecord,
+    Refused,
+    TailLost,
+    Trigger,
+)
 from .restores import RestoreView, Rule
 from .sent import Sent
 from .snapshots import Failure, SnapshotView, Status, Unread

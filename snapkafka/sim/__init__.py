@@ -3,7 +3,7 @@
 from .run import played
 from .story.file import load_story
 from .story.play import play_story
-from .world.broker_log import SimBroker
+from .world.broker_log import SimBroker, SimStored
 from .world.process import Process
 from .world.world import World
-from .world.world_plan import WorldPlan, acyclic, make_plan
+from .world.world_plan import AgentPlan, App, Op, WorldPlan, acyclic, make_plan

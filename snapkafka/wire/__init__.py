@@ -1,4 +1,4 @@
 """Bytes <-> protocol types: the `_sk` header of every record (`headers`), the records of the ledger (`codec`)."""
 
-from . import headers
+from . import codec, headers
 from .codec import decode, encode

@@ -18,8 +18,8 @@ import duckdb
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from snapkafka.assembly import assemble as assemble_by_spark
 from snapkafka.assembly import find_base, session
-from snapkafka.assembly.spark import job
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import LedgerEntry
@@ -165,7 +165,7 @@ class Shop:
         began = time.monotonic()
         base = find_base(self.store, captured, LEDGER, isolation=ISOLATION)
         view = CutView(captured, bounds)
-        manifest = job.assemble(self.spark, view, settings, self.store, base=base)
+        manifest = assemble_by_spark(self.spark, view, settings, self.store, base=base)
         seconds = time.monotonic() - began
         assert manifest.verdict == "VERIFIED", manifest.checks
         return manifest, seconds

@@ -4,56 +4,57 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from snapkafka.protocol import Action, AppendToLedger, Event, LedgerRead, actions, events, records
+from snapkafka import protocol
+from snapkafka.protocol import Action, AppendToLedger, Event, LedgerRead
 
 #: What the machine asks for, from the moment at which it hears of a snapshot until it has closed.
 ASKED: Final = (
-    actions.StartTimer,
-    actions.TurnedRed,
-    (AppendToLedger, records.CutReport),
-    actions.AskEnds,
-    actions.SendMarkers,
-    (AppendToLedger, records.Closed),
+    protocol.StartTimer,
+    protocol.TurnedRed,
+    (AppendToLedger, protocol.CutReport),
+    protocol.AskEnds,
+    protocol.SendMarkers,
+    (AppendToLedger, protocol.Closed),
 )
 #: What it is fed meanwhile. The outcome of an action is the other side of that action.
 FED: Final = (
-    (LedgerRead, records.Trigger),
-    events.CutTimed,
-    events.ReportAppended,
-    (LedgerRead, records.CutReport),
-    events.EndsSeen,
-    events.MarkerSent,
-    events.MarkerMet,
-    events.ChannelEnded,
-    (LedgerRead, records.Closed),
+    (LedgerRead, protocol.Trigger),
+    protocol.CutTimed,
+    protocol.ReportAppended,
+    (LedgerRead, protocol.CutReport),
+    protocol.EndsSeen,
+    protocol.MarkerSent,
+    protocol.MarkerMet,
+    protocol.ChannelEnded,
+    (LedgerRead, protocol.Closed),
 )
 #: Neither cut nor closing, and why. `ReadLedgerTo` and `RecordMet` come where a header or marker is faster than the
 #: ledger, which one app alone cannot bring about.
 ELSEWHERE: Final = {
-    actions.AppendHello: "joining again",
-    actions.ReadLedgerTo: "before a cut",
-    actions.AskStopped: "for an app that does not run",
-    actions.HoldRecord: "of an aligned snapshot",
-    actions.HoldInputs: "of an aligned snapshot",
-    actions.LetGo: "of an aligned snapshot",
-    events.InputsReleased: "of an aligned snapshot",
-    events.Joined: "joining",
-    events.LedgerBegins: "joining",
-    events.LedgerRecreated: "joining again",
-    events.LedgerCutShort: "joining again",
-    events.CheckpointGoesOn: "joining",
-    events.TriggerAppended: "before a cut, and only where the app triggers itself",
-    events.RecordMet: "before a cut",
-    events.InputsAdded: "partitions are added",
-    events.InputsAssigned: "a rebalance",
-    events.InputsRevoked: "a rebalance",
-    events.MarkerFailed: "aborts",
-    events.StoppedSeen: "for an app that does not run",
-    events.RanWithout: "joining late",
-    events.TimerExpired: "aborts",
-    events.WentAbsent: "absent",
-    events.CameBack: "absent",
-    events.StopAsked: "leaving",
+    protocol.AppendHello: "joining again",
+    protocol.ReadLedgerTo: "before a cut",
+    protocol.AskStopped: "for an app that does not run",
+    protocol.HoldRecord: "of an aligned snapshot",
+    protocol.HoldInputs: "of an aligned snapshot",
+    protocol.LetGo: "of an aligned snapshot",
+    protocol.InputsReleased: "of an aligned snapshot",
+    protocol.Joined: "joining",
+    protocol.LedgerBegins: "joining",
+    protocol.LedgerRecreated: "joining again",
+    protocol.LedgerCutShort: "joining again",
+    protocol.CheckpointGoesOn: "joining",
+    protocol.TriggerAppended: "before a cut, and only where the app triggers itself",
+    protocol.RecordMet: "before a cut",
+    protocol.InputsAdded: "partitions are added",
+    protocol.InputsAssigned: "a rebalance",
+    protocol.InputsRevoked: "a rebalance",
+    protocol.MarkerFailed: "aborts",
+    protocol.StoppedSeen: "for an app that does not run",
+    protocol.RanWithout: "joining late",
+    protocol.TimerExpired: "aborts",
+    protocol.WentAbsent: "absent",
+    protocol.CameBack: "absent",
+    protocol.StopAsked: "leaving",
 }
 
 

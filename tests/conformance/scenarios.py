@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from snapkafka.sim import WorldPlan
-from snapkafka.sim.world.world_plan import AgentPlan, App, Op
+from snapkafka.sim import AgentPlan, App, Op, WorldPlan
 
 from .money import PARTITIONS, Names
 

@@ -12,6 +12,7 @@ from snapkafka.protocol import (
     Bye,
     Cause,
     CutReport,
+    HeldInput,
     HoldInputs,
     HoldRecord,
     InputsReleased,
@@ -27,7 +28,7 @@ from snapkafka.protocol import (
     take_checkpoint,
 )
 from snapkafka.protocol.alignment import Graph
-from snapkafka.protocol.records import HeldInput, Released
+from snapkafka.protocol.records import Released
 
 from .world import A, B, Process, World, records, settle
 

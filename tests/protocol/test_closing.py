@@ -8,6 +8,7 @@ from snapkafka.protocol import (
     NOBODY,
     Abort,
     Bye,
+    ChannelEnded,
     ChannelRange,
     Closed,
     CutTimed,
@@ -28,7 +29,6 @@ from snapkafka.protocol import (
     TurnedRed,
     WorkerProtocol,
 )
-from snapkafka.protocol.events import ChannelEnded
 from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED
 from snapkafka.protocol.sent import RANGES_MAX
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol import Fork, LedgerRecord, LedgerState, Pause, fork_problem, prefixed, take_checkpoint
+from snapkafka.protocol import (
+    Fork,
+    ForkTopic,
+    LedgerRecord,
+    LedgerState,
+    Pause,
+    fork_problem,
+    prefixed,
+    take_checkpoint,
+)
 from snapkafka.protocol.forking import ForkView, fork_of, of_fork
-from snapkafka.protocol.records import ForkTopic
 
 P = "fork.staging."
 

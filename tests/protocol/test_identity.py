@@ -18,6 +18,7 @@ from snapkafka.protocol import (
     Hello,
     InputsRevoked,
     Joined,
+    LedgerRecreated,
     LedgerState,
     MarkerMet,
     ReadLedgerTo,
@@ -31,7 +32,6 @@ from snapkafka.protocol import (
     TopicPartition,
     WentAbsent,
 )
-from snapkafka.protocol.events import LedgerRecreated
 from snapkafka.protocol.identity import EarlierIncarnations
 from snapkafka.protocol.offsets import SOMEBODY
 

@@ -7,9 +7,8 @@ from itertools import permutations
 
 import pytest
 
-from snapkafka.protocol import Bye, Captured, Dead, Hello, LedgerRead, LedgerRecord, LedgerState
+from snapkafka.protocol import Bye, Captured, Dead, Hello, LedgerRead, LedgerRecord, LedgerState, Refused
 from snapkafka.protocol.cut import left_since
-from snapkafka.protocol.records import Refused
 from snapkafka.protocol.refusals import KEEP_REFUSED
 
 from .world import A, B, Process, World

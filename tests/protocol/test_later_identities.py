@@ -10,12 +10,12 @@ from snapkafka.protocol import (
     AppendHello,
     Dead,
     InputsRevoked,
+    LedgerRecreated,
     LedgerState,
     Status,
     TopicPartition,
     WentAbsent,
 )
-from snapkafka.protocol.events import LedgerRecreated
 
 from .world import A, B, Process, World, records, settle
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from snapkafka.protocol import (
+    CheckpointGoesOn,
     Hello,
     LedgerBegins,
     LedgerRead,
@@ -16,7 +17,6 @@ from snapkafka.protocol import (
     WorkerProtocol,
     take_checkpoint,
 )
-from snapkafka.protocol.events import CheckpointGoesOn
 from tests.bench.ledgers import records
 
 from .histories import History

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.protocol import (
+    LEDGER_CUT_SHORT,
     NOBODY,
     AppendHello,
     AppendToLedger,
     Hello,
+    LedgerCutShort,
     LedgerState,
     Pause,
     Restore,
@@ -21,8 +23,6 @@ from snapkafka.protocol import (
     TopicPartition,
     take_checkpoint,
 )
-from snapkafka.protocol.events import LedgerCutShort
-from snapkafka.protocol.records import LEDGER_CUT_SHORT
 
 from .world import A, B, Process, World, settle
 

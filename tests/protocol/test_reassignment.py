@@ -21,6 +21,7 @@ from snapkafka.protocol import (
     Failure,
     Hello,
     InputCut,
+    InputsAdded,
     InputsAssigned,
     InputsRevoked,
     InputTopic,
@@ -38,7 +39,6 @@ from snapkafka.protocol import (
     ownership,
 )
 from snapkafka.protocol.cut import Positions
-from snapkafka.protocol.events import InputsAdded
 from snapkafka.protocol.ownership import KEEP_EARLIER, UNKNOWN, Owner
 
 from .world import A, B, Process, World, records, reports, settle

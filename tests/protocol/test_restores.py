@@ -8,6 +8,7 @@ import pytest
 
 from snapkafka.protocol import (
     RESTORE,
+    RESTORING,
     AgentPosition,
     Bye,
     Hello,
@@ -24,7 +25,6 @@ from snapkafka.protocol import (
     TopicPartition,
     take_checkpoint,
 )
-from snapkafka.protocol.records import RESTORING
 from snapkafka.protocol.restores import Base
 
 from .world import A, B, Process, World, settle

@@ -9,6 +9,7 @@ import pytest
 
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol import (
+    APP_RUNS_WITHOUT,
     AppendToLedger,
     AskStopped,
     Bye,
@@ -19,6 +20,7 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerState,
     Position,
+    RanWithout,
     Status,
     StopAsked,
     StoppedSeen,
@@ -27,8 +29,6 @@ from snapkafka.protocol import (
     WorkerProtocol,
     take_checkpoint,
 )
-from snapkafka.protocol.events import RanWithout
-from snapkafka.protocol.records import APP_RUNS_WITHOUT
 from tests.worlds.list_checks import v5
 
 from .world import A, B, Process, Stored, World, settle

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol import Abort, Closed, Dead, LogEnd, Status, StopAsked, TopicPartition
-from snapkafka.protocol.records import MIXED, SENT_BARE
+from snapkafka.protocol import (
+    MIXED,
+    SENT_BARE,
+    Abort,
+    Closed,
+    Dead,
+    LogEnd,
+    Status,
+    StopAsked,
+    TopicPartition,
+)
 
 from .world import A, B, Process, Stored, World, records, settle
 

@@ -21,6 +21,7 @@ from snapkafka.protocol import (
     CutReport,
     Dead,
     Hello,
+    InputsAdded,
     InputsRevoked,
     InputTopic,
     LogEnd,
@@ -40,7 +41,6 @@ from snapkafka.protocol import (
     Verdict,
     WentAbsent,
 )
-from snapkafka.protocol.events import InputsAdded
 from snapkafka.sim import load_story, play_story
 
 from . import words

@@ -22,6 +22,7 @@ from snapkafka.protocol import (
     AssignedInput,
     Cause,
     ChangelogEnd,
+    ChannelEnded,
     CutTimed,
     Effect,
     EndsSeen,
@@ -51,7 +52,6 @@ from snapkafka.protocol import (
     TurnedRed,
     WorkerProtocol,
 )
-from snapkafka.protocol.events import ChannelEnded
 
 from . import words
 

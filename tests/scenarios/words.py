@@ -30,6 +30,7 @@ from snapkafka.protocol import (
     LetGo,
     Pause,
     ReadLedgerTo,
+    Refused,
     Restore,
     Retire,
     SendMarkers,
@@ -41,7 +42,7 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol import TurnedRed as Turned
 from snapkafka.protocol.ledger_state import Waiting
-from snapkafka.protocol.records import Refused, Released
+from snapkafka.protocol.records import Released
 
 if TYPE_CHECKING:
     from .stage import Stage

@@ -14,8 +14,7 @@ from typing import Final
 import pytest
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.protocol import OUT_OF_ORDER, sent
-from snapkafka.protocol.records import APP_RUNS_WITHOUT
+from snapkafka.protocol import APP_RUNS_WITHOUT, OUT_OF_ORDER, sent
 from snapkafka.sim import WorldPlan, acyclic, make_plan
 from snapkafka.sim.__main__ import main
 from snapkafka.sim.run import run

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from snapkafka import ops
 from snapkafka.assembly import Desk
-from snapkafka.assembly.spark import job
+from snapkafka.assembly import assemble as assemble_by_spark
 from snapkafka.errors import BadInputError
 from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
@@ -36,7 +36,7 @@ def assemble(spark: SparkSession, stage: Stage, store: LocalStore, *, around: in
         settings = settings_of(
             desk.ledger(captured), bootstrap=stage.bootstrap, around=around, namespace=stage.namespace
         )
-        return job.assemble(spark, view, settings, store)
+        return assemble_by_spark(spark, view, settings, store)
 
 
 def rows(store: LocalStore, manifest: Manifest, table: str = AROUND) -> list[dict[str, Any]]:

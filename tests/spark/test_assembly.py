@@ -20,9 +20,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly import SCHEMAS, Desk, Stored, local_frame
+from snapkafka.assembly import SCHEMAS, Desk, Stored, assemble, local_frame, verify
 from snapkafka.assembly.rows import process_rows
-from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.reading import kafka_source, session
 from snapkafka.assembly.spark.verify import v6_invariants
 from snapkafka.assembly.spark.write import parquet
@@ -79,7 +78,7 @@ def assembled(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempP
                 with_inputs=True,
                 namespace=stage.namespace,
             )
-            return job.assemble(spark, view, settings, store, wanted=wanted)
+            return assemble(spark, view, settings, store, wanted=wanted)
 
     return Assembled(stage, first, again(), again)
 
@@ -328,7 +327,7 @@ def test_a_value_that_was_altered_is_not_what_the_log_gives(
         view = desk.look(manifest.captured, "read_uncommitted")
     settings = settings_of(manifest.ledger, bootstrap=assembled.stage.bootstrap)
     stored = Stored(store, store.read(manifest.id))
-    checked = job.verify(spark, view, settings, stored=stored)
+    checked = verify(spark, view, settings, stored=stored)
     found = checked.outcomes[-1]
     assert (found.check, found.status) == ("tables", status)
     assert [witness.what.split(" ")[2] for witness in found.witnesses] == ([table] * 2 if table else [])

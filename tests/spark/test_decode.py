@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import SOURCE_SCHEMA, local_frame, read_ranges
-from snapkafka.assembly.spark.reading.header_columns import other_headers, stamped, stamps
+from snapkafka.assembly import SOURCE_SCHEMA, local_frame, read_ranges, stamped, stamps
+from snapkafka.assembly.spark.reading.header_columns import other_headers
 from snapkafka.wire import headers as wire
 
 pytestmark = pytest.mark.nightly

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly import Lookups, local_frame, schema
+from snapkafka.assembly import Lookups, local_frame, schema, stamps
 from snapkafka.assembly.manifest import settled
-from snapkafka.assembly.spark.reading.header_columns import stamps
 from snapkafka.assembly.spark.tables import incremental, tables
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.checks import CutView, LogRecord, reading_ranges

@@ -11,8 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, Stored, changed
-from snapkafka.assembly.spark import job
+from snapkafka.assembly import Desk, Stored, assemble, changed, verify
 from snapkafka.kafka import Connection
 from snapkafka.manifest import INPUTS, Manifest
 from snapkafka.store import LocalStore
@@ -43,8 +42,8 @@ def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_
         store, other = LocalStore(tmp_path / "with"), LocalStore(tmp_path / "without")
         for it in (store, other):
             it.root.mkdir()
-        manifest = job.assemble(spark, view, settings, store)
-        without = job.assemble(
+        manifest = assemble(spark, view, settings, store)
+        without = assemble(
             spark, view, replace(settings, spec=changed(settings.spec, with_inputs=False)), other
         )
         assert view.bounds is not None
@@ -65,7 +64,7 @@ def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_
         assert not without.inputs
         assert INPUTS not in {table.name for table in without.tables}
         assert without.content == manifest.content
-        checked = job.verify(spark, view, settings, stored=Stored(store, manifest))
+        checked = verify(spark, view, settings, stored=Stored(store, manifest))
         assert [it.check for it in checked.outcomes if it.status == "failed"] == []
         assert checked.outcomes
 

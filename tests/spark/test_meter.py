@@ -16,8 +16,7 @@ from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, Work, Working
-from snapkafka.assembly.spark import job
+from snapkafka.assembly import Desk, Work, Working, assemble, verify
 from snapkafka.assembly.spark.reading import meter
 from snapkafka.assembly.spark.reading.meter import Meter, step
 from snapkafka.checks import Invariant, reading_ranges
@@ -76,10 +75,10 @@ def done(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFa
             desk.ledger(captured), bootstrap=kafka.bootstrap, around=50, namespace=stage.namespace
         )
         before, metered = all_jobs(spark), Meter(spark, captured.id, reported.append)
-        manifest = job.assemble(spark, view, settings, LocalStore(folder), wanted=[FEW], meter=metered)
+        manifest = assemble(spark, view, settings, LocalStore(folder), wanted=[FEW], meter=metered)
         work, jobs = metered.work(manifest.checks, written=manifest), all_jobs(spark) - before
         again = Meter(spark, captured.id, reported.append)
-        job.verify(spark, view, settings, meter=again)
+        verify(spark, view, settings, meter=again)
         yield Done(stage, manifest, folder, work, again.work(()), reported, jobs)
 
 
@@ -186,8 +185,8 @@ def test_what_is_damaged_is_found_with_the_meter_on_as_without(
             view = desk.look(captured, "read_uncommitted")
             settings = settings_of(desk.ledger(captured), bootstrap=stage.bootstrap)
         metered = Meter(spark, captured.id, reported.append)
-        seen = job.verify(spark, view, settings, wanted=wanted, meter=metered).outcomes
-        assert seen == job.verify(spark, view, settings, wanted=wanted).outcomes
+        seen = verify(spark, view, settings, wanted=wanted, meter=metered).outcomes
+        assert seen == verify(spark, view, settings, wanted=wanted).outcomes
         failed = {one.check: one.witnesses[0] for one in seen if one.status == "failed"}
         found = {check: (first.topic, first.partition, first.offset) for check, first in failed.items()}
         assert found == places

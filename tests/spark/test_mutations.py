@@ -21,8 +21,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import cluster, read_ranges
-from snapkafka.assembly.spark.reading.header_columns import stamped, stamps
+from snapkafka.assembly import cluster, read_ranges, stamped, stamps
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.checks import KINDS, Finding, LogRecord, Weight, bounds_findings, in_flight, reading_ranges
 from snapkafka.checks.view import received

@@ -18,8 +18,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, cluster
-from snapkafka.assembly.spark import job
+from snapkafka.assembly import Desk, assemble, cluster, verify
 from snapkafka.checks import CheckOutcome, Status
 from snapkafka.demo import wait_until
 from snapkafka.errors import OffsetsGoneError, TimedOutError
@@ -78,7 +77,7 @@ def assembled(
             namespace=stage.namespace,
             far=desk.far(view, isolation),
         )
-        return job.assemble(spark, view, settings, LocalStore(folder))
+        return assemble(spark, view, settings, LocalStore(folder))
 
 
 def verified(spark: SparkSession, stage: Stage) -> dict[str, CheckOutcome]:
@@ -91,7 +90,7 @@ def verified(spark: SparkSession, stage: Stage) -> dict[str, CheckOutcome]:
             isolation="read_committed",
             far=desk.far(view, "read_committed"),
         )
-        return {found.check: found for found in job.verify(spark, view, settings).outcomes}
+        return {found.check: found for found in verify(spark, view, settings).outcomes}
 
 
 def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:

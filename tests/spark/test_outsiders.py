@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, main
+from snapkafka.assembly import Desk, assemble, main
 from snapkafka.assembly.ledger import ClusterFacts
-from snapkafka.assembly.spark import job
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import OutsiderEntry
@@ -30,7 +29,7 @@ def assembled(spark: SparkSession, stage: Stage, folder: Path) -> Manifest:
         settings = settings_of(desk.ledger(captured), bootstrap=stage.bootstrap, namespace=stage.namespace)
         facts = ClusterFacts(external_readers=desk.facts(captured, ()).external_readers)
         store = LocalStore(folder)
-        return job.assemble(spark, view, settings, store, facts=facts)
+        return assemble(spark, view, settings, store, facts=facts)
 
 
 def passed_on_unsent(stage: Stage) -> bool:

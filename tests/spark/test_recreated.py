@@ -18,8 +18,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, Settings
-from snapkafka.assembly.spark import job
+from snapkafka.assembly import Desk, Settings, assemble, verify
 from snapkafka.checks import CheckOutcome
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
@@ -215,13 +214,13 @@ def settings_for(play: Play, name: str) -> Iterator[tuple[Desk, Settings]]:
 def assembled(spark: SparkSession, play: Play, name: str, folder: Path) -> Manifest:
     with settings_for(play, name) as (desk, settings):
         view = desk.look(desk.captured(name), "read_committed")
-        return job.assemble(spark, view, settings, LocalStore(folder))
+        return assemble(spark, view, settings, LocalStore(folder))
 
 
 def verified(spark: SparkSession, play: Play, name: str) -> list[CheckOutcome]:
     with settings_for(play, name) as (desk, settings):
         view = desk.look(desk.captured(name), "read_committed")
-        return job.verify(spark, view, settings).outcomes
+        return verify(spark, view, settings).outcomes
 
 
 def reasons(manifest: Manifest) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import local_frame, main
-from snapkafka.assembly.spark.reading.header_columns import stamps
+from snapkafka.assembly import local_frame, main, stamps
 from snapkafka.assembly.spark.verify import rules, v3_state
 from snapkafka.checks import CutView, reading_ranges
 from snapkafka.checks.v3_state import facts_of, judge

@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly import Desk, main
-from snapkafka.assembly.spark import job
+from snapkafka.assembly import Desk, main, verify
 from snapkafka.assembly.spark.verify import split_keys as in_spark
 from snapkafka.checks import split_keys
 from snapkafka.kafka import Connection
@@ -65,5 +64,5 @@ def test_a_snapshot_its_child_and_a_verifier_name_the_key(
         shown = asyncio.run(ops.show(Connection(bootstrap=stage.bootstrap), stage.namespace, name))
         assert [it for check in shown.checks for it in check.remarks] == [note.what], "the ledger has it"
         settings = settings_of(manifest.ledger, bootstrap=stage.bootstrap, namespace=stage.namespace)
-        (again,) = (found for found in job.verify(spark, view, settings).outcomes if found.check == "V3")
+        (again,) = (found for found in verify(spark, view, settings).outcomes if found.check == "V3")
         assert [witness.what for witness in again.notes if witness.kind == "state-split"] == [note.what]

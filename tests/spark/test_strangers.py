@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from snapkafka.assembly import Desk, JobResult, Work, main
+from snapkafka.assembly import assemble as assemble_by_spark
 from snapkafka.assembly.ledger import ClusterFacts
-from snapkafka.assembly.spark import job
 from snapkafka.cli import Screen
 from snapkafka.cli.present.printed import print_assembled
 from snapkafka.kafka import Connection
@@ -94,7 +94,7 @@ def assembled(
         )
         facts = ClusterFacts(external_readers=desk.facts(captured, sinks).external_readers)
         store = LocalStore(folder)
-        return job.assemble(spark, view, settings, store, facts=facts)
+        return assemble_by_spark(spark, view, settings, store, facts=facts)
 
 
 def test_a_path_that_nobody_can_see_is_named(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:

@@ -16,10 +16,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import SOURCE_SCHEMA, Lookups, local_frame, read_ranges
+from snapkafka.assembly import SOURCE_SCHEMA, Lookups, local_frame, read_ranges, stamped
 from snapkafka.assembly.rows import UNIX_EPOCH, position_rows, process_rows
 from snapkafka.assembly.spark.job import _unwritten
-from snapkafka.assembly.spark.reading.header_columns import stamped
 from snapkafka.assembly.spark.reading.session import sized
 from snapkafka.assembly.spark.tables import tables
 from snapkafka.assembly.spark.write import parquet

@@ -17,12 +17,10 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
 from snapkafka.protocol import Cause, TopicPartition, Trigger, TriggerAppended
-from snapkafka.sim import Process, SimBroker, World, WorldPlan
-from snapkafka.sim.world.broker_log import SimStored
+from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
 from snapkafka.sim.world.ledger_user import reports_a_cut
 from snapkafka.sim.world.rebalancing import rebalance
 from snapkafka.sim.world.surroundings import Surroundings
-from snapkafka.sim.world.world_plan import App
 
 from .names import NamedHistory
 from .state import Fold, Memo, Names, copy, itself, key_of_stored

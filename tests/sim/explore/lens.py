@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from snapkafka.protocol import TopicPartition
-from snapkafka.sim import WorldPlan
-from snapkafka.sim.world.broker_log import SimStored
-from snapkafka.sim.world.world_plan import AgentPlan, App, Op
+from snapkafka.sim import AgentPlan, App, Op, SimStored, WorldPlan
 
 from .choices import ExploredWorld, Stage, settled
 

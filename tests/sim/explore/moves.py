@@ -29,9 +29,8 @@ from __future__ import annotations
 from typing import Final
 
 from snapkafka.protocol import Abort, Assigned, Closed, CutReport, Dead, Hello, TopicPartition, Trigger
-from snapkafka.sim import Process
+from snapkafka.sim import App, Process
 from snapkafka.sim.world.underway import SimRunning
-from snapkafka.sim.world.world_plan import App
 
 from .choices import Choice, ExploredWorld
 from .lens import PROMPT, SmallWorld

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar, cast
 
 from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
 from snapkafka.protocol.ownership import Owner
-from snapkafka.sim.world.broker_log import SimStored
+from snapkafka.sim import SimStored
 from snapkafka.sim.world.sending import SimSending
 
 T = TypeVar("T")

@@ -23,8 +23,7 @@ from snapkafka.protocol import (
     ledger_state,
     worker,
 )
-from snapkafka.sim import Process, World
-from snapkafka.sim.world.broker_log import SimStored
+from snapkafka.sim import Process, SimStored, World
 from snapkafka.sim.world.sending import Sender, SimSending
 
 Patch = Callable[[], AbstractContextManager[None]]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from snapkafka.protocol import Action, LedgerState, WorkerProtocol
-from snapkafka.protocol.events import LedgerCutShort
+from snapkafka.protocol import Action, LedgerCutShort, LedgerState, WorkerProtocol
 from snapkafka.protocol.lost_tail import LostTails
 from snapkafka.sim import Process
 

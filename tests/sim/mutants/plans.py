@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from snapkafka.sim import WorldPlan, acyclic
-from snapkafka.sim.world.world_plan import HARMLESS_TO_ASSIGNMENTS, AgentPlan, App, plain, with_reads
+from snapkafka.sim import AgentPlan, App, WorldPlan, acyclic
+from snapkafka.sim.world.world_plan import HARMLESS_TO_ASSIGNMENTS, plain, with_reads
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})

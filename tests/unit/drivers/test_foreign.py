@@ -11,8 +11,7 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.foreign.settings import Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka import LedgerCutShortError
-from snapkafka.protocol import FOREIGN, CutReport, Hello, TailLost, TopicPartition, Trigger
-from snapkafka.protocol.records import NOT_GIVEN
+from snapkafka.protocol import FOREIGN, NOT_GIVEN, CutReport, Hello, TailLost, TopicPartition, Trigger
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.worlds.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol import Cause
-from snapkafka.protocol.records import MIXED
+from snapkafka.protocol import MIXED, Cause
 from tests.unit.drivers.test_reads import INPUT, Worker, aborted
 
 EVENT = Cause("a", INPUT, 0, 0)

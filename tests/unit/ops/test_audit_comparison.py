@@ -15,8 +15,7 @@ from snapkafka.ops.audit_comparison import (
     all_same,
     audited_processes,
 )
-from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, TopicPartition, TornEvent
-from snapkafka.protocol.records import FOREIGN_STATE
+from snapkafka.protocol import FOREIGN_STATE, Captured, ChangelogCut, ProcessCut, TopicPartition, TornEvent
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, chunk, content, digest, last, pack, read, shown
 
 LOG = "app-t-changelog"

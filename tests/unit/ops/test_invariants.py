@@ -20,8 +20,7 @@ from snapkafka.manifest_entries import CheckEntry, InvariantEntry, WitnessEntry
 from snapkafka.ops import Holding
 from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.ops.invariants import TRACED_MAX, WATCHED_IN
-from snapkafka.protocol import Abort, CheckResult, TopicPartition, Trigger, Verdict
-from snapkafka.protocol.records import SENT_BARE
+from snapkafka.protocol import SENT_BARE, Abort, CheckResult, TopicPartition, Trigger, Verdict
 from snapkafka.wire import headers
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
