@@ -191,8 +191,7 @@ class ExternalEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsiderEntry:
     """A process that is not part of the snapshot and may have passed on something red: apps of the snapshot have
-    received records of it in `topic` since the trigger. `app`: empty where the ledger does not name it. `topic`: empty
-    where the ledger refused its `Hello` since the snapshot before, whatever was received of it."""
+    received records of it in `topic` since the trigger. `app`: empty where the ledger does not name it."""
 
     process: int
     app: str

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 
 class Entry(Protocol):
-    """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it. `refused`:
-    garbage only because its signature does not count; `states`: the record that it would be otherwise."""
+    """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it."""
 
     @property
     def offset(self) -> int: ...
@@ -20,12 +19,6 @@ class Entry(Protocol):
 
     @property
     def record(self) -> LedgerRecord | None: ...
-
-    @property
-    def refused(self) -> bool: ...
-
-    @property
-    def states(self) -> LedgerRecord | None: ...
 
 
 class Gulps(Protocol):
@@ -40,10 +33,6 @@ class Ledger(Protocol):
 
     @property
     def topic(self) -> str: ...
-
-    @property
-    def keys(self) -> Sized:
-        """The keys that sign its records; empty: they are not signed."""
 
     async def open(self, *, create: bool = True) -> None:
         """Find the ledger, or create it."""

@@ -226,10 +226,7 @@ def openness_of(
         ExternalEntry(topic=topic, mixed=mixed, declared=topic in declared) for topic, mixed in external
     )
     undeclared = any(not entry.declared for entry in entries)
-    outsiders = (
-        *(OutsiderEntry(process=it.process, app=it.app, topic="") for it in captured.outsiders if it.refused),
-        *(OutsiderEntry(**sender._asdict()) for sender in outside),
-    )
+    outsiders = tuple(OutsiderEntry(**sender._asdict()) for sender in outside)
     return Openness(groups if undeclared else (), entries, strict, outsiders)
 
 

@@ -63,7 +63,7 @@ class Observer:
     async def _follow(self, state: LedgerState) -> None:
         async for entry in self.ledger.read(0):
             self.times[entry.offset], self.records[entry.offset] = entry.timestamp_ms, entry.record
-            state.apply(entry.offset, entry.record, refused=entry.states)
+            state.apply(entry.offset, entry.record)
 
     def start_load(self, load: Load) -> None:
         """Request transfers from now on, until `stop_load` or the end."""

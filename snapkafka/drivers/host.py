@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from snapkafka.logs import about
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .guard import CLUSTER_AT_FAULT, GOES_ON, Guard
+from .guard import CLUSTER_AT_FAULT, Guard
 from .machine_driver import First, MachineDriver
 from .metrics import Metrics
 
@@ -131,12 +131,6 @@ class KafkaHost(Guard, MachineDriver):
     def participating(self) -> bool:
         """Whether this worker takes part: it has an id, and its inputs are announced."""
         return self.machine.process is not None and self.machine.inputs.ready
-
-    def take_no_part(self, why: str) -> None:
-        """Take no part from here on: the machine has found that its records would not count."""
-        if not self.absent:
-            self.absent = why
-            logger.error("snapkafka: this worker %s; %s", why, GOES_ON, extra=self.about())
 
     def about(self, epoch: int | None = None, snapshot: str = "") -> dict[str, Any]:
         """Return `extra=` for a log line: the worker, and the snapshot if the line is about one."""

@@ -217,17 +217,12 @@ class LedgerTasks:
         ledger = self._host.machine.ledger
         before = list(ledger.open.values())
         process = self._host.machine.process
-        self._host.feed(
-            LedgerRead(offset=read.offset, record=read.record, refused=read.states, at_once=FOLD_AT_ONCE)
-        )
-        if self._host.machine.withdrawn:
-            self._host.take_no_part(self._host.machine.withdrawn)
+        self._host.feed(LedgerRead(offset=read.offset, record=read.record, at_once=FOLD_AT_ONCE))
         if isinstance(read.record, Hello | Restore | Checkpoint) and not ledger.resuming:
             self._restore_read()
         if self._host.machine.process not in (None, process):
             self._joined(read)
         self._host.metrics.ledger_garbage += read.record is None
-        self._host.metrics.ledger_refused += read.refused
         if (view := ledger.snapshots.get(read.offset + 1)) is not None:
             if process is not None and process < read.offset:  # else it is history
                 self._host.metrics.triggered(view, read.timestamp_ms)

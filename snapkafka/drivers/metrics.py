@@ -80,7 +80,6 @@ class Metrics:
     void_records: int = 0  # of processes of before a restore, taken out
     stores_removed: int = 0  # which were of before a restore
     ledger_garbage: int = 0
-    ledger_refused: int = 0
     ledger_recreated: int = 0
     ledger_cut_short: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)  # "captured", or the code of the failure
@@ -149,14 +148,13 @@ def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
     for outcome, count in sorted((dict.fromkeys(OUTCOMES, 0) | metrics.outcomes).items()):
         outcomes.add_metric([outcome], count)
     ignored = CounterMetricFamily(
-        "snapkafka_ignored", "Records without a header or a signature that counts", labels=["reason"]
+        "snapkafka_ignored", "Records without a header that counts", labels=["reason"]
     )
     for reason, count in (
         ("foreign-header", metrics.foreign_headers),
         ("no-such-trigger", metrics.disbelieved),
         ("before-a-restore", metrics.void_records),
         ("ledger-garbage", metrics.ledger_garbage),
-        ("ledger-refused", metrics.ledger_refused),
     ):
         ignored.add_metric([reason], count)
     requests = CounterMetricFamily(

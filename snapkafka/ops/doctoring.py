@@ -29,15 +29,11 @@ ASSEMBLY_WITHIN_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """The findings, the worst first. `apps`: those that have joined, with the number of running processes.
-    `ledger_keys`: the number of keys that sign and check the records of the ledger here, 0: they are not signed;
-    `ledger_refused`: the number of records ignored for their signature."""
+    """The findings, the worst first. `apps`: those that have joined, with the number of running processes."""
 
     namespace: str
     apps: Mapping[str, int]
     found: tuple[Advice, ...]
-    ledger_keys: int = 0
-    ledger_refused: int = 0
 
     @property
     def well(self) -> bool:
@@ -81,8 +77,6 @@ async def examine(
         namespace=namespace,
         apps={view.hello.app: living[view.hello.app] for view in views},
         found=worst_first(found),
-        ledger_keys=len(work.ledger.keys),
-        ledger_refused=work.reading.refused,
     )
 
 
@@ -253,13 +247,12 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
                 do="find out why its broker lost them (docs/reference/ledger.md); services join again by themselves",
             )
         )
-    found += _about_signatures(work)
-    if work.reading.garbage - work.reading.refused:
+    if work.reading.garbage:
         found.append(
             Advice(
                 code="ledger-garbage",
                 weight=Weight.NOTE,
-                what=f"{work.reading.garbage - work.reading.refused} records in {topic} cannot be read: not"
+                what=f"{work.reading.garbage} records in {topic} cannot be read: not"
                 " written by snapkafka, or by another release",
                 do="see who may write to it; if processes of a later release run, upgrade the command",
             )
@@ -310,28 +303,6 @@ async def _about_access(work: Opened) -> list[Advice]:
             )
         )
     return found
-
-
-def _about_signatures(work: Opened) -> Iterator[Advice]:
-    """Report the records that were ignored for their signature."""
-    topic, refusals = work.reading.topic, work.reading.state.refusals
-    for process, hello in refusals.hellos.items():
-        if process not in refusals.left:
-            yield Advice(
-                code="ledger-key",
-                weight=Weight.PROBLEM,
-                what=f"process {process} ({hello.app} on {hello.host}, pid {hello.pid}) joined with another ledger"
-                " key, or none: it takes no part",
-                do="restart it with the same key (docs/reference/ledger.md); if it ended: `snapkafka checkpoint`",
-            )
-    if work.reading.refused:
-        yield Advice(
-            code="ledger-refused",
-            weight=Weight.WARNING,
-            what=f"{work.reading.refused} records of {topic} are ignored: unsigned, signed with an unknown key, or"
-            " replayed",
-            do="restart processes that lack the key; else see who may write to it (docs/reference/ledger.md)",
-        )
 
 
 # -- findings in the cluster ---------------------------------------------------------------------------------

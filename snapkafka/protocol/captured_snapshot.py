@@ -152,19 +152,16 @@ class Code:
 
 @value
 class Outsider:
-    """A process that had joined by the trigger and is not part of the snapshot: its app is out of scope, or the ledger
-    refused it.
+    """A process that had joined by the trigger and is not part of the snapshot: its app is out of scope.
 
     `cut`: it turned red for the snapshot before it took in anything red, as the ledger shows. `left`: it had left in
-    order before the trigger. `refused`: its `Hello` was refused for its signature, since the snapshot before. The
-    colour of the records of any other one is unknown.
+    order before the trigger. The colour of the records of any other one is unknown.
     """
 
     process: int
     app: str
     cut: bool = False
     left: bool = False
-    refused: bool = False
 
     @property
     def harmless(self) -> bool:

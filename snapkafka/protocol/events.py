@@ -16,13 +16,11 @@ class Joined:
 
 @value
 class LedgerRead:
-    """The ledger was read at `offset`; `record` is None for garbage. `refused`: the record in that garbage, if only
-    its signature is wrong. `at_once`: so many records of a checkpoint are applied now, the others with
-    `CheckpointGoesOn`; None: all of them."""
+    """The ledger was read at `offset`; `record` is None for garbage. `at_once`: so many records of a checkpoint are
+    applied now, the others with `CheckpointGoesOn`; None: all of them."""
 
     offset: int
     record: LedgerRecord | None
-    refused: LedgerRecord | None = None
     at_once: int | None = None
 
 

@@ -145,13 +145,6 @@ def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
             cut=process in snapshot.beside,
             left=left and not (view.dead or view.goes_on),
         )
-    earlier = (v.epoch for v in state.snapshots.values() if v.captured_at is not None)
-    before = max((epoch for epoch in earlier if epoch < snapshot.epoch), default=0)
-    for process, hello in state.refusals.hellos.items():
-        if process < snapshot.epoch:
-            # Its `Bye` is refused as well: it may be forged, and makes nothing white.
-            left = state.refusals.left.get(process, snapshot.epoch) < snapshot.epoch
-            yield Outsider(process=process, app=hello.app, refused=process >= before and not left)
 
 
 def _retention(state: LedgerView, epoch: int) -> tuple[Retention, ...]:

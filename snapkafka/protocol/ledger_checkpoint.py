@@ -30,7 +30,6 @@ from .records import (
     Kept,
     LedgerRecord,
     Pause,
-    Refused,
     Released,
     Restore,
     Retire,
@@ -179,7 +178,7 @@ class _Matter:
                 return at in self.restores
             case Fork() | TailLost():
                 return True  # few, and what a removal, or a number, goes by
-            case Refused() | Checkpoint():
+            case Checkpoint():
                 return False
             case _:
                 assert_never(record)

@@ -24,7 +24,6 @@ from .records import (
     Fork,
     Hello,
     Pause,
-    Refused,
     Restore,
     Retire,
     TailLost,
@@ -50,7 +49,7 @@ class ProcessFold(SnapshotFold):
         self._start = start
         self._repeats = Repeats()
 
-    def _of_process(self, offset: int, record: Hello | Assigned | Dead | Refused | Bye | TailLost) -> None:
+    def _of_process(self, offset: int, record: Hello | Assigned | Dead | Bye | TailLost) -> None:
         """Apply a record about one process."""
         match record:
             case Hello():
@@ -58,10 +57,7 @@ class ProcessFold(SnapshotFold):
             case Assigned():
                 self._assigned(offset, record)
             case Dead():
-                self.refusals.ended(offset, record.dead)
                 self._leave(offset, record.dead, dead=True)
-            case Refused():
-                self.refusals.informed.add(record.hello)
             case Bye():
                 self._bye(offset, record)
             case TailLost():

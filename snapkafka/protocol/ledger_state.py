@@ -35,7 +35,6 @@ from .records import (
     LedgerRecord,
     Number,
     Pause,
-    Refused,
     Released,
     Restore,
     Retire,
@@ -77,7 +76,6 @@ class LedgerState(ProcessFold):
         offset: int,
         record: LedgerRecord | None,
         *,
-        refused: LedgerRecord | None = None,
         at_once: int | None = None,
     ) -> bool:
         """Apply the record at `offset`; `None` stands for garbage, which only moves the end.
@@ -85,7 +83,6 @@ class LedgerState(ProcessFold):
         Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
 
         Args:
-            refused: the content of a record whose signature is refused.
             at_once: with the last chunk of a checkpoint, apply so many of its records; `resume` applies the others.
                 None: all of them.
 
@@ -95,10 +92,6 @@ class LedgerState(ProcessFold):
         assert offset >= self.end, "the ledger is read in its order"
         self.resume()
         self.end = offset + 1
-        if refused is not None:
-            self.refusals.refuse(offset, refused)
-            if isinstance(refused, Bye | Dead):
-                self.left_at = offset
         if self._held is not None:
             self._held.append((offset, record))
             if isinstance(record, Checkpoint):
@@ -128,7 +121,7 @@ class LedgerState(ProcessFold):
     def _take(self, offset: int, record: LedgerRecord) -> None:
         """Apply a record that is neither garbage nor a duplicate."""
         match record:
-            case Hello() | Assigned() | Dead() | Refused() | Bye() | TailLost():
+            case Hello() | Assigned() | Dead() | Bye() | TailLost():
                 self._of_process(offset, record)
             case Trigger() | Aligning() | CutReport() | Closed() | Released() | Abort() | Verdict():
                 self._of_snapshot(offset, record)

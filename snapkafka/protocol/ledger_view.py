@@ -13,7 +13,6 @@ from .forking import ForkView
 from .lost_tail import LostTails
 from .ownership import Input, Owners
 from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
-from .refusals import Refusals
 from .restores import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
 
@@ -36,7 +35,6 @@ class LedgerView:
         self.restores = Restores()
         self.fork: ForkView | None = None  # whose ledger this is; None: that of no fork
         self._epochs: Latest[int] = Latest(float("inf"))
-        self.refusals = Refusals()
         self.tails = LostTails()
 
     @property

@@ -22,15 +22,10 @@ from .records import (
     APP_RUNS_WITHOUT,
     NOBODY,
     Bye,
-    Closed,
-    CutReport,
     Dead,
-    Hello,
     LedgerRecord,
-    Refused,
     TailLost,
 )
-from .refusals import KEEP_REFUSED
 
 
 class Member(Work):
@@ -46,7 +41,6 @@ class Member(Work):
         self.absent = False
         self.inputs = reassignment.Inputs()
         self.stood_down: int | None = None  # the id that it had
-        self.withdrawn = ""  # why it takes no part: nobody accepts it, or it nobody
         self._stood_down_why: str | None = None  # why it has stood down
         self._hello_n: int | None = None
         self._strayed = False  # was it absent since the last of its records that it has read in the ledger?
@@ -54,7 +48,6 @@ class Member(Work):
         self._known_sent = 0  # of the last one that it has read
         self._uncounted = False  # has it written to its tables before it had an id?
         self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
-        self._refused: set[int] = set()  # the processes that it has informed
         self._n = 0
 
     def _of_membership(
@@ -93,7 +86,6 @@ class Member(Work):
         if self.ledger.highest_epoch > self.colours.epoch:
             self.colours.turn(self.ledger.highest_epoch)
         actions = [*(self._contaminated() if self.absent else []), *map(timer, self.ledger.open.values())]
-        actions += self._inform_refused()
         return [*actions, *self._announce()] if self.inputs.announceable else actions
 
     def _announce(self) -> list[Action]:
@@ -166,37 +158,8 @@ class Member(Work):
     def _other_ledger(self, start: int = 0) -> None:
         """Forget the ledger read so far: it was recreated, or we missed a part of it."""
         self.ledger = LedgerState(history=False, start=start)
-        self._refused.clear()
         self.open.aborted.clear()
         self.open.due.clear()
-
-    # -- records that readers with other keys refuse (R11) ----------------------------------------------------
-
-    def _refuses(self, record: LedgerRecord) -> list[Action]:
-        """Handle a record that readers with its key accept and this process does not (R11). One of the two must take
-        no part."""
-        if isinstance(record, Hello):
-            return self._inform_refused()
-        reports = isinstance(record, CutReport | Closed) and record.process not in self.ledger.processes
-        if reports and not any(view.process != self.process for view in self.ledger.participants()):
-            return self._withdraw(f"reports of process {record.process} are signed with a key that it lacks")
-        return []
-
-    def _inform_refused(self) -> list[Action]:
-        """Inform the authors of refused `Hello`s; it is unknown whether others accept them. Each is informed once, and
-        only so many: anyone who may write to the ledger can write more."""
-        refused = [process for process in self.ledger.refusals.uninformed() if process not in self._refused]
-        refused = refused[: KEEP_REFUSED - len(self._refused)]
-        self._refused.update(refused)
-        return [
-            AppendToLedger(record=Refused(process=self._me, n=self._next_n(), hello=process))
-            for process in refused
-        ]
-
-    def _withdraw(self, why: str) -> list[Action]:
-        """Withdraw for good (R15), and write that where a reader may accept it."""
-        self.withdrawn = f"has a ledger key that the others do not share ({why})"
-        return self.stand_down()
 
     # -- who this process is ----------------------------------------------------------------------------------
 

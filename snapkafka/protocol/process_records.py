@@ -101,12 +101,3 @@ class Bye:
     goes_on: bool = False
     since: int = 0
     reason: str = ""
-
-
-@value
-class Refused:
-    """The author refuses the `Hello` at ledger offset `hello`, for its signature: that process takes no part."""
-
-    process: int = NOBODY
-    n: int
-    hello: int

@@ -40,7 +40,7 @@ from .offsets import (
     TornEvent,
 )
 from .operator_records import Fork, Pause, Restore, Retire, Verdict
-from .process_records import FOREIGN, RESTORE, Assigned, Bye, Dead, Hello, Refused
+from .process_records import FOREIGN, RESTORE, Assigned, Bye, Dead, Hello
 
 __all__ = [
     "APP_RUNS_WITHOUT",
@@ -81,7 +81,6 @@ __all__ = [
     "Number",
     "Pause",
     "Position",
-    "Refused",
     "Released",
     "Restore",
     "RestoreStage",
@@ -306,7 +305,6 @@ LedgerRecord = (
     | Abort
     | Dead
     | Bye
-    | Refused
     | TailLost
     | Retire
     | Verdict

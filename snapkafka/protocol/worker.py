@@ -92,7 +92,6 @@ from .records import (
     Dead,
     Heard,
     Hello,
-    Refused,
     Restore,
     TailLost,
     TopicPartition,
@@ -168,9 +167,7 @@ class WorkerProtocol(BarrierMember):
                 assert_never(event)
 
     def _ledger_read(self, event: LedgerRead) -> list[Action]:
-        news = self.ledger.apply(event.offset, event.record, refused=event.refused, at_once=event.at_once)
-        if event.refused is not None and self.process is not None:
-            return [*self._refuses(event.refused), *self._drop_and_advance()]
+        news = self.ledger.apply(event.offset, event.record, at_once=event.at_once)
         if not self.ledger.whole:
             return []  # ours are written after the checkpoint, so none of them is among these
         if news and self.process is not None and event.record is not None:
@@ -194,8 +191,6 @@ class WorkerProtocol(BarrierMember):
                 return self._new_life()
             case TailLost() as loss:
                 self._losses.pop(loss.n, None)
-            case Refused() as note if note.hello == self.process:
-                return self._withdraw(f"process {note.process} refused its Hello for its signature")
             case _:
                 pass
         return self._drop_and_advance()

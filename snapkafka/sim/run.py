@@ -24,7 +24,6 @@ from snapkafka.checks import (
 from snapkafka.protocol.alignment import MEANWHILE, UNKNOWN
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Dead, TopicPartition
-from snapkafka.protocol.refusals import Refusals
 
 from .judge import Violation, causal
 from .world.cut_ledger import hide
@@ -103,7 +102,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
             in_flight_of_living += view.living(record.process)
     findings = [*findings_of(view, records), *bounds_findings(view)[0]]
-    open_paths = _open_paths(view, records, world.fold.refusals)
+    open_paths = _open_paths(view, records)
     verdict = verdict_of(view, findings, open_paths)
     world.count(verdict.value)
     world.counts.update(f"found: {finding.kind}" for finding in findings)
@@ -245,17 +244,10 @@ def _bounds(world: World) -> dict[TopicPartition, LogBounds]:
     }
 
 
-def _open_paths(view: CutView, records: list[LogRecord], refusals: Refusals) -> list[str]:
+def _open_paths(view: CutView, records: list[LogRecord]) -> list[str]:
     """Name the processes that are not part of a snapshot and may have passed on something red."""
     outside = [f"process {sender.process}" for sender in outside_senders(view, records)]
-    # One that has stood down since sends without a header, and its group is none that is known.
-    left = refusals.left
-    refused = [
-        hello.app
-        for process, hello in refusals.hellos.items()
-        if process < view.epoch <= left.get(process, view.epoch)
-    ]
-    return [*outside, *(it.app for it in view.captured.run_without), *refused]
+    return [*outside, *(it.app for it in view.captured.run_without)]
 
 
 def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 
@@ -25,7 +25,6 @@ from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.reader import ReadEntry
 from snapkafka.protocol import Bye, Closed, Hello, SentEnd
 from snapkafka.wire import encode
-from snapkafka.wire.signature import FRESH_WITHIN, HEADER, Keys
 from tests.kafka.waiting import until
 
 if TYPE_CHECKING:
@@ -579,65 +578,3 @@ async def append_when_it_can(ledger: KafkaLedger, record: Bye) -> int:
 
 def test_the_limit_is_that_of_the_design() -> None:
     assert ledger_settings.RECORD_BYTES_MAX == 256 * 1024
-
-
-# -- signed --------------------------------------------------------------------------------------------------
-
-
-async def test_with_a_key_only_what_is_signed_counts(
-    kafka: Broker, connection: Connection, namespace: str
-) -> None:
-    """Unsigned, signed with another key, and a signed one that is written again where nobody remembers it: ignored and
-    counted. Without a key everything is read; with two the second one is accepted."""
-    old, new, other = (letter * 32 for letter in (b"o", b"n", b"x"))
-    made = [KafkaLedger(connection, namespace, Keys(keys)) for keys in ((), (old,), (new, old), (other,))]
-    bare, mine, rotated, foreign = made
-    try:
-        for ledger in made:
-            await ledger.open()
-        first = await mine.append(bye(1))
-        await bare.append(bye(2))
-        await foreign.append(bye(3))
-        await rotated.append(bye(4))
-        numbers = {
-            name: [entry.record.n if entry.record else None for entry in await all_of(ledger)]
-            for name, ledger in (("bare", bare), ("mine", mine), ("rotated", rotated))
-        }
-        assert numbers == {
-            "bare": [1, 2, 3, 4],
-            "mine": [1, None, None, None],
-            "rotated": [1, None, None, 4],
-        }
-        assert (mine.refused, mine.garbage, rotated.refused, bare.refused) == (3, 0, 2, 0)
-
-        consumed = (await all_headers(kafka.bootstrap, mine.topic))[first]
-        await produce(kafka.bootstrap, mine.topic, FRESH_WITHIN)
-        async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
-            value = encode(bye(1))
-            replayed = await producer.send_and_wait(
-                mine.topic, value, partition=0, headers=[(HEADER, consumed)]
-            )
-        found = [entry async for entry in mine.read(replayed.offset, until=replayed.offset + 1)]
-        assert [(entry.record, entry.refused) for entry in found] == [(None, True)]
-        late = await mine.append(bye(5))  # it has seen nothing of all that, and is written once more
-        (entry,) = [entry async for entry in mine.read(late, until=late + 1)]
-        assert entry.record == bye(5)
-    finally:
-        for ledger in made:
-            await ledger.close()
-
-
-async def all_headers(bootstrap: str, topic: str) -> dict[int, bytes]:
-    """The signatures of a topic, by offset."""
-    async with AIOKafkaConsumer(
-        bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
-    ) as consumer:
-        tp = KafkaPartition(topic, 0)
-        consumer.assign([tp])
-        await consumer.seek_to_beginning(tp)
-        end = (await consumer.end_offsets([tp]))[tp]
-        found: dict[int, bytes] = {}
-        while await consumer.position(tp) < end:
-            for record in (await consumer.getmany(tp, timeout_ms=500)).get(tp, ()):
-                found.update((record.offset, value) for name, value in record.headers if name == HEADER)
-        return found

@@ -140,8 +140,6 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} says that {stage.actor_of(dead)} is dead"
         case Bye():
             return f"{who} says bye"
-        case Refused(hello=process):
-            return f"{who} refuses the hello of {stage.actor_of(process)}"
         case TailLost(process=author, since=since, upto=upto):
             if author >= 0:
                 return f"{who} passes the numbers below {upto}, which were used before"

@@ -31,8 +31,6 @@ class FakeEntry:
     offset: int
     timestamp_ms: int
     record: LedgerRecord | None
-    refused: bool = False
-    states: LedgerRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,6 @@ class FakeLedger:
     topic_id = "0" * 32
 
     def __init__(self) -> None:
-        self.keys: tuple[bytes, ...] = ()
         self.entries: list[FakeEntry] = []
         self.exists = True
         self.failure: Exception | None = None

@@ -50,19 +50,11 @@ def examine(
     else:
         apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
         console.print(f"{found.namespace}: {apps or 'no app has joined'}")
-        console.print(_ledger(found))
         print_advice(found.found, verbose=verbose)
         if not found.found:
             console.print(("No problems found.", "green"))
     if not found.well:
         raise typer.Exit(EXIT_NOT_GOOD)
-
-
-def _ledger(found: ops.Checkup) -> str:
-    keys = found.ledger_keys
-    signed = f"signed ({keys} key{'s' if keys > 1 else ''})" if keys else "unsigned"
-    refused = found.ledger_refused
-    return f"ledger: {signed}" + (f"; {refused:,} records ignored for their signature" if refused else "")
 
 
 # -- --fix ----------------------------------------------------------------------------------------------------

@@ -364,9 +364,7 @@ class Participant:
         return self._due.asks(epoch, entry)
 
     def _fed(self, entry: Entry) -> None:
-        self._host.feed(LedgerRead(offset=entry.offset, record=entry.record, refused=entry.states))
-        if self._machine.withdrawn:
-            self._leave(self._machine.withdrawn)
+        self._host.feed(LedgerRead(offset=entry.offset, record=entry.record))
         self._receive_added()
         self._announce()
         self._receiving.changed()

@@ -100,12 +100,6 @@ def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[s
 def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
     """Format the outsiders that leave a snapshot open, for people."""
     for entry in entries:
-        if not entry.topic:
-            yield (
-                f"process {entry.process} of app {entry.app} joined with another ledger key, or none, and is not"
-                " part of the snapshot: restart it with the key of the others"
-            )
-            continue
         who = f"process {entry.process} of app {entry.app}" if entry.app else f"process {entry.process}"
         why = "is not part of the snapshot" if entry.app else "has no accepted Hello in the ledger"
         yield (

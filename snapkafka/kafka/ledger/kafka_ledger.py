@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 from aiokafka import errors
@@ -22,7 +21,7 @@ from snapkafka.logs import about
 from snapkafka.ports import Gulps
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.topic_config import TopicSettings
-from snapkafka.wire import headers, signature
+from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
 
 from .ledger_producer import LedgerProducer
@@ -66,20 +65,14 @@ class KafkaLedger:
     Args:
         connection: the cluster.
         namespace: the systems that are snapshotted together share one.
-        keys: they sign appended records and check those that are read; None: those of the environment.
-
-    Raises:
-        BadInputError: the environment has unusable keys.
     """
 
-    def __init__(self, connection: Connection, namespace: str, keys: signature.Keys | None = None) -> None:
+    def __init__(self, connection: Connection, namespace: str) -> None:
         self.connection = connection
-        self.keys = signature.Keys.from_environment(os.environ) if keys is None else keys
         self._namespace = namespace
         self.topic = topic_name(namespace)
         self._tp = TopicPartition(self.topic, 0)
         self.garbage = 0
-        self.refused = 0  # for their signature
         self._admin = KafkaTopicAdmin(connection)
         self._topic_id = ""
         self._seen_end = 0
@@ -281,36 +274,25 @@ class KafkaLedger:
                 f" (at most {RECORD_BYTES_MAX:,})",
                 hint="spread the app over more workers: each reports its own partitions only",
             )
-        while True:
-            # before it leaves: a reader of ours may meet the record before its acknowledgement
-            seen_end = self._seen_end
-            if self.keys and not seen_end:
-                seen_end = await self.end()
-            signed = self.keys.sign(self._place, seen_end, value)
-            async with translated(self.connection, f"append to ledger {self.topic}"):
-                try:
-                    async with asyncio.timeout(APPEND_TIMEOUT_S):
-                        carried = [] if signed is None else [(signature.HEADER, signed)]
-                        offset = await self._producer.send(type(record).__name__.encode(), value, carried)
-                except (TimeoutError, errors.KafkaError) as error:
-                    await self._producer.drop()
-                    if isinstance(error, errors.OutOfOrderSequenceNumber):
-                        self._replaced.set()  # the broker does not know what was written before
-                        await self._is_same()
-                    raise
-            if offset < seen_end:
-                self._replaced.set()
-                await self._is_same()
-                raise LedgerRecreatedError(self.topic)
-            self._seen_end = max(self._seen_end, offset + 1)
-            self._marks.wrote(offset, identity(record))
-            if signed is None or self.keys.accepts(self._place, offset, value, signed):
-                return offset
-            # so much was appended meanwhile that its signature is stale: nobody counts it
-
-    @property
-    def _place(self) -> signature.Place:
-        return signature.Place(self.topic, self._topic_id)
+        # before it leaves: a reader of ours may meet the record before its acknowledgement
+        seen_end = self._seen_end
+        async with translated(self.connection, f"append to ledger {self.topic}"):
+            try:
+                async with asyncio.timeout(APPEND_TIMEOUT_S):
+                    offset = await self._producer.send(type(record).__name__.encode(), value)
+            except (TimeoutError, errors.KafkaError) as error:
+                await self._producer.drop()
+                if isinstance(error, errors.OutOfOrderSequenceNumber):
+                    self._replaced.set()  # the broker does not know what was written before
+                    await self._is_same()
+                raise
+        if offset < seen_end:
+            self._replaced.set()
+            await self._is_same()
+            raise LedgerRecreatedError(self.topic)
+        self._seen_end = max(self._seen_end, offset + 1)
+        self._marks.wrote(offset, identity(record))
+        return offset
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -329,8 +311,7 @@ class KafkaLedger:
         """
         assert self._topic_id, "open() comes first"
         async for entry in self._entries(start, until=until, gulps=gulps):
-            self.refused += entry.refused
-            if entry.record is None and entry.timestamp_ms != HOLE and not entry.refused:
+            if entry.record is None and entry.timestamp_ms != HOLE:
                 self.garbage += 1
             self._seen_end = max(self._seen_end, entry.offset + 1)
             if not self._marks.add(entry.offset, mark_of(entry)):
@@ -352,15 +333,8 @@ class KafkaLedger:
             until=until,
             same=same or self._is_same,
             suspect=self._replaced,
-            accepts=self._accepts,
             gulps=gulps,
         )
-
-    def _accepts(self, offset: int, value: bytes, headers: Iterable[tuple[str, bytes]]) -> bool:
-        signed = [found for name, found in headers if name == signature.HEADER]
-        if len(signed) > 1:
-            return not self.keys
-        return self.keys.accepts(self._place, offset, value, signed[0] if signed else None)
 
     async def start(self) -> int:
         """Return the first offset that exists: older records were deleted."""

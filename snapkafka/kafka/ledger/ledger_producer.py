@@ -30,7 +30,7 @@ class LedgerProducer:
         self._stopping: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
 
-    async def send(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> int:
+    async def send(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> int:
         """Send a record in the order of the calls, wait until it is acknowledged, and return its offset."""
         async with self._sending:
             producer = await self._connected()

@@ -37,10 +37,6 @@ AT_ONCE: Final = 200
 WATCH_S: Final = 3.0
 
 
-#: May a record count: its offset, its value, its headers.
-Accepts = Callable[[int, bytes, Iterable[tuple[str, bytes]]], bool]
-
-
 class LedgerRecreatedError(LedgerUnusableError):
     """The ledger was deleted or recreated: its epochs and process ids mean nothing any more.
 
@@ -53,14 +49,11 @@ class LedgerRecreatedError(LedgerUnusableError):
 
 class ReadEntry(NamedTuple):
     """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 if
-    unknown, `HOLE` if there is no record at all: the entry only shows that reading has got there. `refused`: it has no
-    signature that counts (`wire.signature`), and is garbage; `states` is the record that it would be otherwise."""
+    unknown, `HOLE` if there is no record at all: the entry only shows that reading has got there."""
 
     offset: int
     timestamp_ms: int
     record: LedgerRecord | None
-    refused: bool = False
-    states: LedgerRecord | None = None
 
 
 async def read_entries(
@@ -71,7 +64,6 @@ async def read_entries(
     until: int | None,
     same: Callable[[], Awaitable[bool]],
     suspect: asyncio.Event,
-    accepts: Accepts,
     gulps: Gulps | None = None,
 ) -> AsyncIterator[ReadEntry]:
     """Yield the entries from `start` on, in order; end at `until`, or never.
@@ -81,7 +73,6 @@ async def read_entries(
         same: is the topic still the one that was opened? Asked every `WATCH_S`, and where offsets state that it is not.
             It raises where that topic has lost what was read.
         suspect: set by who has seen that it is not, or that records are lost; `same` clears it.
-        accepts: may the record count, by its offset, value and headers?
         gulps: the rests of a live reader, each after what was at hand.
 
     Raises:
@@ -92,7 +83,7 @@ async def read_entries(
     """
     if until is not None and start >= until:
         return
-    reader = _Reader(connection, topic, start, same, suspect, accepts)
+    reader = _Reader(connection, topic, start, same, suspect)
     try:
         await reader.open()
         watch = asyncio.ensure_future(reader.watch()) if until is None else None
@@ -161,10 +152,8 @@ class _Reader:
         start: int,
         same: Callable[[], Awaitable[bool]],
         suspect: asyncio.Event,
-        accepts: Accepts,
     ) -> None:
         self._connection = connection
-        self._accepts = accepts
         self._tp = KafkaPartition(topic, 0)
         self._same = same
         self._suspect = suspect
@@ -263,9 +252,6 @@ class _Reader:
             decoded = decode(record.value)
         except UndecodableError:
             return ReadEntry(record.offset, record.timestamp, None)
-        refused = not self._accepts(record.offset, record.value, record.headers)
-        if refused:
-            return ReadEntry(record.offset, record.timestamp, None, refused, decoded)
         return ReadEntry(record.offset, record.timestamp, decoded)
 
     async def watch(self) -> None:

@@ -32,7 +32,7 @@ from .namespaces import namespaces_hint
 @dataclass(slots=True)
 class LedgerReading:
     """The ledger up to `state.end`. `times_ms`: offset -> when the broker appended it. `garbage`: records that are
-    not ledger records. `refused`: those of them without a valid signature.
+    not ledger records.
 
     `start`: its first offset. `entries`: all that was read, if they are wanted.
     """
@@ -42,7 +42,6 @@ class LedgerReading:
     state: LedgerState = field(init=False)
     times_ms: dict[int, int] = field(default_factory=dict)
     garbage: int = 0
-    refused: int = 0
     entries: list[Entry] | None = None
 
     def __post_init__(self) -> None:
@@ -50,10 +49,9 @@ class LedgerReading:
 
     def apply(self, entry: Entry) -> None:
         """Apply the next entry."""
-        self.state.apply(entry.offset, entry.record, refused=entry.states)
+        self.state.apply(entry.offset, entry.record)
         self.times_ms[entry.offset] = entry.timestamp_ms
         self.garbage += entry.record is None
-        self.refused += entry.refused
         if isinstance(entry.record, Checkpoint):
             for kept in entry.record.kept:
                 self.times_ms.setdefault(kept.offset, kept.at_ms)

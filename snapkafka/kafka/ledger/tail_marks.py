@@ -37,8 +37,7 @@ class LedgerCutShortError(LedgerUnusableError):
 
 def mark_of(entry: Entry) -> int:
     """Return the mark of what stands at an offset."""
-    record = entry.record if entry.states is None else entry.states
-    return NO_RECORD if record is None else identity(record)
+    return NO_RECORD if entry.record is None else identity(entry.record)
 
 
 def identity(record: LedgerRecord) -> int:

@@ -49,9 +49,6 @@ class SimBroker:
     logs: dict[TopicPartition, list[SimStored]] = field(default_factory=dict)
     committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
     ledger: list[LedgerRecord] = field(default_factory=list)
-    refused: set[int] = field(
-        default_factory=set
-    )  # what of it is signed with another key than that of the tools
     ledger_id: int = 0
     strips: frozenset[str] = frozenset()
     without: set[tuple[TopicPartition, int]] = field(
@@ -96,8 +93,7 @@ class SimBroker:
                     continue
                 ours = record.process != EXTERNAL and record.ledger == self.ledger_id and not record.hidden
                 if ours and ledger is not None:
-                    known = ledger.knows(record.process, record.epoch)
-                    ours = (known or record.process in ledger.refusals.hellos) and not record.stripped
+                    ours = ledger.knows(record.process, record.epoch) and not record.stripped
                 elif ours:
                     ours = record.process != FORGER and not record.copied
                 found.append(

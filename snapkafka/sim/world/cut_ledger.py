@@ -38,11 +38,9 @@ def cut_short(world: Surroundings[Process]) -> bool:
     world.count("ledgers_cut_short")
     world.say(f"the ledger ends at {since} again")
     del ledger[since:]
-    world.broker.refused = {at for at in world.broker.refused if at < since}
     world.fold = LedgerState()
     for offset, record in enumerate(ledger):
-        other = offset in world.broker.refused
-        world.fold.apply(offset, None if other else record, refused=record if other else None)
+        world.fold.apply(offset, record)
     world.forget_due(since)
     world.forget_ends()
     for process in world.processes:

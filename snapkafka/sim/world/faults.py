@@ -213,7 +213,6 @@ def _recreate_ledger(world: Surroundings[Process]) -> None:
     world.say("ledger recreated")
     world.ledgers.append((world.fold, world.broker))
     world.broker.ledger = []
-    world.broker.refused = set()
     world.broker.ledger_id += 1
     world.fold = LedgerState()
     world.forget_ends()

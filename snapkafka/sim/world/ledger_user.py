@@ -128,10 +128,10 @@ class LedgerUser(Runner):
             return
         if reports_a_cut(record) and isinstance(record, Closed):
             self.world.count("combined")
-        offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
+        offset = self.world.append_to_ledger(record)
         if isinstance(record, CutReport) and self.world.plan.acknowledged:
             if again := self.world.rng.random() < self.world.plan.appended_again:
-                offset = self.world.append_to_ledger(record, refused=self.signs_otherwise)
+                offset = self.world.append_to_ledger(record)
             self.reported.append(ReportAppended(n=record.n, offset=offset, repeated=again))
         self.seen = max(self.seen, offset + 1)
 
@@ -139,29 +139,11 @@ class LedgerUser(Runner):
         self.world.count("acknowledged_reports")
         self.feed(self.reported.popleft())
 
-    @property
-    def signs_otherwise(self) -> bool:
-        plan = self.world.plan
-        return self.app.name in plan.other_key or self.app.name in plan.own_key
-
     def _ledger(self, _: object) -> None:
         self.read += 1
         self.seen = max(self.seen, self.read)
-        offset, broker = self.read - 1, self.world.broker
-        record, other = broker.ledger[offset], offset in broker.refused
-        refuses = (
-            not other if self.app.name in self.world.plan.own_key else other and not self.signs_otherwise
-        )
-        self.feed(
-            LedgerRead(
-                offset=offset,
-                record=None if refuses else record,
-                refused=record if refuses else None,
-            )
-        )
-        if self.machine.withdrawn and not self.bare:
-            self.world.count("withdrawn")
-            self.bare = True
+        offset = self.read - 1
+        self.feed(LedgerRead(offset=offset, record=self.world.broker.ledger[offset]))
         if self.bare and self.machine.process is not None:
             self.bare = self.greeting = False
             self.world.count("late_hellos")

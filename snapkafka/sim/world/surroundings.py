@@ -81,13 +81,11 @@ class Surroundings(ABC, Generic[P]):
         """Return Kafka's id of a topic that may be recreated."""
         return f"{topic} {self.topic_ids[topic]}" if topic in self.plan.recreated else ""
 
-    def append_to_ledger(self, record: LedgerRecord, *, refused: bool = False) -> int:
-        """Append a record, with the key of the tools or (`refused`) another."""
+    def append_to_ledger(self, record: LedgerRecord) -> int:
+        """Append a record."""
         offset = len(self.broker.ledger)
         self.broker.ledger.append(record)
-        if refused:
-            self.broker.refused.add(offset)
-        self.fold.apply(offset, None if refused else record, refused=record if refused else None)
+        self.fold.apply(offset, record)
         self.count(type(record).__name__)
         if isinstance(record, CutReport) and record.supplement:
             self.count("supplements")
@@ -95,7 +93,7 @@ class Surroundings(ABC, Generic[P]):
             self.count("born_red")
         self.say(f"ledger {offset} {type(record).__name__}")
         if isinstance(record, TailLost) and offset + 1 < record.upto and not self.chance("fill-ends"):
-            return self.append_to_ledger(record, refused=refused)
+            return self.append_to_ledger(record)
         return offset
 
     def append_late(self, tp: TopicPartition, record: SimStored) -> None:

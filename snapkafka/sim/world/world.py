@@ -212,7 +212,7 @@ class World(Surroundings[Process]):
 
     def _restart_bare(self) -> bool:
         """Restart with snapkafka a process that runs without it, as soon as it has nothing in flight."""
-        for process in [p for p in self.processes if p.bare and not p.signs_otherwise]:
+        for process in [p for p in self.processes if p.bare]:
             if self.stop(process):
                 self.launch(process.app.name)
                 return True

@@ -71,8 +71,6 @@ class WorldPlan:
     faults: dict[str, float] = field(default_factory=dict)  # kind of fault -> chance per step
     scope: tuple[str, ...] = ()  # apps that snapshots are asked of; none: all
     recreated: tuple[str, ...] = ()  # topics that may be deleted and recreated
-    other_key: tuple[str, ...] = ()  # apps that sign their ledger records with another key, and accept all
-    own_key: tuple[str, ...] = ()  # apps that sign with another key, and accept no other
     acknowledged: bool = False  # processes learn where their reports are by an acknowledgement, too
     appended_again: float = 0.0  # the share of reports that are sent by two producers
     asked_early: bool = False  # triggers have log ends that were asked for some time before, and tell when

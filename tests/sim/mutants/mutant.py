@@ -78,7 +78,6 @@ SEEDS: Final = {
     "R11 again": 36,
     "R11 noticed": 0,
     "R11 hidden": 57,
-    "R11 refused": 11,
     "R11 last": 0,
     "R11 born": 0,
     "R12 dead": 15,

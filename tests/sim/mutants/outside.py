@@ -6,14 +6,13 @@ from __future__ import annotations
 from typing import Final
 
 from snapkafka.protocol import captured_snapshot, facts, sent
-from snapkafka.protocol.refusals import Refusals
 from snapkafka.sim import run
 from snapkafka.sim.world import world
 
 from . import broken
 from .broken import patching
 from .mutant import Mutant
-from .plans import relayed, relays_off, renewed, rotated
+from .plans import relayed, relays_off, renewed
 
 #: Caught by the causal checker in random worlds; the exhaustive search has one scope only, all apps.
 OUTSIDE: Final[tuple[Mutant, ...]] = (
@@ -34,12 +33,6 @@ OUTSIDE: Final[tuple[Mutant, ...]] = (
         "the group of an app out of scope is not asked whether it runs without snapkafka",
         patching(world, "run_without", lambda _: lambda asked: ()),
         relays_off,
-    ),
-    Mutant(
-        "R11 refused",
-        "what the ledger refuses for its signature is garbage like any other",
-        patching(Refusals, "refuse", lambda _: lambda self, offset, record: None),
-        rotated,
     ),
 )
 

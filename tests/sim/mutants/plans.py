@@ -206,12 +206,6 @@ def renewed(plan: WorldPlan) -> WorldPlan:
     )
 
 
-def rotated(plan: WorldPlan) -> WorldPlan:
-    """Give the relay another ledger key than the others: in half of the worlds it accepts theirs."""
-    whole = replace(relayed(plan), scope=(), faults={})
-    return replace(whole, other_key=("relay",)) if plan.inputs % 2 else replace(whole, own_key=("relay",))
-
-
 def relays_off(plan: WorldPlan) -> WorldPlan:
     """Let the app out of scope join once, and run without snapkafka."""
     return replace(relayed(plan), off=("relay",), faults={})

@@ -42,24 +42,6 @@ def test_what_was_received_of_an_outsider_since_the_trigger_leaves_it_open() -> 
         assert "process 50" in line and "topic in" in line and (not app or "of app relay" in line)
 
 
-def test_a_refused_hello_opens_the_next_snapshot_whatever_is_declared() -> None:
-    """And a source that is declared takes no outsider from the list: it may write elsewhere."""
-    refused = replace(CAPTURED, outsiders=(Outsider(process=50, app="relay", refused=True),))
-    for sources in ((), ("in", "elsewhere")):
-        openness = openness_of(refused, [], (), sources=sources)
-        assert verdict_of(refused, PASSED, openness) == "VERIFIED_OPEN"
-        (line,) = outside_paths(openness.outsiders)
-        assert line.startswith("process 50 of app relay joined with another ledger key, or none")
-    found = outside_senders(CutView(refused), [outsiders_record(1)])
-    openness = openness_of(refused, [ExternalTopic("in", True)], (), outside=found, sources=["in"])
-    assert [entry.topic for entry in openness.outsiders] == ["", "in"]
-    assert verdict_of(refused, PASSED, openness) == "VERIFIED_OPEN"
-    later = replace(CAPTURED, outsiders=(Outsider(process=50, app="relay"),))
-    assert verdict_of(later, PASSED, openness_of(later, [], ())) == "VERIFIED", (
-        "it has sent nothing that was received"
-    )
-
-
 @pytest.mark.parametrize(
     ("mixed", "declared", "strict", "groups", "verdict"),
     [

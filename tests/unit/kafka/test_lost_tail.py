@@ -116,4 +116,3 @@ def test_a_record_is_known_by_its_author_and_its_number() -> None:
     one, other = Pause(n=1, paused=True), Pause(n=2, paused=True)
     assert mark_of(FakeEntry(3, 0, one)) == identity(one) != mark_of(FakeEntry(3, 0, other))
     assert mark_of(FakeEntry(3, 0, None)) == NO_RECORD
-    assert mark_of(FakeEntry(3, 0, None, refused=True, states=one)) == identity(one)

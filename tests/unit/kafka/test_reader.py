@@ -50,7 +50,7 @@ async def test_an_end_below_what_was_read_is_no_trimmed_beginning(
     async def getmany(*_: Any, **__: Any) -> Any:
         raise OffsetOutOfRangeError({TP: 9})
 
-    one = _Reader(Connection(bootstrap="127.0.0.1:1"), TP.topic, 9, is_same, suspect, lambda *_: True)
+    one = _Reader(Connection(bootstrap="127.0.0.1:1"), TP.topic, 9, is_same, suspect)
     one._consumer = SimpleNamespace(getmany=getmany)
     with pytest.raises(error, match=said) as raised:
         await one.some()
@@ -99,7 +99,6 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[
             until=until,
             same=same,
             suspect=asyncio.Event(),
-            accepts=lambda *_: True,
         )
 
     return opened

@@ -28,7 +28,7 @@ from snapkafka.protocol import (
     Verdict,
 )
 from snapkafka.wire import headers as wire
-from tests.worlds.fakes import FakeAccess, FakeCluster, FakeEntry, FakeGroup, FakeTopic, Worker
+from tests.worlds.fakes import FakeAccess, FakeCluster, FakeGroup, FakeTopic, Worker
 
 STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=4, copartitioned=True)
 
@@ -320,40 +320,6 @@ async def test_a_header_of_somebody_else_that_has_our_name(cluster: FakeCluster)
         "the latest record of orders[1] has a header _sk that is not snapkafka's"
         in (await codes(cluster))["own-header"]
     )
-
-
-async def test_it_says_whether_records_are_signed_and_how_many_are_ignored(cluster: FakeCluster) -> None:
-    joined(cluster)
-    found = await ops.doctor(cluster, "ns")
-    assert (found.ledger_keys, found.ledger_refused) == (0, 0)
-    ledger = cluster.the_ledger
-    ledger.keys = (b"k",)
-    ledger.entries.append(FakeEntry(len(ledger.entries), 0, None, refused=True))
-    found = await ops.doctor(cluster, "ns")
-    assert (found.ledger_keys, found.ledger_refused) == (1, 1)
-    (refused,) = found.found
-    assert (refused.code, refused.what) == (
-        "ledger-refused",
-        "1 records of _snapkafka.fake are ignored: unsigned, signed with an unknown key, or replayed",
-    )
-
-
-async def test_a_process_with_another_ledger_key_is_a_problem_until_it_leaves(cluster: FakeCluster) -> None:
-    joined(cluster)
-    ledger = cluster.the_ledger
-    at = len(ledger.entries)
-    hello = Hello(n=5, app="old-deployment", host="far", pid=7)
-    ledger.entries.append(FakeEntry(at, 0, None, refused=True, states=hello))
-    found = await codes(cluster)
-    assert (
-        f"process {at} (old-deployment on far, pid 7) joined with another ledger key" in found["ledger-key"]
-    )
-    assert not (await ops.doctor(cluster, "ns")).well
-    withdrawn = FakeEntry(at + 1, 0, None, refused=True, states=Bye(process=at, n=1, goes_on=True))
-    ledger.entries.append(withdrawn)
-    assert "ledger-key" in await codes(cluster), "it runs on"
-    ledger.entries.append(FakeEntry(at + 2, 0, None, refused=True, states=Bye(process=at, n=2)))
-    assert "ledger-key" not in await codes(cluster)
 
 
 async def test_an_app_that_runs_without_snapkafka_is_named(cluster: FakeCluster) -> None:
