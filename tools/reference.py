@@ -46,15 +46,6 @@ VARIABLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "SNAPKAFKA_FORK": ("services", "the fork that this worker belongs to ([fork.md](../guide/fork.md))"),
     "SNAPKAFKA_FORK_DOOR": ("services", "set by a drill: the socket that gives its commands connections"),
-    "SNAPKAFKA_LEDGER_KEY": (
-        "services, commands, the Spark driver",
-        "keys that sign the ledger, separated by commas",
-    ),
-    "SNAPKAFKA_LEDGER_KEY_FILE": ("services, commands, the Spark driver", "a file with one key a line"),
-    "SNAPKAFKA_LEDGER_UNSIGNED": (
-        "services, commands, the Spark driver",
-        "`accept`: unsigned records count as well",
-    ),
     "SNAPKAFKA_SCHEMA_REGISTRY": ("`assemble`, `verify`", "URL of a schema registry"),
     "SNAPKAFKA_SCHEMA_REGISTRY_USERNAME": ("`assemble`, `verify`", "its user"),
     "SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD": ("`assemble`, `verify`", "its password"),

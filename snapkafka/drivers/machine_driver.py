@@ -81,8 +81,8 @@ class MachineDriver(ABC):
                     self.start_timer(action)
                 case HoldInputs():
                     self.hold_inputs()
-                case LetGo(epoch=epoch):
-                    self.let_go(epoch)
+                case LetGo():
+                    self.let_go()
                 case AppendHello(was=was):
                     self.append_hello(was)
                 case ReadLedgerTo() | HoldRecord():
@@ -127,9 +127,8 @@ class MachineDriver(ABC):
         """Start no event before `let_go` (R16). Only a machine that `aligns` asks for this."""
 
     @abstractmethod
-    def let_go(self, epoch: int) -> None:
-        """Let go what was held back, in its order; feed `InputsReleased`. Only a machine that `aligns` asks for
-        this."""
+    def let_go(self) -> None:
+        """Let go what was held back, in its order. Only a machine that `aligns` asks for this."""
 
     # -- and may have these -----------------------------------------------------------------------------------------
 

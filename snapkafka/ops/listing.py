@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -107,21 +107,10 @@ class PositionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRow:
-    """An input that a process held back for an aligned snapshot, and for how long: its alignment duration."""
-
-    app: str
-    topic: str
-    partition: int
-    process: int
-    held_us: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
     """Everything about one snapshot. `captured` is the vector of offsets itself, None while it runs or if it failed;
     `restorable`: how long the log keeps those records, as of now. `uncaptured`: state of its apps that it does not
-    hold. `held`: the inputs that were held back for it; a process reports its own when they go on."""
+    hold."""
 
     summary: Summary
     age_ms: int
@@ -132,7 +121,6 @@ class Details:
     captured: Captured | None
     uncaptured: tuple[Uncaptured, ...] = ()
     restorable: RestorableEntry | None = None
-    held: tuple[HeldRow, ...] = ()
 
 
 async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[Summary, ...]:
@@ -228,20 +216,7 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
         checks=view.verdict.checks if view.verdict else (),
         captured=captured,
         uncaptured=captured.uncaptured if captured else (),
-        held=tuple(_held(reading.state, view)),
     )
-
-
-def _held(state: LedgerState, view: SnapshotView) -> Iterator[HeldRow]:
-    for process, released in sorted(view.released.items()):
-        for item in released.inputs:
-            yield HeldRow(
-                app=state.app_of(process),
-                topic=item.topic,
-                partition=item.partition,
-                process=process,
-                held_us=item.held_us,
-            )
 
 
 #: What a process that has not cut yet is shown to have learned it by.

@@ -59,7 +59,6 @@ from .events import (
     Event,
     InputsAdded,
     InputsAssigned,
-    InputsReleased,
     InputsRevoked,
     Joined,
     LedgerBegins,
@@ -120,9 +119,7 @@ from .records import (
     Closed,
     CutReport,
     ForkTopic,
-    HeldInput,
     LedgerRecord,
-    Refused,
     TailLost,
     Trigger,
 )

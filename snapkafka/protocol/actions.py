@@ -89,9 +89,7 @@ class HoldInputs:
 
 @value
 class LetGo:
-    """Let what is held back go on, in its order, and ask again for each record. The answer is `InputsReleased`."""
-
-    epoch: int
+    """Let what is held back go on, in its order, and ask again for each record."""
 
 
 @value

@@ -33,7 +33,6 @@ class Aligner:
         self.open: dict[int, _Aligned] = {}
         #: The lowest epoch of a record that is held back, 0: all inputs are; None: nothing is.
         self._held_from: int | None = None
-        self._last = 0  # the epoch that was cut last
 
     def begin(self, epoch: int) -> None:
         """Begin to align for a snapshot."""
@@ -94,7 +93,6 @@ class Aligner:
 
     def cut(self, ledger: LedgerView, epoch: int, process: int, *, aligned: bool) -> list[HoldInputs]:
         """Note a cut, which serves all epochs up to this one. Return the action that holds back all inputs, if any."""
-        self._last = epoch
         for served in [e for e, item in self.open.items() if e <= epoch and not item.cut]:
             snapshot = ledger.open.get(served)
             if aligned and snapshot is not None and holds_after(ledger, snapshot, process):
@@ -119,4 +117,4 @@ class Aligner:
         if held_from is None or any(item.cut or epoch <= held_from for epoch, item in self.open.items()):
             return []
         self._held_from = None
-        return [LetGo(epoch=self._last)]
+        return [LetGo()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ._dataclass import value
-from .offsets import HeldInput
 
 
 @value
@@ -14,16 +13,6 @@ class Aligning:
     n: int
     epoch: int
     topics: tuple[str, ...] = ()
-
-
-@value
-class Released:
-    """A process has let the inputs go on that it held back for an aligned snapshot: which, and for how long."""
-
-    process: int
-    n: int
-    epoch: int
-    inputs: tuple[HeldInput, ...] = ()
 
 
 @value

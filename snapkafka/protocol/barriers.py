@@ -8,9 +8,8 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from .actions import Action, AppendToLedger, StartTimer
-from .events import InputsReleased
 from .membership import Member
-from .records import Aligning, Heard, Released
+from .records import Aligning, Heard
 
 
 class BarrierMember(Member):
@@ -99,9 +98,3 @@ class BarrierMember(Member):
             actions = self._cut(epoch, "ledger", unaligned=why)
         self.aligner.give_up(epoch)
         return [*actions, *self.aligner.let_go(), *self._advance()]
-
-    def _inputs_released(self, event: InputsReleased) -> list[Action]:
-        if self.process is None or event.epoch not in self.ledger.snapshots:
-            return []
-        released = Released(process=self.process, n=self._next_n(), epoch=event.epoch, inputs=event.inputs)
-        return [AppendToLedger(record=released)]

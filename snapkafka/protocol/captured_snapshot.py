@@ -14,7 +14,6 @@ from .records import (
     Agent,
     Heard,
     Position,
-    Released,
     Retention,
     Running,
     RunsWithout,
@@ -216,7 +215,6 @@ class Captured:
     renewed: tuple[Renewed, ...] = ()
     old_topics: tuple[OldTopic, ...] = ()
     alignment: Outcome | None = None
-    released: tuple[Released, ...] = ()
 
     @property
     def replays(self) -> int:

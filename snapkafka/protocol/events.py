@@ -4,7 +4,7 @@ all."""
 from __future__ import annotations
 
 from ._dataclass import value
-from .records import ChangelogEnd, HeldInput, Hello, LedgerRecord, LogEnd, Position, TopicPartition
+from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, Position, TopicPartition
 
 
 @value
@@ -220,14 +220,6 @@ class TimerExpired:
 
 
 @value
-class InputsReleased:
-    """The records that were held back for the snapshot of `epoch` go on. `inputs`: how long each was held back."""
-
-    epoch: int
-    inputs: tuple[HeldInput, ...] = ()
-
-
-@value
 class WentAbsent:
     """From here on the process receives and sends without asking the machine (R15)."""
 
@@ -264,7 +256,6 @@ Event = (
     | RanWithout
     | CutTimed
     | TimerExpired
-    | InputsReleased
     | WentAbsent
     | CameBack
     | StopAsked

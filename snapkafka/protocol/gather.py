@@ -87,7 +87,6 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
         ),
         alignment=outcome(state, snapshot, inputs, senders),
-        released=tuple(released for _, released in sorted(snapshot.released.items())),
     )
 
 

@@ -30,7 +30,6 @@ from .records import (
     Kept,
     LedgerRecord,
     Pause,
-    Released,
     Restore,
     Retire,
     TailLost,
@@ -168,7 +167,7 @@ class _Matter:
                 return record.report in self.reports or any(map(self._serves, record.cut))
             case Trigger():
                 return at + 1 in self.epochs
-            case Abort() | Verdict() | Aligning() | Released():
+            case Abort() | Verdict() | Aligning():
                 return record.epoch in self.epochs
             case Retire():
                 return at in self.retired or at >= self.since

@@ -25,7 +25,6 @@ from .records import (
     Aligning,
     Closed,
     CutReport,
-    Released,
     TopicPartition,
     Trigger,
     Verdict,
@@ -55,7 +54,7 @@ class SnapshotFold(LedgerView):
         self._latest_captured: dict[str, int] = {}  # app -> epoch, without a history
 
     def _of_snapshot(
-        self, offset: int, record: Trigger | Aligning | CutReport | Closed | Released | Abort | Verdict
+        self, offset: int, record: Trigger | Aligning | CutReport | Closed | Abort | Verdict
     ) -> None:
         """Apply a record about one snapshot, or several at once."""
         match record:
@@ -63,10 +62,6 @@ class SnapshotFold(LedgerView):
                 self._trigger(offset, record)
             case Aligning():
                 self._aligning(offset, record)
-            case Released():
-                snapshot = self.snapshots.get(record.epoch)
-                if snapshot is not None:
-                    snapshot.released.setdefault(record.process, record)
             case CutReport():
                 self._report(offset, record)
             case Closed():

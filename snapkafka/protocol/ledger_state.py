@@ -35,7 +35,6 @@ from .records import (
     LedgerRecord,
     Number,
     Pause,
-    Released,
     Restore,
     Retire,
     Seen,
@@ -123,7 +122,7 @@ class LedgerState(ProcessFold):
         match record:
             case Hello() | Assigned() | Dead() | Bye() | TailLost():
                 self._of_process(offset, record)
-            case Trigger() | Aligning() | CutReport() | Closed() | Released() | Abort() | Verdict():
+            case Trigger() | Aligning() | CutReport() | Closed() | Abort() | Verdict():
                 self._of_snapshot(offset, record)
             case Retire() | Pause() | Restore() | Fork() | Checkpoint():
                 self._of_operator(offset, record)

@@ -138,15 +138,6 @@ class ForkTopic:
 
 
 @value
-class HeldInput:
-    """An input that a process held back for an aligned snapshot (R16), for so long."""
-
-    topic: str
-    partition: int
-    held_us: int
-
-
-@value
 class Running:
     """An event that was running at the cut: it is white, and so are its effects still to come."""
 

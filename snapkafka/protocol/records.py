@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from ._dataclass import InParts, value
-from .alignment_records import Aligning, Released
+from .alignment_records import Aligning
 from .offsets import (
     NOBODY,
     Agent,
@@ -24,7 +24,6 @@ from .offsets import (
     ForkStage,
     ForkTopic,
     Heard,
-    HeldInput,
     InputTopic,
     LogEnd,
     Position,
@@ -72,7 +71,6 @@ __all__ = [
     "ForkStage",
     "ForkTopic",
     "Heard",
-    "HeldInput",
     "Hello",
     "InputTopic",
     "Kept",
@@ -81,7 +79,6 @@ __all__ = [
     "Number",
     "Pause",
     "Position",
-    "Released",
     "Restore",
     "RestoreStage",
     "Retention",
@@ -299,7 +296,6 @@ LedgerRecord = (
     | Assigned
     | Trigger
     | Aligning
-    | Released
     | CutReport
     | Closed
     | Abort

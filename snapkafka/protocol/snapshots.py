@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ._dataclass import value
 from .ownership import Input, Reader
-from .records import NOBODY, Closed, CutReport, Hello, Released, TopicPartition, Trigger, Verdict
+from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
 
 
 class Status(StrEnum):
@@ -126,7 +126,7 @@ class SnapshotView:
     cut of an input or of a table partition, which is the first one that landed (R11). `unread`: inputs in scope that
     no process had when the snapshot was triggered. `beside`: processes of apps out of scope that turned red for it in
     time. `aligning`: of an aligned snapshot (R16), the topics to which each process sends, as it has stated.
-    `unaligned`: the first process that did not wait, and why; empty: none. `released`: what each has held back.
+    `unaligned`: the first process that did not wait, and why; empty: none.
     """
 
     epoch: int
@@ -153,7 +153,6 @@ class SnapshotView:
     beside: set[int] = field(default_factory=set)
     aligning: dict[int, tuple[str, ...]] = field(default_factory=dict)
     unaligned: str = ""
-    released: dict[int, Released] = field(default_factory=dict)
     forgotten: bool = False  # how it was decided, see `forget`
 
     def forget(self) -> None:

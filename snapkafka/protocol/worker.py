@@ -65,7 +65,6 @@ from .events import (
     Event,
     InputsAdded,
     InputsAssigned,
-    InputsReleased,
     InputsRevoked,
     Joined,
     LedgerBegins,
@@ -149,8 +148,6 @@ class WorkerProtocol(BarrierMember):
                 return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
             case TimerExpired():
                 return self._not_aligned(event.epoch) if event.align else self._timer_expired(event.epoch)
-            case InputsReleased():
-                return self._inputs_released(event)
             case InputsAssigned() | InputsAdded() | InputsRevoked():
                 return self._of_inputs(event)
             case StoppedSeen():

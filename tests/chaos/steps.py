@@ -37,7 +37,6 @@ ELSEWHERE: Final = {
     protocol.HoldRecord: "of an aligned snapshot",
     protocol.HoldInputs: "of an aligned snapshot",
     protocol.LetGo: "of an aligned snapshot",
-    protocol.InputsReleased: "of an aligned snapshot",
     protocol.Joined: "joining",
     protocol.LedgerBegins: "joining",
     protocol.LedgerRecreated: "joining again",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from snapkafka import ops
 from snapkafka.demo import wait_until
 from snapkafka.testing import Broker
 
@@ -36,10 +34,6 @@ def test_r16_an_aligned_snapshot_of_real_workers_has_no_message_in_flight(
         assert hurried.captured is not None and hurried.captured.alignment is not None
         assert "was not aligned within 50 ms: it waited for " in hurried.captured.alignment.why
         assert in_flight(hurried.captured) > 0
-        held = asyncio.run(ops.show(apps.where, namespace, "aligned-0")).held
-        assert {(row.app.removeprefix(f"{apps.id}-"), row.topic.removeprefix(f"{apps.id}-")) for row in held} >= {
-            ("front", "in"), ("back", "middle"),
-        }  # fmt: skip
         for role in ("front", "back"):
             log = f"{apps.id}-{role}-counts-changelog"
             wait_until(

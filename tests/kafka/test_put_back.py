@@ -53,7 +53,7 @@ def test_r16_a_record_that_is_put_back_is_read_again_and_committed_by_nobody(
         assert [found.offset for found in consumer.committed([here], 10)] == [4]
         if seek:
             consumer.seek(TopicPartition(namespace, 0, 2))
-        held.let_go(0)
+        held.let_go()
         assert read(consumer).offset() == (2 if seek else 4)
         assert read(consumer).offset() == (3 if seek else 5)
     finally:

@@ -12,12 +12,9 @@ from snapkafka.protocol import (
     Bye,
     Cause,
     CutReport,
-    HeldInput,
     HoldInputs,
     HoldRecord,
-    InputsReleased,
     InputsRevoked,
-    LedgerState,
     LetGo,
     MarkerMet,
     RecordMet,
@@ -25,10 +22,8 @@ from snapkafka.protocol import (
     TimerExpired,
     TopicPartition,
     WentAbsent,
-    take_checkpoint,
 )
 from snapkafka.protocol.alignment import Graph
-from snapkafka.protocol.records import Released
 
 from .world import A, B, Process, World, records, settle
 
@@ -66,9 +61,9 @@ def test_r16_a_process_cuts_when_nothing_is_in_flight_to_it() -> None:
     assert back.feed(MarkerMet(epoch=epoch)) == [], "white records of another sender may follow a marker"
     read_one(back, 0)
     assert back.epoch == epoch
-    assert LetGo(epoch=epoch) not in back.asked, "a red event could tear one of its own"
+    assert LetGo() not in back.asked, "a red event could tear one of its own"
     settle(front, back)
-    assert back.asked.count(LetGo(epoch=epoch)) == 1
+    assert back.asked.count(LetGo()) == 1
     assert alignment(world, epoch) == (True, "")
 
 
@@ -90,11 +85,11 @@ def test_r16_an_input_is_held_until_all_who_send_to_the_same_topic_have_closed()
     epoch = world.trigger(align=True)
     settle(front, back, other)
     assert front.epoch == other.epoch == epoch
-    assert HoldInputs(epoch=epoch) in front.asked and LetGo(epoch=epoch) not in front.asked
+    assert HoldInputs(epoch=epoch) in front.asked and LetGo() not in front.asked
     other.send(B, running)
     other.end(running)
     settle(front, back, other)
-    assert LetGo(epoch=epoch) in front.asked and LetGo(epoch=epoch) in other.asked
+    assert LetGo() in front.asked and LetGo() in other.asked
     assert back.epoch == 0
     assert world.log(B)[2].marker, "that of front stands before a white record of other"
     read_one(back, 3)
@@ -109,30 +104,30 @@ def holding(world: World) -> tuple[Process, Process, Cause, int]:
     running = two.start(A, 7)
     epoch = world.trigger(align=True)
     settle(one, two)
-    assert HoldInputs(epoch=epoch) in one.asked and LetGo(epoch=epoch) not in one.asked
+    assert HoldInputs(epoch=epoch) in one.asked and LetGo() not in one.asked
     return one, two, running, epoch
 
 
 def test_r16_processes_of_an_app_go_on_together() -> None:
     """Each may have a copy of the other's table: a red change of it could not be held back."""
-    one, two, running, epoch = holding(World())
+    one, two, running, _ = holding(World())
     two.end(running)
     settle(one, two)
-    assert LetGo(epoch=epoch) in one.asked
+    assert LetGo() in one.asked
 
 
 def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_are_revoked() -> None:
-    one, _, _, epoch = holding(World())
-    assert one.feed(InputsRevoked()) == [LetGo(epoch=epoch)]
+    one, _, _, _ = holding(World())
+    assert one.feed(InputsRevoked()) == [LetGo()]
 
 
 def test_r16_a_timeout_after_the_cut_lets_the_inputs_go_on_and_the_snapshot_stays_aligned() -> None:
     world = World()
     one, two, running, epoch = holding(world)
-    assert one.feed(TimerExpired(epoch=epoch, align=True)) == [LetGo(epoch=epoch)]
+    assert one.feed(TimerExpired(epoch=epoch, align=True)) == [LetGo()]
     two.end(running)
     settle(one, two)
-    assert one.asked.count(LetGo(epoch=epoch)) == 1
+    assert one.asked.count(LetGo()) == 1
     assert alignment(world, epoch) == (True, "")
 
 
@@ -180,7 +175,7 @@ def test_r16_a_timeout_makes_it_an_ordinary_snapshot() -> None:
     assert StartTimer(epoch=epoch, ttl_ms=50, align=True) in back.asked
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
     back.feed(TimerExpired(epoch=epoch, align=True))
-    assert back.epoch == epoch and LetGo(epoch=epoch) in back.asked
+    assert back.epoch == epoch and LetGo() in back.asked
     settle(front, back)
     aligned, why = alignment(world, epoch)
     assert not aligned
@@ -251,7 +246,7 @@ def test_r16_a_rebalance_ends_the_alignment() -> None:
     settle(front, back)
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
     back.feed(InputsRevoked())
-    assert back.epoch == epoch and LetGo(epoch=epoch) in back.asked
+    assert back.epoch == epoch and LetGo() in back.asked
     (report,) = records(back, CutReport)
     assert [(p.topic, p.offset) for p in report.positions] == [("b", 0)], "the last that is known of them"
     assert report.unaligned == f"process {back.id} did not wait: a rebalance moved its inputs"
@@ -281,8 +276,7 @@ def test_r16_what_is_held_goes_on_when_the_snapshot_fails() -> None:
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
     world.append(Abort(n=77, epoch=epoch, code="by-hand", reason="enough"))
     settle(back)
-    assert LetGo(epoch=0) in back.asked
-    assert back.feed(InputsReleased(epoch=0, inputs=())) == [], "it was held for no snapshot"
+    assert LetGo() in back.asked
     assert back.feed(RecordMet(epoch=epoch, may_wait=True))[0].epoch == epoch  # type: ignore[union-attr]
     assert back.epoch == epoch, "R2 holds as ever"
 
@@ -294,7 +288,7 @@ def test_r16_who_is_absent_holds_nothing() -> None:
     settle(front, back)
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
     back.feed(WentAbsent())
-    assert LetGo(epoch=0) in back.asked
+    assert LetGo() in back.asked
     assert world.fold.snapshots[epoch].failure is not None
 
 
@@ -381,27 +375,6 @@ def test_r16_an_app_that_reads_what_it_sends_is_a_cycle() -> None:
     assert diamond.senders("d") == diamond.together("b") == {"b", "c"}
 
 
-def test_r16_what_was_held_is_in_the_ledger_and_in_its_checkpoint() -> None:
-    world = World()
-    front, back = system(world)
-    epoch = world.trigger(align=True)
-    settle(front, back)
-    read_one(back, 0)
-    settle(front, back)
-    held = (HeldInput(topic="b", partition=0, held_us=1_200),)
-    back.feed(InputsReleased(epoch=epoch, inputs=held))
-    settle(front, back)
-    released = world.fold.captured(epoch).released
-    assert [(record.process, record.inputs) for record in released] == [(back.id, held)]
-    chunks = take_checkpoint(enumerate(world.ledger), first_n=1)
-    fold = LedgerState(start=len(world.ledger))
-    for at, chunk in enumerate(chunks, len(world.ledger)):
-        fold.apply(at, chunk)
-    ours, theirs = fold.captured(epoch), world.fold.captured(epoch)
-    assert (ours.alignment, ours.released) == (theirs.alignment, theirs.released)
-    assert any(isinstance(record, Released) for record in world.ledger)
-
-
 def test_r16_who_states_where_it_sends_after_the_snapshot_failed_states_it_in_vain() -> None:
     world = World()
     front, _ = system(world)
@@ -410,19 +383,3 @@ def test_r16_who_states_where_it_sends_after_the_snapshot_failed_states_it_in_va
     front.catch_up()
     assert [record.epoch for record in records(front, Aligning)] == [epoch]
     assert world.snapshot(epoch).aligning == {}
-
-
-def test_r16_what_was_held_for_a_snapshot_that_a_process_has_forgotten_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 1)
-    world = World()
-    front, _ = system(world)
-    first, second = world.trigger("first", align=True), world.trigger("second", align=True)
-    for epoch in (first, second):
-        world.append(Abort(n=epoch, epoch=epoch, code="by-hand", reason="enough"))
-    world.append(Released(process=front.id, n=78, epoch=first, inputs=()))
-    front.catch_up()
-    assert world.snapshot(first).released.keys() == {front.id}, "who has a history knows it"
-    (known,) = front.machine.ledger.snapshots.values()
-    assert (known.epoch, known.released) == (second, {})

@@ -31,7 +31,6 @@ from snapkafka.protocol import (
     HoldInputs,
     HoldRecord,
     InputsAssigned,
-    InputsReleased,
     Joined,
     LedgerRead,
     LedgerRecord,
@@ -223,10 +222,7 @@ class Actor:
             case AppendHello():
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
                 self.append_hello()
-            case LetGo(epoch=epoch):
-                self.stage.says(f"{self.name} {words.action(action, self.stage)}")
-                self.feed(InputsReleased(epoch=epoch))
-            case ReadLedgerTo() | HoldRecord() | HoldInputs():
+            case ReadLedgerTo() | HoldRecord() | HoldInputs() | LetGo():
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
             case _:
                 pass  # timers run out when the scenario says so

@@ -30,7 +30,6 @@ from snapkafka.protocol import (
     LetGo,
     Pause,
     ReadLedgerTo,
-    Refused,
     Restore,
     Retire,
     SendMarkers,
@@ -42,7 +41,6 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol import TurnedRed as Turned
 from snapkafka.protocol.ledger_state import Waiting
-from snapkafka.protocol.records import Released
 
 if TYPE_CHECKING:
     from .stage import Stage
@@ -120,8 +118,6 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"trigger {name}{again}, asked for by {asked or 'somebody'}{aligned}"
         case Aligning(topics=topics):
             return f"{who} aligns; it sends to {listed(topics)}"
-        case Released():
-            return f"{who} has let its inputs go on"
         case CutReport(supplement=True, app=app):
             what = f"app {app}, which does not run" if app else "what it was given, where that starts"
             return (

@@ -39,8 +39,6 @@ COLOURS: Final = {
 }
 #: Where a list of positions stops; `--json` has them all.
 POSITIONS_SHOWN: Final = 40
-#: So many inputs that an aligned snapshot held back are printed, the longest first.
-HELD_SHOWN: Final = 5
 #: As many findings of V5 are printed: events that ran twice must not hide behind a replay.
 NOTES_SHOWN: Final = 5
 
@@ -179,7 +177,7 @@ def print_details(console: Screen, found: Details, *, everything: bool = False) 
 
 
 def _print_alignment(console: Screen, found: Details) -> None:
-    """Print whether an aligned snapshot has no message in flight, and what that has cost."""
+    """Print whether an aligned snapshot has no message in flight."""
     alignment = None if found.captured is None else found.captured.alignment
     if alignment is None:
         return
@@ -187,9 +185,6 @@ def _print_alignment(console: Screen, found: Details) -> None:
         console.print("aligned: no message between its processes was in flight")
     else:
         console.print(("not aligned:", "yellow"), f" {alignment.why}")
-    for row in sorted(found.held, key=lambda row: -row.held_us)[:HELD_SHOWN]:
-        where = f"{row.app} {row.topic}[{row.partition}]"
-        console.print(f"held back {rounded_ms(row.held_us // 1_000)}: {where}, process {row.process}")
 
 
 def _went(check: CheckResult) -> str:

@@ -210,14 +210,14 @@ class FaustDriver(Host):
         assert self.incoming is not None
         self.incoming.held.hold_all()
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Take in what was kept."""
         if self.incoming is not None:
-            self.incoming.held.let_go(epoch)
+            self.incoming.held.let_go()
 
     def withdraw(self) -> None:
         """Let go what is held back, and give up the identity. Never raises."""
-        self.let_go(0)
+        self.let_go()
         super().withdraw()
 
     # -- life ---------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class ForeignHost(MachineDriver):
     def hold_inputs(self) -> None:
         """Hold nothing back: its state comes at the cut, so it does not align."""
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Let nothing go: nothing is held back."""
 
     def turned_red(self, action: TurnedRed, us: int) -> None:

@@ -81,7 +81,7 @@ class PlainDriver(KafkaProcess):
     def withdraw(self) -> None:
         """Let go what is held back, and give up the identity."""
         with self.lock:
-            self.held.let_go(0)
+            self.held.let_go()
             super().withdraw()
 
     # -- the hooks of the loop, from any thread ---------------------------------------------------------------------
@@ -98,9 +98,9 @@ class PlainDriver(KafkaProcess):
         """Hand out nothing more."""
         self.held.hold_all()
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Hand out what comes next."""
-        self.held.let_go(epoch)
+        self.held.let_go()
 
     def start_timer(self, action: StartTimer) -> None:
         """Start it in the loop, and a look at whether the loop keeps the snapshot waiting."""

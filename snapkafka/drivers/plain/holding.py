@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from snapkafka.protocol.events import InputsReleased
-from snapkafka.protocol.records import HeldInput, TopicPartition
+from snapkafka.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
     import threading
@@ -26,7 +25,7 @@ class HeldInputs:
     """The inputs of one loop that are held back. All of it runs under the lock of its driver.
 
     Args:
-        host: whose machine is fed.
+        host: whose inputs they are.
 
     Attributes:
         times: how often everything was let go; a decision from before that has to be asked for again.
@@ -58,22 +57,14 @@ class HeldInputs:
         for tp in self._host.machine.positions.inputs():
             self._since.setdefault(tp, now)
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Let everything go on."""
         with self._lock:
             self.times += 1
-            if not self._since:
-                return
-            now, host = time.perf_counter(), self._host
-            held = {tp: now - since for tp, since in sorted(self._since.items())}
+            now = time.perf_counter()
+            for since in self._since.values():
+                self._host.metrics.held_s.add(now - since)
             self._since.clear()
-            for seconds in held.values():
-                host.metrics.held_s.add(seconds)
-            inputs = tuple(
-                HeldInput(topic=tp.topic, partition=tp.partition, held_us=round(seconds * 1_000_000))
-                for tp, seconds in held.items()
-            )
-            host.feed(InputsReleased(epoch=epoch, inputs=inputs))
 
     # -- what the client has to do ------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ class StoryMember(MachineDriver):
     def hold_inputs(self) -> None:
         """Hold nothing back: no story is aligned."""
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Let nothing go: nothing is held back."""
 
     def join(self, inputs: Sequence[StoryChannel], outputs: Sequence[StoryChannel]) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from snapkafka.protocol.actions import HoldRecord, TurnedRed
-from snapkafka.protocol.events import ChannelEnded, InputsAssigned, InputsReleased, MarkerMet, RecordMet
-from snapkafka.protocol.records import HeldInput, TopicPartition
+from snapkafka.protocol.events import ChannelEnded, InputsAssigned, MarkerMet, RecordMet
+from snapkafka.protocol.records import TopicPartition
 
 from .broker_log import ABORTED, COMMITTED, OPEN, SimStored
 from .ledger_user import LedgerUser
@@ -56,13 +56,10 @@ class Process(LedgerUser):
         self.world.count("inputs_held")
         self.consumer.held_all = True
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Let everything go on."""
-        held = self.consumer.fetch.keys() if self.consumer.held_all else self.consumer.held
-        inputs = tuple(HeldInput(topic=tp.topic, partition=tp.partition, held_us=1) for tp in sorted(held))
         self.consumer.held_all = False
         self.consumer.held.clear()
-        self.feed(InputsReleased(epoch=epoch, inputs=inputs))
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Count the source from which the process has learned of the snapshot."""

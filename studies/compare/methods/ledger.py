@@ -189,7 +189,7 @@ class Node(MachineDriver):
     def hold_inputs(self) -> None:
         """Hold nothing back: no snapshot here is aligned."""
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Let nothing go: nothing is held back."""
 
     def turned_red(self, action: TurnedRed, us: int) -> None:

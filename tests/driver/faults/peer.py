@@ -61,7 +61,7 @@ class Peer(MachineDriver):
     def hold_inputs(self) -> None:
         """Hold nothing back: no snapshot of its is aligned."""
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Let nothing go: nothing is held back."""
 
     async def trigger(self, name: str, *apps: str) -> SnapshotView:

@@ -24,7 +24,6 @@ class Worker:
         self.queue: Any = ThrowableQueue(maxsize=100, flow_control=flow)
         self.full: set[TP] = set()
         self.crashed: list[BaseException] = []
-        self.released: list[Any] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -41,7 +40,6 @@ class Worker:
             ),
             metrics=SimpleNamespace(held_s=SimpleNamespace(add=lambda seconds: None)),
             spawn=self.spawn,
-            feed=self.released.append,
         )
         self.held = HeldInputs(host, self.conductor)
 
@@ -81,7 +79,7 @@ async def test_what_waits_for_its_agent_stays_there_and_goes_on_in_order() -> No
     worker.held.hold_all()
     assert worker.queue.empty() and IN in worker.full
     await worker.arrive(2)
-    worker.held.let_go(7)
+    worker.held.let_go()
     await worker.settle()
     assert worker.waiting() == [0, 1, 2]
     await asyncio.wait_for(worker.queue.join(), 1)  # each was counted once
@@ -100,7 +98,7 @@ async def test_a_record_on_its_way_to_the_queue_is_not_started_before_those_that
     await late
     await worker.settle()
     assert not agent.done() and worker.queue.empty()
-    worker.held.let_go(7)
+    worker.held.let_go()
     assert await asyncio.wait_for(agent, 1) == [0, 1, 2]
 
 
@@ -113,17 +111,16 @@ async def test_a_second_snapshot_holds_what_is_still_being_let_go() -> None:
     worker.held.hold_all()
     await worker.arrive(0, 1, 2)
     worker.gate.clear()
-    worker.held.let_go(7)
+    worker.held.let_go()
     await worker.settle()  # record 0 is on its way
     worker.held.hold_all()
     worker.gate.set()
     await worker.settle()
     assert worker.queue.empty()
-    worker.held.let_go(8)
+    worker.held.let_go()
     await worker.arrive(3)
     await worker.settle()
     assert worker.waiting() == [0, 1, 2, 3]
-    assert [[held.partition for held in event.inputs] for event in worker.released] == [[0], [0]]
 
 
 async def test_a_record_that_has_to_wait_again_stays_before_those_behind_it() -> None:
@@ -140,12 +137,12 @@ async def test_a_record_that_has_to_wait_again_stays_before_those_behind_it() ->
         return False
 
     worker.before = asks
-    worker.held.let_go(7)
+    worker.held.let_go()
     await worker.settle()
     worker.held.hold_all()  # the cut for another snapshot, while the machine is being asked about record 0
     red.set()
     await worker.settle()
-    worker.held.let_go(8)
+    worker.held.let_go()
     await worker.settle()
     assert worker.waiting() == [0, 1, 2]
 
@@ -155,10 +152,10 @@ async def test_let_go_twice_takes_in_one_record_at_a_time() -> None:
     worker.held.hold_all()
     await worker.arrive(0, 1, 2)
     worker.gate.clear()
-    worker.held.let_go(7)
+    worker.held.let_go()
     await worker.settle()
     worker.held.hold_all()
-    worker.held.let_go(8)
+    worker.held.let_go()
     await worker.settle()
     worker.gate.set()
     await worker.settle()
@@ -172,7 +169,7 @@ async def test_what_is_on_its_way_when_inputs_are_revoked_does_not_come_in_later
     worker.held.hold_all()
     await worker.arrive(0, 1)
     worker.gate.clear()
-    worker.held.let_go(7)
+    worker.held.let_go()
     await worker.settle()
     worker.held.forget()
     worker.gate.set()
@@ -191,6 +188,6 @@ async def test_an_error_of_faust_while_it_takes_in_what_was_held_crashes_the_con
         raise ValueError(offset)
 
     worker.before = fails
-    worker.held.let_go(7)
+    worker.held.let_go()
     await worker.settle()
     assert [str(error) for error in worker.crashed] == ["0"]

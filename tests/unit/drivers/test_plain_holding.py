@@ -19,7 +19,7 @@ from snapkafka.drivers.plain.running_events import Events
 from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
 from snapkafka.kafka import Connection
-from snapkafka.protocol import Event, InputsReleased, InputsRevoked, LogEnd, TopicPartition
+from snapkafka.protocol import Event, InputsRevoked, LogEnd, TopicPartition
 from snapkafka.until import until
 from tests.unit.drivers.test_plain import ORDERS, Driver, consumer
 from tests.unit.drivers.test_plain_rebalances import ORDERS as AIO_ORDERS
@@ -52,7 +52,7 @@ def test_what_is_let_go_is_resumed_although_another_input_is_held_back_since() -
     held = Driver().held
     held.hold(ORDERS, held.times)
     assert applied(held) == ([ORDERS], [])
-    held.let_go(7)
+    held.let_go()
     held.hold(OTHER, held.times)
     assert applied(held) == ([OTHER], [ORDERS])
 
@@ -63,18 +63,15 @@ def test_all_inputs_are_paused_once_and_resumed_when_they_are_let_go() -> None:
     assert not held and applied(held) == ([], [])
     held.hold_all()
     assert held.holds(ORDERS) and applied(held) == ([ORDERS], []) and applied(held) == ([], [])
-    held.let_go(7)
+    held.let_go()
     assert not held and applied(held) == ([], [ORDERS]) and applied(held) == ([], [])
-    (released,) = [event for event in driver.fed if isinstance(event, InputsReleased)]
-    assert released.epoch == 7
-    assert [(found.topic, found.partition) for found in released.inputs] == [ORDERS]
 
 
 def test_a_decision_from_before_everything_was_let_go_holds_nothing() -> None:
     """Nobody would let it go again: the record is asked about once more."""
     held = Driver().held
     times = held.times
-    held.let_go(7)
+    held.let_go()
     held.hold(ORDERS, times)
     assert not held
     held.hold(ORDERS, held.times)
@@ -87,7 +84,7 @@ def test_what_the_loop_has_paused_itself_stays_paused() -> None:
     held.hold(ORDERS, held.times)
     held.hold(OTHER, held.times)
     assert applied(held) == ([ORDERS, OTHER], [])
-    held.let_go(7)
+    held.let_go()
     assert applied(held) == ([], [OTHER])
 
 
@@ -97,7 +94,7 @@ def test_what_the_loop_resumes_meanwhile_goes_on_when_it_is_let_go() -> None:
     held.hold(ORDERS, held.times)
     applied(held)
     assert held.resumed_by_loop([ORDERS, OTHER]) == {ORDERS}
-    held.let_go(7)
+    held.let_go()
     assert applied(held) == ([], [ORDERS])
 
 
@@ -144,7 +141,7 @@ def test_a_record_that_was_fetched_already_is_put_back() -> None:
     driver.held.hold_all()
     assert not part._take_in(client, Message(3))
     assert back == [(ORDERS, 3)] and not part.events.run()
-    driver.held.let_go(7)
+    driver.held.let_go()
     part.host.absent = "is disabled"
     assert part._take_in(client, Message(3)) and part.events.run()
 
@@ -192,7 +189,7 @@ async def test_a_loop_of_aiokafka_gets_nothing_before_it_is_let_go(
             await until(lambda: len(asked) == 1, 2, "the pause")
             await asyncio.wait({message}, timeout=0.5)
             assert not message.done(), "it was put back"
-            driver.held.let_go(7)
+            driver.held.let_go()
         assert (await asyncio.wait_for(message, 2)).offset == 0
     assert asked == [("pause", (AIO_ORDERS,)), ("resume", (AIO_ORDERS,))][: 2 if waits else 0]
 
@@ -208,7 +205,7 @@ async def test_a_loop_of_aiokafka_pauses_and_resumes_as_before() -> None:
     part._hold_back()
     client.resume(Partition(*ORDERS))
     assert client.paused() == {Partition(*ORDERS)}, "it is held back"
-    part.host.held.let_go(7)
+    part.host.held.let_go()
     part._hold_back()
     assert client.paused() == set()
     part._patches.undo()

@@ -13,9 +13,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from snapkafka.protocol.events import InputsReleased
-from snapkafka.protocol.records import HeldInput
-
 if TYPE_CHECKING:
     import asyncio
 
@@ -86,25 +83,18 @@ class HeldInputs:
                     channel.queue._queue = ClosedQueue(channel.queue._queue)
                     self._queues.add(channel.queue)
 
-    def let_go(self, epoch: int) -> None:
+    def let_go(self) -> None:
         """Let everything go on in its order."""
         if not self._partitions:
             return
         now = time.perf_counter()
-        inputs = tuple(
-            HeldInput(topic=tp.topic, partition=tp.partition, held_us=round((now - held.since) * 1_000_000))
-            for tp, held in sorted(self._partitions.items())
-            if not held.going
-        )
-        for held_input in inputs:
-            self._host.metrics.held_s.add(held_input.held_us / 1_000_000)
         self._open_queues()
         for tp, held in self._partitions.items():
             if not held.going:
+                self._host.metrics.held_s.add(now - held.since)
                 held.going = True
                 if held.task is None or held.task.done():  # otherwise it still waits with a record
                     held.task = self._host.spawn(self._go_on(tp, held))
-        self._host.feed(InputsReleased(epoch=epoch, inputs=inputs))
 
     def forget(self) -> None:
         """Forget what is held: the inputs are revoked, and it will be read again."""
