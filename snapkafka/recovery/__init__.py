@@ -9,7 +9,7 @@ One pipeline with three targets; see docs/guide/restore.md and docs/guide/fork.m
 | `target_in_place`, `target_cluster`, `target_fork` | the plan and the appended records of each |
 | `recovery` | from a plan to its result |
 | `steps`, `finish` | the steps in their order; those past the commit point |
-| `refusals`, `code_changes`, `selection`, `shortened` | every reason to refuse, by a stable code; pure |
+| `refusals`, `code_changes`, `selection`, `shortened`, `lost_inputs` | every reason to refuse, by a stable code; pure |
 | `positions`, `channels`, `state` | the starts of agents, and the appended records |
 | `topics`, `new_topics` | the created topics, with settings that keep appended records |
 | `suppression`, `masks`, `masking`, `expressions`, `editing` | erased keys, and replaced values |
@@ -23,6 +23,7 @@ One pipeline with three targets; see docs/guide/restore.md and docs/guide/fork.m
 from .appending import NewRecord
 from .comparing import ComparedTable, KeyDifference
 from .editing import Editing
+from .lost_inputs import unexplained
 from .masks import Mask
 from .plan import Irrevocable, PartitionMove, Plan, Recovered, Request, TopicWork
 from .selection import Selection

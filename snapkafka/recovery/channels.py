@@ -47,13 +47,15 @@ def holds_own(
     ledger_id: int,
     sender: Callable[[int], bool] | None = None,
     editing: Editing | None = None,
+    count: Callable[[KafkaRecord], None] = lambda record: None,
 ) -> frozenset[TopicPartition]:
     """Find the partitions with a record of the apps; each is read up to its first one.
 
     Args:
         ranges: from the lowest position to the end.
-        in_flight: partitions with records in the table `messages`.
+        in_flight: partitions with records in the table `messages`, and others that need no look.
         sender: `own` of `is_external`.
+        count: called with the external records that come first; all records of the other partitions.
         editing: a partition with an external record of an erased key counts as well: its position cannot go back.
     """
     own = set(in_flight)
@@ -61,9 +63,12 @@ def holds_own(
         tp = TopicPartition(item.topic, item.partition)
         if tp in own or item.start >= item.end:
             continue
-        if any(not is_external(record, ledger_id, sender) for record in bulk.read([item])) or (
-            editing is not None and editing.erases_any(bulk.read([item]))
-        ):
+        for record in bulk.read([item]):
+            if not is_external(record, ledger_id, sender):
+                own.add(tp)
+                break
+            count(record)
+        if tp not in own and editing is not None and editing.erases_any(bulk.read([item])):
             own.add(tp)
     return frozenset(own)
 

@@ -104,17 +104,13 @@ class Irrevocable:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentInput:
     """External records that the apps had still to read, and that no table holds: in the old cluster's log from `start`
-    on, the lowest position of an agent or the end of the stored records. `apart_until`: the highest position; between
-    both some agents had processed records that others had not. `cut_end`: the end of that log at the cut; later
-    records are missing as well. `mixed`: the apps write there, too: their records between both are in flight, and are
-    restored."""
+    on, the lowest position of an agent or the end of the stored records. `cut_end`: the end of that log at the cut;
+    later records are missing as well. What the apps themselves had sent is in flight, and is restored."""
 
     topic: str
     partition: int
     start: int
-    apart_until: int
     cut_end: int
-    mixed: bool
 
     @property
     def unread(self) -> int:

@@ -71,6 +71,15 @@ def lowest_positions(captured: Captured) -> dict[TopicPartition, int]:
     }
 
 
+def started_by_all(captured: Captured, tp: TopicPartition) -> set[int]:
+    """Find the offsets above the lowest position that every agent of every app has started."""
+    agents = [agent for cut in inputs_of(captured).get(tp, ()) for agent in _agents(cut)]
+    above = {offset for agent in agents for offset in agent.started_above}
+    return {
+        offset for offset in above if all(offset < it.offset or offset in it.started_above for it in agents)
+    }
+
+
 # --- Positions ------------------------------------------------------------------------------------------------------
 
 

@@ -26,21 +26,18 @@ if TYPE_CHECKING:
 def refusals(
     manifest: Manifest,
     facts: Facts,
-    lowest: Mapping[TopicPartition, int],
-    *,
-    part: bool = False,
+    lost: Iterable[Refusal],
 ) -> Iterator[Refusal]:
     """Find every reason to refuse a restore in place, the most informative first.
 
     Args:
-        lowest: the lowest position of each input partition.
-        part: only some apps are restored: records of others are to be read again, like external ones.
+        lost: inputs with records that are gone.
     """
     captured = manifest.captured
     yield from _snapshot(manifest, facts)
     yield from _read_changelogs(captured, "restored")
     yield from _topics(parts_of(captured), facts.topics)
-    yield from _logs(manifest, facts.starts, lowest, part=part)
+    yield from lost
     yield from record_refusals(facts)
     yield from _foreign(captured)
     yield from _code(captured, facts)
@@ -132,42 +129,21 @@ def _read_changelogs(captured: Captured, done: str) -> Iterator[Refusal]:
 def external_refusals(
     manifest: Manifest,
     topics: Mapping[str, TopicFacts],
-    starts: Mapping[TopicPartition, int],
     lowest: Mapping[TopicPartition, int],
+    lost: Iterable[Refusal],
 ) -> Iterator[Refusal]:
     """Find why the external records since a snapshot cannot be read from its own cluster.
 
     Args:
         topics: by name, those that exist.
-        starts: of the existing logs.
         lowest: the lowest position of each input partition.
+        lost: inputs with records that are gone.
     """
     stored = {(item.topic, item.partition): item.start for item in manifest.inputs}
     lacking = {tp.topic for tp, position in lowest.items() if stored.get(tp, position + 1) > position}
     needed = [cut for cut in manifest.captured.inputs if cut.topic in topics or cut.topic in lacking]
     yield from _topics(needed, topics)
-    yield from _logs(manifest, starts, lowest, part=False)
-
-
-def _logs(
-    manifest: Manifest,
-    starts: Mapping[TopicPartition, int],
-    lowest: Mapping[TopicPartition, int],
-    *,
-    part: bool,
-) -> Iterator[Refusal]:
-    external = {entry.topic for entry in manifest.external}
-    stored = {(item.topic, item.partition): item for item in manifest.inputs}
-    for tp, position in sorted(lowest.items()):
-        start = starts.get(tp, 0)
-        if tp in stored and stored[tp].start <= position and start <= stored[tp].end:
-            continue
-        if start > position and (tp.topic in external or not manifest.topics or part):
-            yield Refusal(
-                code="offsets-gone",
-                what=f"{tp} begins at offset {start}, and external records from {position} on are to be read again",
-                hint=f"choose a later snapshot; next time raise retention.ms of {tp.topic}, or use --with-inputs",
-            )
+    yield from lost
 
 
 def _code(captured: Captured, facts: Facts) -> Iterator[Refusal]:

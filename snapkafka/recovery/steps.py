@@ -135,6 +135,7 @@ class RecoveryRun(TargetRun):
         await self.phase("read back")
         await self._read_back(author, ends)
         await self.phase("compare")
+        await self.target.require_inputs(self, appended)
         await self._compare(author, ends)
         if (now := await self._topic_ids()) != topics:
             changed = sorted(name for name in topics if now.get(name) != topics[name])
@@ -142,6 +143,7 @@ class RecoveryRun(TargetRun):
                 f"topic {changed[0]} was recreated meanwhile",
                 hint="nothing is committed; run it again",
             )
+        await self.target.require_inputs(self, appended)
         await self.phase("ready")
         positions = new_positions(self.target.captured, ends, appended)
         ids = {tp.topic: topics[tp.topic] for tp in ends if tp.topic in topics}

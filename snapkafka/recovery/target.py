@@ -230,6 +230,15 @@ class Target(ABC):
     ) -> Callable[[], Iterator[Channel]]:
         """Prepare the records for inputs, by the names of the logs to write; the result blocks."""
 
+    async def require_inputs(  # noqa: B027 -- most append all of it
+        self, run: TargetRun, appended: Collection[TopicPartition]
+    ) -> None:
+        """Check before the commit that readers of inputs to which nothing was appended can go back.
+
+        Raises:
+            RestoreFailedError: records were deleted meanwhile.
+        """
+
     def count(self, appended: Mapping[TopicPartition, Iterable[Appended]]) -> tuple[int, int]:
         """Count the messages in flight and the external records among those appended to inputs."""
         own = {(tp, it.offset) for tp, found in self.session.tables.in_flight.items() for it in found}

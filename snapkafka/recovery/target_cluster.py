@@ -10,6 +10,7 @@ bases. External records that producers have sent meanwhile are appended again af
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -19,12 +20,12 @@ from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels
+from .lost_inputs import lost_arrivals, raise_lost
 from .plan import AbsentInput, Plan
 from .positions import Appended, changelogs_of, inputs_of, lowest_positions
 from .reasons import code_refusals, copy_refusals, member_refusals
@@ -98,6 +99,7 @@ class OtherCluster(Target):
                         session.state.restores,
                         resumes=unfinished if same else None,
                     ),
+                    *await self._lost(facts.starts, facts.ends),
                     *unfit,
                     *await validated(session.admin, missing),
                 ],
@@ -115,7 +117,7 @@ class OtherCluster(Target):
         ]
         starts = await session.admin.log_starts(there) if there else {}
         ranges = ranges_from(starts, await session.admin.log_ends(there) if there else {})
-        own_id = ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else NO_LEDGER
+        own_id = self._own_id
         return lambda: chain(
             (record for records in self._begins().values() for record in records),
             (
@@ -124,6 +126,19 @@ class OtherCluster(Target):
                 for record in channel.records
             ),
         )
+
+    async def _lost(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> list[Refusal]:
+        inputs = {tp: starts[tp] for tp in inputs_of(self.captured) if tp in starts}
+        return await asyncio.to_thread(
+            lambda: list(lost_arrivals(self.session.bulk, inputs, ends, self._own_id))
+        )
+
+    @property
+    def _own_id(self) -> int:
+        topic_id = self.session.topic_id
+        return ledger_id(bytes.fromhex(topic_id)) if topic_id else NO_LEDGER
 
     def marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
         """Leave out erased rows: nothing of them is written, except deletions of what an earlier attempt has
@@ -181,6 +196,7 @@ class OtherCluster(Target):
     ) -> Callable[[], Iterator[Channel]]:
         lowest = lowest_positions(self.captured)
         starts = await run.admin.log_starts(lowest)
+        raise_lost(await self._lost(starts, ends))
         ranges = ranges_from({tp: starts[tp] for tp in lowest}, ends)
         return lambda: self._in_order(ranges, run.ledger_id)
 
@@ -215,9 +231,7 @@ def _is_of(view: RestoreView, manifest: Manifest) -> bool:
 
 
 def absent_inputs(manifest: Manifest) -> tuple[AbsentInput, ...]:
-    """List the inputs with external records, or with unknown writers, from the first offset that no table has."""
-    written = {end.topic for end in manifest.captured.senders}
-    external = {entry.topic for entry in manifest.external}
+    """List every input from the first offset that no table has: no table tells what came from outside afterwards."""
     lowest = lowest_positions(manifest.captured)
     stored = {(it.topic, it.partition): it for it in manifest.inputs}
     begin = {
@@ -229,19 +243,9 @@ def absent_inputs(manifest: Manifest) -> tuple[AbsentInput, ...]:
             topic=tp.topic,
             partition=tp.partition,
             start=begin[tp],
-            apart_until=max(begin[tp], *(_passed(cut) for cut in cuts)),
             cut_end=max(begin[tp], *(cut.log_end for cut in cuts)),
-            mixed=tp.topic in written,
         )
         for tp, cuts in inputs_of(manifest.captured).items()
-        if tp.topic in external or tp.topic not in written
-    )
-
-
-def _passed(cut: InputCut) -> int:
-    """Find the offset from which on no agent has started a record."""
-    return max(
-        (it + 1 for at in cut.agents for it in (at.offset - 1, *at.started_above)), default=cut.position
     )
 
 

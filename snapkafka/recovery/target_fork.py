@@ -6,6 +6,7 @@ The ledger of the fork names the topics before the first one is created, and the
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels
 from .forks import fork_in, removed
+from .lost_inputs import lost_inputs, raise_lost
 from .plan import Plan
 from .positions import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
 from .reasons import copy_refusals, external_refusals, member_refusals
@@ -83,8 +85,7 @@ class ForkTarget(Target):
                 name: TopicFacts(topic_id=it.topic_id, partitions=it.partitions)
                 for name, it in sources.items()
             }
-            there = {tp: start for tp, start in starts.items() if start < NO_LOG}
-            external = list(external_refusals(manifest, topics, there, lowest))
+            external = list(external_refusals(manifest, topics, lowest, await self._lost(lowest, starts)))
         own = sorted(name for name in await session.admin.describe_topics() if of_fork(self.fork, name))
         exists, unfinished = await self._existing(own)
         in_flight = carried_by(record for records in session.tables.in_flight.values() for record in records)
@@ -124,6 +125,25 @@ class ForkTarget(Target):
                 force=request.force,
             ),
         )
+
+    async def _lost(
+        self, lowest: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]
+    ) -> list[Refusal]:
+        """Find the external records that production's logs have no longer."""
+        session = self.session
+        there = {tp: at for tp, at in lowest.items() if starts[tp] < NO_LOG}
+        ends = await session.admin.log_ends(there) if there else {}
+        return await asyncio.to_thread(
+            lambda: list(
+                lost_inputs(
+                    session.manifest, session.tables, session.bulk, there, starts, ends, self._production
+                )
+            )
+        )
+
+    @property
+    def _production(self) -> int:
+        return ledger_id(bytes.fromhex(self.session.manifest.ledger.topic_id))
 
     async def _existing(self, there: list[str]) -> tuple[str, list[str]]:
         """Find a fork of this name: as a phrase if it is complete, else the topics that its creation has left."""
@@ -263,8 +283,9 @@ class ForkTarget(Target):
             starts = await log_starts(session.admin, lowest)
             now |= await session.admin.log_ends([tp for tp in lowest if starts[tp] < NO_LOG])
             unread = session.tables.unread(lowest, starts)
+            raise_lost(unforced(await self._lost(lowest, starts), force=request.force))
         ranges = [ReadRange(*tp, max(at, starts[tp]), now[tp]) for tp, at in lowest.items()]
-        production = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
+        production = self._production
         return lambda: channels(session.bulk, ranges, unread, frozenset(lowest), production)
 
     def _translated(self, channel: Channel) -> Channel:

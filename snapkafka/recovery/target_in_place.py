@@ -7,6 +7,7 @@ outputs that others have read cannot be undone. See docs/guide/restore.md.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels, holds_own
+from .lost_inputs import lost_inputs, raise_begun, raise_lost
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
 from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_positions
 from .reasons import refusals, replacing_refusals, unstamped_refusals
@@ -36,6 +38,7 @@ class InPlace(Target):
 
     _sender: Callable[[int], bool] | None = None
     _facts: Facts | None = None
+    _again: Counter[tuple[str, TopicPartition]] = field(default_factory=Counter)
     _groups: dict[str, Mapping[TopicPartition, tuple[int, str]]] = field(default_factory=dict)
 
     @property
@@ -50,7 +53,10 @@ class InPlace(Target):
         self._sender = sent_by(session.request.selection, session.whole, captured, session.state)
         same = unfinished is not None and self._is_of(unfinished)
         self._groups = {app: await session.admin.committed(app) for app in apps_of(captured)}
-        found = await self._found()
+        lowest, starts, ends = await self._known()
+        self._again.clear()
+        found = await asyncio.to_thread(lambda: list(self._channels(lowest, starts, ends)))
+        lost = await asyncio.to_thread(lambda: list(self._lost(lowest, starts, ends)))
         appends = {channel.tp: channel.records for channel in found}
         carried = carried_by(record for channel in found for record in channel.records)
         replaced, blocked = replacing_refusals(
@@ -67,7 +73,7 @@ class InPlace(Target):
             work=self.work(carried_by(record for found in self._in_flight().values() for record in found)),
             irrevocable=await self._irrevocable(),
             notes=(*([selection.note] if selection else ()), *replaces, *plan.notes),
-            refusals=(*blocked, *self._refusals(facts, found, appends, unfinished if same else None)),
+            refusals=(*blocked, *self._refusals(facts, lost, found, appends, unfinished if same else None)),
             replaces=replaced,
             expiring=tuple(expiring(facts)),
             restored_ms=restored_ms,
@@ -85,10 +91,9 @@ class InPlace(Target):
         inputs = inputs_of(self.session.captured)
         return {tp: found for tp, found in self.session.tables.in_flight.items() if tp in inputs}
 
-    async def _found(self) -> list[Channel]:
-        """Collect the records to append to inputs now."""
-        lowest, starts, ends = await self._known()
-        return await asyncio.to_thread(lambda: list(self._channels(lowest, starts, ends)))
+    def _lost(self, lowest: Positions, starts: Positions, ends: Positions) -> Iterator[Refusal]:
+        session = self.session
+        return lost_inputs(session.manifest, session.tables, session.bulk, lowest, starts, ends, self._own_id)
 
     async def examined(self) -> Callable[[], Iterator[KafkaRecord]]:
         session = self.session
@@ -128,8 +133,23 @@ class InPlace(Target):
     def _channels(self, lowest: Positions, starts: Positions, ends: Positions) -> Iterator[Channel]:
         bulk = self.session.bulk
         ranges, in_flight = self._to_read(lowest, starts, ends)
-        own = holds_own(bulk, ranges, in_flight, self._own_id, self.sender, self.editing)
+        begins_above = {tp for tp, at in lowest.items() if starts[tp] > at}  # nobody can go back to it
+        own = holds_own(
+            bulk,
+            ranges,
+            in_flight.keys() | begins_above,
+            self._own_id,
+            self.sender,
+            self.editing,
+            self._count,
+        )
         return channels(bulk, ranges, in_flight, own, self._own_id, self.sender, self.editing)
+
+    def _count(self, record: KafkaRecord) -> None:
+        """Count an event of a partition that goes back: it runs once more in each app that has committed it."""
+        for app, committed in self._groups.items():
+            if record.offset < committed.get(record.tp, (-1, ""))[0]:
+                self._again[app, record.tp] += 1
 
     def _moves(self, appends: Mapping[TopicPartition, Sequence[KafkaRecord]]) -> Iterator[PartitionMove]:
         for tp, cuts in inputs_of(self.session.captured).items():
@@ -138,7 +158,7 @@ class InPlace(Target):
                 lowest = min([p.offset for p in cut.agents] or [cut.position])
                 records = appends.get(tp)
                 again = (
-                    max(0, before - lowest)
+                    self._again[cut.app, tp]
                     if records is None
                     else sum(lowest <= record.offset < before for record in records)
                 )
@@ -155,6 +175,7 @@ class InPlace(Target):
     def _refusals(
         self,
         facts: Facts,
+        lost: Iterable[Refusal],
         found: Iterable[Channel],
         appends: Mapping[TopicPartition, Sequence[KafkaRecord]],
         resumes: RestoreView | None,
@@ -165,7 +186,7 @@ class InPlace(Target):
         in_flight = session.tables.unread(lowest)
         known = {tp: {record.offset for record in records} for tp, records in in_flight.items()}
         reasons = [
-            *refusals(session.manifest, facts, lowest, part=bool(request.selection)),
+            *refusals(session.manifest, facts, lost),
             *log_refusals(shortened(session.manifest, facts.starts, facts.ends)),
             *refused_parts(
                 request.selection, session.whole, session.captured, session.state, facts.hellos, counts
@@ -204,7 +225,13 @@ class InPlace(Target):
     ) -> Callable[[], Iterator[Channel]]:
         lowest = lowest_positions(self.session.captured)
         starts = await run.admin.log_starts(lowest)
+        found = await asyncio.to_thread(lambda: list(self._lost(lowest, starts, ends)))
+        raise_lost(unforced(found, force=self.session.request.force))
         return lambda: self._channels(lowest, starts, ends)
+
+    async def require_inputs(self, run: TargetRun, appended: Collection[TopicPartition]) -> None:
+        lowest = {tp: at for tp, at in lowest_positions(self.session.captured).items() if tp not in appended}
+        raise_begun(lowest, await run.admin.log_starts(lowest) if lowest else {})
 
     def settled(self) -> Mapping[TopicPartition, int]:
         return {TopicPartition(it.topic, it.partition): it.offset for it in self.session.manifest.settled}

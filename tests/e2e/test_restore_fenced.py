@@ -169,6 +169,24 @@ def test_where_every_changelog_was_deleted_since_the_snapshot_every_row_is_writt
         cycle.await_outputs(outputs)
 
 
+def test_where_events_from_outside_were_deleted_since_a_restore_is_refused(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """DeleteRecords in the topic of a producer, whose events had all been read: the restore needs them once more."""
+    with killed_cycle(kafka, tmp_path) as (_, observer, connection, namespace):
+        request = ops.RecoveryRequest(namespace=namespace, name="cut")
+        planned = asyncio.run(ops.plan_recovery(connection, request))
+        again = max((move for move in planned.moves if move.after is not None), key=lambda move: move.again)
+        assert not planned.refusals and again.after is not None and again.again > 1
+        observer.call(
+            observer.admin.delete_records(TopicPartition(again.topic, again.partition), again.after + 1)
+        )
+        (refusal,) = asyncio.run(ops.plan_recovery(connection, request)).refusals
+        assert (refusal.code, refusal.forceable) == ("offsets-gone", False)
+        fork = ops.RecoveryRequest(namespace=namespace, name="cut", fork="copy", with_inputs=True)
+        assert "offsets-gone" in {it.code for it in asyncio.run(ops.plan_recovery(connection, fork)).refusals}
+
+
 def test_where_an_input_was_recreated_since_the_restore_all_of_it_is_read(
     kafka: Broker, tmp_path: Path
 ) -> None:

@@ -5,7 +5,9 @@ One app with two agents on one input, a second app that sends into it, and someb
 one step here; what is explored is the restore: it crashes between any two steps and is run again, is suspended and
 wakes up while another goes on or long after it, is aborted, or is replaced by a restore of another snapshot; workers of
 before wake up, too, and append what they had in hand; workers are started at any moment, also one without snapkafka.
-The broker may have deleted what the group has committed by then. At last the input may be recreated. The fold of the
+The broker may have deleted what the group has committed by then, and the beginning of the input between a snapshot and
+its restore: then that is refused, or shown to need nothing of it, and another snapshot is restored. At last the input
+may be recreated. The fold of the
 ledger is the real one (`protocol.restores`), and so are the rules that workers go by.
 
 The oracle knows no header: in the end an agent has processed what its state held at the cut, the messages in flight to
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.protocol import NOBODY, RESTORE, AgentPosition, Bye, LogEnd, Restore, Rule, TopicId
+from snapkafka.recovery import unexplained
 
 from .restore_world import AGENTS, CHANGELOG, INPUT, Cut, SimMessage, SimWritten, SmallWorld
 
@@ -27,7 +30,7 @@ APPS: Final = ("p", "q")
 #: What can be left out, for proof that this world finds it.
 BREAKS: Final = (
     "stamp", "barrier", "commit-point", "hold", "positions", "state", "lease", "groups", "abort", "expired",
-    "recreated",
+    "recreated", "gone",
 )  # fmt: skip
 RESTORES: Final = 3
 STEPS: Final = 60
@@ -42,6 +45,9 @@ LOG_MAX: Final = 4_000
 EXPIRES: Final = 0.3
 #: How often the input is recreated in the end, and how many messages come into it then.
 RECREATED: Final = 0.3
+#: How often the beginning of the input is deleted before a restore, and before a step of one.
+DELETED: Final = 0.5
+DELETED_MEANWHILE: Final = 0.01
 #: How often something else goes on between two messages that a restore appends.
 PAUSE: Final = 0.15
 #: How often a worker stops in good order once its app was restored, and something of before wakes up.
@@ -61,7 +67,9 @@ class RestoreWorld(SmallWorld):
             if not self.cuts:
                 self.take_cut()
             cut = self.rng.choice(self.cuts)
-            cut = self.restore(cut)
+            if self.retention.random() < DELETED:
+                self.delete()
+            cut = self.restore(self.possible(cut))
             if self.worker is None and self.expiring.random() < EXPIRES:
                 self.committed = None
                 self.counts["expired"] += 1
@@ -78,6 +86,45 @@ class RestoreWorld(SmallWorld):
         return self.wrong
 
     # -- the restore ----------------------------------------------------------------------------------------------
+
+    def delete(self) -> None:
+        """Delete the beginning of the input, as retention does: nothing that the newest snapshot needs."""
+        if self.deletes:
+            lowest = min(self.cuts[-1].positions.values())
+            self.begin = max(self.begin, self.retention.randint(0, lowest))
+
+    def possible(self, cut: Cut) -> Cut:
+        """Choose the newest snapshot in place of one whose restore is refused."""
+        if not self.lacks(cut):
+            return cut
+        self.counts["refused"] += 1
+        return self.cuts[-1]
+
+    def lacks(self, cut: Cut) -> bool:
+        """Return whether external records that a restore has to read again may be gone, by the rule of the tool."""
+        position = min(cut.positions.values())
+        if self.begin <= position or "gone" in self.broken:
+            return False
+        own = [(at, it.process) for at, it in enumerate(self.log) if it.process != NOBODY]
+        numbers: Counter[int] = Counter()
+        white: dict[int, int] = {}
+        first: dict[int, int] = {}
+        for offset, process in own:
+            if offset < cut.end:
+                white[process] = numbers[process]
+            elif offset >= self.begin:
+                first.setdefault(process, numbers[process])
+            numbers[process] += 1
+        by_all = {
+            at for at in range(position, self.begin) if all(self.has_started(cut, it, at) for it in AGENTS)
+        }
+        known = {*cut.in_flight, *by_all}
+        lost = unexplained(position, self.begin, known, white, first) > 0
+        self.counts["of_processes"] += not lost
+        return lost
+
+    def has_started(self, cut: Cut, agent: str, offset: int) -> bool:
+        return offset < cut.positions[agent] or offset in cut.skipped[agent]
 
     def stop_in_order(self) -> None:
         """Let a worker commit what it has processed, and stop; suspended ones run on meanwhile."""
@@ -97,6 +144,18 @@ class RestoreWorld(SmallWorld):
         while plan not in self.ledger.restores.views or self.ledger.restores.views[plan].open:
             if len(self.log) > LOG_MAX:
                 return cut
+            view = self.ledger.restores.open
+            if view is None or not view.committed:
+                if self.retention.random() < DELETED_MEANWHILE:
+                    self.delete()
+            elif view.plan != plan:  # a suspended run has woken up in time
+                cut, plan, self.holder = self.planned[view.plan], view.plan, None
+                tool = self.tool(plan, cut)
+            if self.lacks(cut) and (view is None or not view.committed):  # its runs end by that name
+                self.counts["gone_meanwhile"] += 1
+                self.holder = None
+                cut, plan = self.cuts[-1], f"plan {self.number()}"
+                tool = self.tool(plan, cut, "" if view is None else view.plan)
             step = self.rng.choices(STEPS_OF_A_RESTORE, (30, 1, 1, 5, 1, 1, 1, 0.3, 0.3))[0]
             match step if len(self.log) < CALM_FROM else "tool":
                 case "tool":
@@ -122,7 +181,8 @@ class RestoreWorld(SmallWorld):
                     if view is not None and not view.committed:
                         self.counts["replaced"] += 1
                         self.holder = None
-                        cut, plan = self.rng.choice(self.cuts), f"plan {self.number()}"
+                        cut = self.possible(self.rng.choice(self.cuts))
+                        plan = f"plan {self.number()}"
                         tool = self.tool(plan, cut, view.plan)
                 case "wake":
                     self.wake()
@@ -209,6 +269,7 @@ class RestoreWorld(SmallWorld):
 
     def tool(self, plan: str, cut: Cut, replaces: str = "") -> Iterator[None]:
         """Run a plan as it is confirmed now."""
+        self.planned[plan] = cut
         return self.steps(plan, cut, replaces, frozenset(self.ledger.restores.views))
 
     def steps(self, plan: str, cut: Cut, replaces: str, confirmed: frozenset[str]) -> Iterator[None]:
@@ -257,6 +318,8 @@ class RestoreWorld(SmallWorld):
                 for agent in AGENTS:
                     self.changelog.append(SimWritten(agent, cut.state[agent], author))
                     yield
+            if self.lacks(cut):
+                return
             others = any(it.process not in (author, NOBODY) for it in self.log[base:]) or any(
                 it.process != author for it in self.changelog[state_base:]
             )
@@ -272,8 +335,9 @@ class RestoreWorld(SmallWorld):
         if not mine():
             return
         yield  # it may be suspended between the question and the request
-        if self.holder is me or "lease" in self.broken:
-            self.committed = min(rule.offset for rule in rules.values())
+        if self.holder is not me and "lease" not in self.broken:
+            return  # the group does not take it
+        self.committed = min(rule.offset for rule in rules.values())
         yield
         if mine():
             self.append(Bye(process=view.author, n=self.number()))
@@ -289,10 +353,13 @@ class RestoreWorld(SmallWorld):
             (offset, message.id)
             for offset, message in enumerate(self.log[:base])
             if offset >= lowest
+            and (offset >= self.begin or offset in cut.in_flight)
             and (cut.in_flight.get(offset) == message.id if message.process != NOBODY else True)
             and not (message.process != NOBODY and offset >= cut.end)
         ]
-        if all(message.process == NOBODY for message in self.log[lowest:base]):
+        there = self.log[max(lowest, self.begin) : base]
+        stored = any(lowest <= offset < self.begin for offset in cut.in_flight)
+        if not stored and all(message.process == NOBODY for message in there):
             return tuple(self.position(agent, cut.positions[agent], cut.skipped[agent]) for agent in AGENTS)
         self.counts["appended"] += len(sources)
         skipped: dict[str, set[int]] = {agent: set() for agent in AGENTS}

@@ -60,6 +60,7 @@ class SmallWorld:
 
     seed: int
     broken: frozenset[str] = frozenset()
+    deletes: bool = True  # whether beginnings of the input are deleted
     ledger: LedgerState = field(default_factory=LedgerState)
     log: list[SimMessage] = field(default_factory=list)
     changelog: list[SimWritten] = field(default_factory=list)
@@ -70,12 +71,15 @@ class SmallWorld:
         self.rng = random.Random(f"restore {self.seed}")
         self.numbers = self.ids = 0
         self.expiring = random.Random(f"expire {self.seed}")
+        self.retention = random.Random(f"delete {self.seed}")
+        self.begin = 0  # of the input: what lies below is deleted
         self.topic_id = "1"  # of the input
         self.reset = "latest"
         self.committed: int | None = 0  # None: the group's offsets were deleted
         self.worker: RestoringWorker | None = None
         self.sender = self.hello("q")
         self.cuts: list[Cut] = []
+        self.planned: dict[str, Cut] = {}  # by plan
         self.asleep: list[RestoringWorker] = []
         self.asleep_senders: list[int] = []
         self.asleep_tools: list[Iterator[None]] = []
@@ -103,6 +107,7 @@ class SmallWorld:
         """Recreate the input while its worker is stopped: what comes into it goes to each agent, once."""
         self.counts["recreated"] += 1
         self.log.clear()
+        self.begin = 0
         self.worker, self.committed, self.topic_id, self.reset = None, None, "2", "earliest"
         for _ in range(SENT_SINCE):
             self.external()
@@ -157,6 +162,8 @@ class SmallWorld:
         if self.committed is None:  # else what the app says of that
             starts = self.ledger.restored_starts("p") if "expired" not in self.broken else {}
             self.committed = starts.get(INPUT, len(self.log) if self.reset == "latest" else 0)
+        if self.committed < self.begin:  # a deleted offset
+            self.committed = len(self.log) if self.reset == "latest" else self.begin
         self.worker = RestoringWorker(
             process, state, self.committed, dict(rules), self.ledger.restores.restored("p")
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,7 @@ class FakeLog:
     records: dict[TopicPartition, list[KafkaRecord]] = field(default_factory=lambda: defaultdict(list))
     appended: Callable[[NewRecord], None] = lambda record: None
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    removed: Collection[tuple[TopicPartition, int]] = ()  # by compaction
 
     def put(
         self, tp: TopicPartition, key: bytes | None, value: bytes | None, *, by: int = -1, epoch: int = 0
@@ -85,7 +86,9 @@ class FakeLog:
             assert start >= self.starts.get(TopicPartition(topic, partition), 0), (
                 "what is gone cannot be read"
             )
-            yield from self.records[TopicPartition(topic, partition)][start:end]
+            for record in self.records[TopicPartition(topic, partition)][start:end]:
+                if (record.tp, record.offset) not in self.removed:
+                    yield record
 
     def append(self, records: Iterable[NewRecord]) -> dict[TopicPartition, list[int]]:
         offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)

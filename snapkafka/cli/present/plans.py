@@ -173,16 +173,10 @@ def _settings(settings: Mapping[str, str]) -> str:
 
 def _print_missing(absent: Iterable[ops.AbsentInput], notes: Iterable[str]) -> None:
     for it in absent:
-        apart = (
-            f"; below offset {it.apart_until} some agents had processed records that others had not"
-            if it.apart_until > it.start
-            else ""
-        )
-        mixed = "; what the apps had sent there is restored" if it.mixed else ""
         console.print(
             ("not restored", "yellow"),
             f": external records of {it.topic}[{it.partition}] from old offset"
-            f" {it.start} ({it.unread:,} offsets up to the cut, and all later ones){apart}{mixed}",
+            f" {it.start} ({it.unread:,} offsets up to the cut, and all later ones)",
         )
     for note in notes:
         console.print(("note", "yellow"), f": {note}")

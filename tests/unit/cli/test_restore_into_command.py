@@ -16,9 +16,7 @@ from snapkafka.recovery import NewTopic, Plan, Recovered, Refusal, Request, Topi
 from tests.worlds.planned import done, planned
 
 ARGUMENTS = ("restore", "friday", "--into", "127.0.0.1:1", "--storage", "/there")
-ABSENT = (
-    ops.AbsentInput(topic="orders", partition=3, start=100, apart_until=130, cut_end=4_811, mixed=True),
-)
+ABSENT = (ops.AbsentInput(topic="orders", partition=3, start=100, cut_end=4_811),)
 PLAN = planned(
     request=Request(name="friday", storage="/there", into=True),
     topics=(

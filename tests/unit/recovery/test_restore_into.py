@@ -60,9 +60,8 @@ async def test_the_plan_lists_what_is_created_and_what_is_not_there_and_changes_
     assert not plan.refused
     assert sorted(it.topic for it in plan.topics) == sorted(tp.topic for tp in ALL)
     assert (plan.messages, plan.state, plan.existing) == (2, 3, ())
-    # Nobody of the snapshot is known to write to them: what lay there is external as far as anybody knows.
-    absent = {it.topic: (it.start, it.apart_until, it.cut_end, it.unread, it.mixed) for it in plan.absent}
-    assert absent == {"in": (1, 3, 4, 3, False), "raw": (2, 4, 4, 2, False)}
+    absent = {it.topic: (it.start, it.cut_end, it.unread) for it in plan.absent}
+    assert absent == {"in": (1, 4, 3), "raw": (2, 4, 2)}
     said = " / ".join(plan.notes)
     assert "outputs begin empty: out;" in said
     assert "no settings are recorded for raw:" in said
