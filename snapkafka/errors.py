@@ -10,6 +10,7 @@ verification is a *result*, not an error, and has an exit status of its own.
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, ClassVar, Final
 
 EXIT_OK: Final = 0
@@ -99,6 +100,7 @@ class SnapkafkaError(Exception):
         problem: one line, what happened, with the names involved; after a field, what is wrong with it.
         hint: one line, what to do next.
         field: the option whose value is wrong, by its name at the command.
+        facts: the names and numbers of the problem, for programs: values that JSON has.
     """
 
     #: One sentence, for tables of exit statuses.
@@ -107,9 +109,9 @@ class SnapkafkaError(Exception):
     exit_status: ClassVar[int] = 70
     hint: ClassVar[Text] = "please report this with all that was printed or logged"
 
-    def __init__(self, problem: Text, *, hint: Text | None = None, field: str = "") -> None:
+    def __init__(self, problem: Text, *, hint: Text | None = None, field: str = "", **facts: Any) -> None:
         super().__init__(problem)
-        self.problem, self.field = problem, field
+        self.problem, self.field, self.facts = problem, field, facts
         self.see = hint or self.hint
 
     @property
@@ -134,17 +136,18 @@ class Reported:
     problem: str | list[str | list[Any]]
     see: str | list[str | list[Any]]
     field: str = ""
+    facts: dict[str, Any] = dataclass_field(default_factory=dict)
 
     @classmethod
     def of(cls, error: SnapkafkaError) -> Reported:
         """Build it from an error."""
-        return cls(error.code, _as_data(error.problem), _as_data(error.see), error.field)
+        return cls(error.code, _as_data(error.problem), _as_data(error.see), error.field, error.facts)
 
     def error(self) -> SnapkafkaError:
         """Rebuild the error, of the same class; one of a class that is unknown here is internal."""
         classes = {cls.code: cls for cls in all_errors()}
         kind = classes.get(self.code, InternalError)
-        return kind(_as_text(self.problem), hint=_as_text(self.see), field=self.field)
+        return kind(_as_text(self.problem), hint=_as_text(self.see), field=self.field, **self.facts)
 
 
 def _as_data(text: Text) -> str | list[str | list[Any]]:

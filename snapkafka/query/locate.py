@@ -38,7 +38,9 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
     found = [head for head in oldest_first(heads(store)) if namespace in ("", head.namespace)]
     if len(namespaces := sorted({head.namespace for head in found})) > 1:
         raise BadInputError(
-            f"{store} has snapshots of {', '.join(namespaces)}", hint=("choose one by ", Option("namespace"))
+            f"{store} has snapshots of {', '.join(namespaces)}",
+            hint=("choose one by ", Option("namespace")),
+            namespaces=namespaces,
         )
     if name == LATEST:
         found = [head for head in found if not good or head.verdict in GOOD][-1:]
@@ -47,10 +49,11 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
         if not found and store.has(name):
             return store.read(name)  # an id of digits, of an earlier release
     if len(found) > 1:
-        ids = ", ".join(head.id for head in found)
+        ids = [head.id for head in found]
         raise BadInputError(
-            f"{store} has several snapshots of epoch {name}, as the ledger was recreated: {ids}",
+            f"{store} has several snapshots of epoch {name}, as the ledger was recreated: {', '.join(ids)}",
             hint="name one by its id",
+            ids=ids,
         )
     if not found:
         what = "good snapshot" if good and name == LATEST else f"snapshot {name!r}"

@@ -55,6 +55,7 @@ def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
                     " lists all damage; assemble it again, or read it with ",
                     Option("unchecked"),
                 ),
+                file=place,
             )
         fresh[place] = (stamp, sha256)
     if fresh:

@@ -175,7 +175,7 @@ def test_unknown_fields_are_skipped() -> None:
         (["captured", "processes"], {}, r"Expected `array`, got `object` - at `\$\.captured\.processes`"),
         (["captured", "processes", 1, "heard"], "rumour", r"'rumour' - at `\$\.captured\.processes\[1\]"),
         (["ledger"], 3, r"Expected `object`, got `int` - at `\$\.ledger`"),
-        (["version"], 2, "has version 2"),
+        (["version"], 2, "version 2"),
         (["version"], "1", r"got `str` - at `\$\.version`"),
     ],
 )

@@ -28,7 +28,7 @@ def test_durations_are_written_as_people_do(text: str, ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "60", "1 hour", "0h", "-1h", "inf", "1e3s", "10m x"])
 def test_what_is_no_duration_is_refused_with_how_to_write_one(text: str) -> None:
-    with pytest.raises(BadInputError, match=r"--every .* is not a duration") as refused:
+    with pytest.raises(BadInputError, match="--every") as refused:
         duration_ms(text, "--every")
     assert "1h30m" in refused.value.advice
 

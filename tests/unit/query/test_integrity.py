@@ -43,10 +43,10 @@ async def test_a_flipped_bit_is_no_answer(store: LocalStore, name: str) -> None:
     sql = f"SELECT value FROM state UNION ALL SELECT value FROM {name}.state"
     await ops.query(None, "", sql, storage=store.uri, name="one")
     flip(store.root / f"{name}/state/part-00000.parquet")
-    with pytest.raises(StorageError, match=f"{name}/state/part-00000.parquet has changed") as refused:
+    with pytest.raises(StorageError) as refused:
         await ops.query(None, "", sql, storage=store.uri, name="one")
-    assert "unchecked" in str(refused.value.advice)
-    with pytest.raises(StorageError, match="has changed"):
+    assert refused.value.facts["file"].endswith(f"{name}/state/part-00000.parquet")
+    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
         await ops.diff(None, "", "one", "two", storage=store.uri)
 
 
@@ -54,7 +54,7 @@ async def test_bits_of_a_parent_are_its_own(store: LocalStore) -> None:
     write_snapshot(store, "three", 30, parent=store.read("one"), state_delta=[])
     await ops.query(None, "", SQL, storage=store.uri, name="three")
     flip(store.root / STATE)
-    with pytest.raises(StorageError, match="has changed"):
+    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
         await ops.query(None, "", SQL, storage=store.uri, name="three")
 
 
@@ -64,12 +64,11 @@ def test_what_was_left_out_is_named(store: LocalStore) -> None:
         return CliRunner().invoke(app, ["query", sql, "--storage", store.uri, *arguments])
 
     done = call("--snapshot", "two")
-    assert "note: the manifest was not compared with the ledger: no broker is given" in done.stdout
-    assert "files were" not in done.stdout
+    assert done.stdout.count("note: ") == 1
     flip(store.root / "two/state/part-00000.parquet")
-    assert "has changed" in call("--snapshot", "two").output
+    assert call("--snapshot", "two").exit_code == StorageError.exit_status
     done = call("--snapshot", "two", "--unchecked")
-    assert "note: files were not compared with the manifest, as asked" in done.stdout
+    assert done.stdout.count("note: ") == 2
     reported = json.loads(call("--snapshot", "two", "--unchecked", "--json").stdout)
     assert reported["trust"]["files"] == 0
     assert len(reported["trust"]["not_compared"]) == 2
@@ -115,7 +114,7 @@ def test_what_is_remembered_wrongly_accuses_nobody_and_excuses_nobody(
     flip(store.root / STATE)
     with contextlib.closing(sqlite3.connect(cache_of(tmp_path))) as cache, cache:
         cache.execute("UPDATE checked SET stamp = ?, sha256 = ?", [store.stamp(STATE), "f" * 64])
-    with pytest.raises(StorageError, match="has changed"):
+    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
         require_unaltered(store, [file])
 
 
@@ -168,7 +167,7 @@ def test_a_cache_that_cannot_be_had_is_no_obstacle(
     monkeypatch.setitem(sys.modules, "sqlite3", None)  # a Python that was built without it
     assert require_unaltered(store, [file]) == 1
     flip(store.root / STATE)
-    with pytest.raises(StorageError, match="has changed"):
+    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
         require_unaltered(store, [file])
 
 
@@ -212,32 +211,30 @@ async def test_another_manifest_than_the_one_that_was_verified(store: LocalStore
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
-    with pytest.raises(StorageError, match=r"one.json is not the one that was verified"):
+    with pytest.raises(StorageError, match=r"one\.json"):
         await ops.query(cluster, "shop", SQL, storage=store.uri, name="one")
-    with pytest.raises(StorageError, match=r"one.json is not the one that was verified"):
+    with pytest.raises(StorageError, match=r"one\.json"):
         await ops.diff(cluster, "shop", "one", "two", storage=store.uri)
 
 
 @pytest.mark.parametrize(
-    ("sha256", "place", "said"),
-    [
-        ("", "", "that names no digest of it"),
-        ("f" * 64, "/elsewhere/one.json", "that is of /elsewhere/one.json"),
-    ],
+    ("sha256", "place", "named"),
+    [("", "", "one"), ("f" * 64, "/elsewhere/one.json", "/elsewhere/one.json")],
 )
-async def test_why_a_manifest_was_not_compared(store: LocalStore, sha256: str, place: str, said: str) -> None:
+async def test_why_a_manifest_was_not_compared(
+    store: LocalStore, sha256: str, place: str, named: str
+) -> None:
     cluster = await in_ledger(store, sha256=sha256, place=place)
     found = await ops.query(cluster, "shop", SQL, storage=store.uri, name="one")
     (line,) = found.trust.not_compared
-    assert line.startswith("manifest of one was not compared with the ledger's verdict: ")
-    assert said in line
+    assert named in line
     found = await ops.query(cluster, "shop", SQL, storage=store.uri, name="two")
-    assert "the ledger holds none of it" in found.trust.not_compared[0]
+    assert "two" in found.trust.not_compared[0]
 
 
 async def test_rows_of_another_assembly_elsewhere_are_not_taken_for_a_copy(store: LocalStore) -> None:
     cluster = await in_ledger(store, sha256="f" * 64, place="/elsewhere/one.json")
     path = store.manifest_path("one")
     path.write_text(path.read_text().replace('"content": "', '"content": "0'))
-    with pytest.raises(StorageError, match="is not the one that was verified"):
+    with pytest.raises(StorageError, match=r"one\.json"):
         await ops.query(cluster, "shop", SQL, storage=store.uri, name="one")

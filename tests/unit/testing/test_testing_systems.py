@@ -73,17 +73,17 @@ def test_a_key_in_two_partitions_fails_the_test_beside_a_good_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("apps", "said"),
+    ("apps", "named"),
     [
-        ((), r"system\(\) needs an app"),
-        ((faust.App("systems-nowhere"),), "is not an attribute of a module"),
-        (("no.such.module:app",), "cannot be imported"),
-        ((BARE,), "has no snapkafka"),
-        ((APP, OTHER), "in different namespaces"),
+        ((), r"system\(\)"),
+        ((faust.App("systems-nowhere"),), "App"),
+        (("no.such.module:app",), r"no\.such\.module"),
+        ((BARE,), "BARE"),
+        ((APP, OTHER), "namespaces"),
     ],
 )
-def test_apps_that_cannot_run_are_refused_before_a_broker_starts(apps: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(BadInputError, match=said), system(*apps):
+def test_apps_that_cannot_run_are_refused_before_a_broker_starts(apps: tuple[Any, ...], named: str) -> None:
+    with pytest.raises(BadInputError, match=named), system(*apps):
         pass
 
 
@@ -114,7 +114,5 @@ def test_a_worker_that_ended_is_named_with_its_last_lines(tmp_path: Path) -> Non
     ended: Any = SimpleNamespace(process=SimpleNamespace(poll=lambda: 1), app="shop:app", log=log)
     ended.last_lines = log.read_text
     running = RunningSystem("127.0.0.1:1", "shop", tmp_path, [ended])
-    with pytest.raises(
-        TimedOutError, match=r"shop:app ended with status 1; its last lines:\nImportError: no shop"
-    ):
+    with pytest.raises(TimedOutError, match=r"(?s)shop:app .*\b1\b.*ImportError: no shop"):
         running.snapshot()
