@@ -49,8 +49,8 @@ class Config:
         sources: topics written by apps with snapkafka and from outside, whose external records are no effects of what
             these apps send: they leave no snapshot `VERIFIED_OPEN`. Nothing checks that.
         changelog_lag: for how long no record of the app's changelogs is compacted, such as `"24h"`: for as long a
-            snapshot can be assembled (`min.compaction.lag.ms`). It is set on those that Faust creates; `snapkafka
-            doctor --fix` changes others. None: as the broker has it, by default not at all.
+            snapshot can be assembled (`min.compaction.lag.ms`). It is set on those that Faust creates.
+            None: as the broker has it, by default not at all.
         web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, metrics.
         web_trigger: also `POST /snapkafka/trigger/`, by which whoever reaches the web server can ask for a snapshot.
     """

@@ -133,9 +133,6 @@ class TopicAdmin(Protocol):
     async def log_bytes(self, topic: str) -> Mapping[int, int]:
         """Return the size of each partition's log, on one replica."""
 
-    async def oldest_ms(self, topic: str) -> int | None:
-        """Return when its oldest record was written; None: it has no record."""
-
     async def groups(self) -> Sequence[Group]:
         """List every consumer group of the cluster."""
 

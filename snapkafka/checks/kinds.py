@@ -45,7 +45,7 @@ CHECKS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 _LOSS: Final = "see why the broker lost them; take another snapshot"
-_SOONER: Final = "assemble sooner; `doctor --fix`; take another snapshot"
+_SOONER: Final = "assemble sooner; keep records longer (`doctor`); take another snapshot"
 _BUG: Final = "report it, unless headers were forged"
 
 #: Every kind of finding of V1 to V5.

@@ -306,21 +306,6 @@ group(app, "invariants", invariants.app)
 def doctor(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
-    assembly_within: Annotated[
-        str,
-        typer.Option(
-            "--assembly-within",
-            metavar="TIME",
-            help="Assembly starts at most TIME after a snapshot: 30min, 1h.",
-        ),
-    ] = "1h",
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Correct topic settings. Shows the plan and asks.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
-    acls: Annotated[
-        bool, typer.Option("--acls", help="Print the access rights that each role needs.")
-    ] = False,
     offline: Annotated[
         str, typer.Option("--offline", metavar="MODULE:APP", help="Check an app without a broker.")
     ] = "",
@@ -329,24 +314,11 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check whether anything would spoil a snapshot.
-
-    Changes nothing without --fix.
-    """
-    ways = {"--fix": fix, "--acls": acls, "--offline": bool(offline)}
-    run(lambda: doctor_modes.ask_one_way(ways), as_json=as_json)
+    """Check whether anything would spoil a snapshot."""
     if offline:
         doctor_modes.look_offline(offline, verbose=verbose, as_json=as_json)
-    elif acls:
-        doctor_modes.print_rights(
-            lambda: connect(bootstrap) if bootstrap else None, namespace, as_json=as_json
-        )
-    elif fix:
-        doctor_modes.fix(lambda: connect(bootstrap), namespace, assembly_within, yes=yes, as_json=as_json)
     else:
-        doctor_modes.examine(
-            lambda: connect(bootstrap), namespace, assembly_within, verbose=verbose, as_json=as_json
-        )
+        doctor_modes.examine(lambda: connect(bootstrap), namespace, verbose=verbose, as_json=as_json)
 
 
 command(app, "pause")(switches.pause)

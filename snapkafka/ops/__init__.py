@@ -24,7 +24,6 @@ from snapkafka.recovery.still_held import still_held
 from snapkafka.recovery.suppression import Suppression, read_suppression
 
 from .aborting import abort
-from .acls import rights
 from .assembling import Launch, assemble, verify
 from .audit_comparison import AuditedPartition
 from .auditing import AuditReport, audit
@@ -37,7 +36,6 @@ from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, DrillRequest, drill
 from .drill import markdown as drill_markdown
 from .dry_run import ReadPlan, plan_assembly
-from .fixing import AppliedFix, PlannedFix, apply_fixes, plan_fixes
 from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
 from .freshness import Freshness, WatchedInvariant, exposition, freshness, freshness_in, gauges

@@ -23,7 +23,7 @@ from .doctoring_cluster import about_groups, about_headers, about_topics, not_ex
 from .listing import Clock
 from .lost_headers import about_lost_headers
 
-#: How long after a snapshot its records must still be there, if nobody says otherwise.
+#: How long after a snapshot its records must still be there.
 ASSEMBLY_WITHIN_MS: Final = 3_600_000
 
 
@@ -45,22 +45,18 @@ async def doctor(
     where: Connection | Cluster,
     namespace: str,
     *,
-    assembly_within_ms: int = ASSEMBLY_WITHIN_MS,
     clock: Clock = wall_ms,
 ) -> Checkup:
     """Examine the ledger, the topics of the apps that have joined, and the groups that read them.
 
     Args:
-        assembly_within_ms: how long after a snapshot its records must be kept.
         clock: milliseconds since 1970.
     """
     async with opened(where, namespace) as work:
-        return await examine(work, namespace, assembly_within_ms=assembly_within_ms, now_ms=clock())
+        return await examine(work, namespace, now_ms=clock())
 
 
-async def examine(
-    work: Opened, namespace: str, *, assembly_within_ms: int = ASSEMBLY_WITHIN_MS, now_ms: int
-) -> Checkup:
+async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     """Examine them as `doctor` does, by a ledger that was read."""
     state = work.reading.state
     views = latest_of_apps(state)
@@ -68,7 +64,7 @@ async def examine(
     found += [*_about_global_tables(views), *_about_split_keys(state, views)]
     found += await _about_unread(work)
     found += await _about_ledger(work, now_ms)
-    found += await about_topics(work, views, assembly_within_ms)
+    found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
     found += await about_headers(work, views)
     found += await about_lost_headers(work, views)
     found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
@@ -275,7 +271,7 @@ async def _about_access(work: Opened) -> list[Advice]:
                 weight=Weight.WARNING,
                 what=f"these credentials lack {' and '.join(sorted(missing))} on {topic}: they cannot trigger, pause or"
                 " retire",
-                do="`snapkafka doctor --acls` lists what each role needs",
+                do="docs/reference/ledger.md lists the rights that each role needs",
             )
         )
     try:

@@ -52,7 +52,7 @@ class Shortfall:
             code=self.code,
             weight=self.weight,
             what=self.what,
-            do="run `snapkafka doctor --fix`",
+            do="change its settings: `snapkafka doctor -v` prints the command",
             subject=topic,
             command=change_command(topic, after, bootstrap),
             undo=change_command(topic, before, bootstrap),

@@ -82,7 +82,7 @@ ROUTE_OF: Final[Mapping[str, str]] = {
     "verify": "POST /v1/snapshots/{id}/verify",
 }
 #: Options of verbs that their routes lack.
-WITHOUT_ROUTE: Final = frozenset({"offline", "acls"})
+WITHOUT_ROUTE: Final = frozenset({"offline"})
 
 
 class ClientWords(Words):

@@ -62,7 +62,6 @@ ANALYST_LATER: Final = (
 OPERATOR: Final = (
     "namespaces",
     "doctor -v",
-    "doctor --fix --yes",
     "doctor",
     "pause",
     "trigger --wait",
@@ -71,7 +70,7 @@ OPERATOR: Final = (
     "fork create staging --from first --dry-run",
     "restore first --storage snapshots --dry-run",
 )
-OPERATOR_LATER: Final = ("trigger --wait --id lost --ttl 2s", "list", "show lost", "doctor --acls")
+OPERATOR_LATER: Final = ("trigger --wait --id lost --ttl 2s", "list", "show lost")
 
 NUMBER: Final = r"(?<![\w.=-])\d[\d,.]*(?<!\.)"
 #: What differs from run to run, and what stands for it.

@@ -45,7 +45,6 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("draw", "one", "--storage", "tables"), "", UNKNOWN),
     (("trace", "orders", "0", "1", *NO_BROKER), "", AWAY),
     (("doctor", *NO_BROKER), "", AWAY),
-    (("doctor", "--acls", "--namespace", "ns"), "", EXIT_OK),
     (("doctor", "--offline", "nothing:app"), "faust", BadInputError.exit_status),
     (("namespaces", *NO_BROKER[:2]), "", AWAY),
     (("invariants", "list", *NO_BROKER), "", AWAY),

@@ -302,7 +302,7 @@ def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
 def test_a_lag_that_is_raised_when_the_cleaner_has_been_there_vouches_for_nothing(
     spark: SparkSession, cleaned: Cleaned
 ) -> None:
-    """As `doctor --fix` does. With the same lag at the trigger the state would count as whole, and it is short."""
+    """With the same lag at the trigger the state would count as whole, and it is short."""
     cuts = [(topic, cleaned.witness[topic.tp]) for topic in cleaned.past]
     with raised("min.compaction.lag.ms", 24 * HOUR, {topic.name for topic in cleaned.past}, cleaned):
         assert verified(spark, *cuts, uncompacted_ms=24 * HOUR).status is Status.PASSED, "it shows nothing"

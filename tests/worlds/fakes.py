@@ -240,10 +240,6 @@ class FakeAdmin:
         await self._answer()
         return {0: self.sizes.get(topic, (0, 0))[0]}
 
-    async def oldest_ms(self, topic: str) -> int | None:
-        await self._answer()
-        return self.sizes[topic][1] if topic in self.sizes else None
-
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         await self._answer()
         return {tp: self.ends[tp] for tp in partitions if tp in self.ends}

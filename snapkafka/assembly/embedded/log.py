@@ -15,7 +15,6 @@ from snapkafka.errors import (
     BrokerUnavailableError,
     LedgerUnusableError,
     OffsetsGoneError,
-    Verb,
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import client_settings
@@ -175,6 +174,6 @@ def _refuse(topic: str, partition: int, error: Any, *, lenient: bool) -> None:
     if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
         raise LedgerUnusableError(
             f"not allowed to read what the snapshot needs: {what}",
-            hint=(Verb("doctor", options=("acls",)), " prints the rights that the assembly job needs"),
+            hint="docs/reference/ledger.md lists the rights that the assembly job needs",
         )
     raise BrokerUnavailableError(what)

@@ -15,7 +15,6 @@ from snapkafka.errors import (
     SnapkafkaError,
     StorageError,
     Text,
-    Verb,
 )
 
 #: What is in a Java message -> what it means. The first that fits counts.
@@ -58,10 +57,7 @@ _PARTITION: Final = re.compile(r"(?:[Pp]artitions?|TopicPartition:?) [\[{(]*([\w
 
 #: What to do next, where it is not what such an error says by itself.
 _HINTS: Final[Mapping[type[SnapkafkaError], Text]] = {
-    LedgerUnusableError: (
-        Verb("doctor", options=("acls",)),
-        " prints the rights that the assembly job needs",
-    ),
+    LedgerUnusableError: "docs/reference/ledger.md lists the rights that the assembly job needs",
 }
 
 

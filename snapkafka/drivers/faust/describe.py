@@ -299,12 +299,12 @@ def _about_tables(app: Any) -> Iterator[Advice]:
                 weight=Weight.NOTE,
                 what=f"table {table.name} has windows of {expires / 1_000:g} s and the same retention: too short"
                 " for assembly",
-                do="after the first start `snapkafka doctor --fix` raises it",
+                do="after the first start `snapkafka doctor -v` prints the command that raises it",
             )
         elif of_sets(table):
             yield Advice(
                 code="sets",
                 weight=Weight.NOTE,
                 what=f"table {table.name} holds sets: those that do not change within the cluster's retention are lost",
-                do="after the first start `snapkafka doctor --fix` removes the limit",
+                do="after the first start `snapkafka doctor -v` prints the command that removes the limit",
             )

@@ -226,14 +226,6 @@ class KafkaTopicAdmin:
             )
         return largest
 
-    async def oldest_ms(self, topic: str) -> int | None:
-        """Return when the oldest record of a topic was written, in ms since 1970; None: it has no record."""
-        partitions = await self._partitions_of(topic)
-        consumer = await self._reader()
-        with translated(self.connection, f"read the age of topic {topic}"):
-            found = await consumer.offsets_for_times({KafkaPartition(topic, n): 0 for n in range(partitions)})
-        return min((at.timestamp for at in found.values() if at is not None), default=None)
-
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return when the first record at or past an offset was written (ms), for each partition that has one."""
         return await record_times(self.connection, positions)

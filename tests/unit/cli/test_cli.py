@@ -367,7 +367,6 @@ def test_it_says_which_release_it_is() -> None:
         ("verify", "x", "--manifest", "y.json"),
         ("verify", "--offline", "--record"),
         ("verify", "--offline", "--invariants", "one_token"),
-        ("doctor", "--fix", "--acls"),
         ("restore", "--abort", "--dry-run"),
         ("restore", "--abort", "--check"),
         ("restore", "friday", "--abort"),

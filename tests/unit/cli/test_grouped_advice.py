@@ -17,7 +17,7 @@ def compacted(topic: str) -> Advice:
         code="compaction",
         weight=Weight.WARNING,
         what=f"Kafka may compact changelog {topic} at once: late assembly may lose values",
-        do="run `snapkafka doctor --fix`",
+        do="change its settings",
         subject=topic,
         command=f"kafka-configs.sh --entity-name {topic} --add-config x=1",
         undo=f"kafka-configs.sh --entity-name {topic} --delete-config x",
@@ -53,7 +53,7 @@ def test_a_group_is_printed_once_and_without_commands(screen: io.StringIO) -> No
             "warning compaction: Kafka may compact changelog t0, t1, t10 and 9 more at once: late assembly may lose"
             " values"
         ),
-        "  run `snapkafka doctor --fix`",
+        "  change its settings",
         "Add -v for each finding and for commands.",
     ]
 
@@ -65,7 +65,7 @@ def test_verbose_prints_each_with_its_commands(screen: io.StringIO) -> None:
         for topic in "ab"
         for line in (
             f"warning compaction: Kafka may compact changelog {topic} at once: late assembly may lose values",
-            "  run `snapkafka doctor --fix`",
+            "  change its settings",
             f"    kafka-configs.sh --entity-name {topic} --add-config x=1",
             "  to undo it:",
             f"    kafka-configs.sh --entity-name {topic} --delete-config x",

@@ -213,9 +213,8 @@ async def test_a_changelog_that_eats_itself_before_assembly(cluster: FakeCluster
     )
     assert "--add-config retention.ms=3610000 undo: " in said
     assert said.endswith("--add-config retention.ms=10000")
-    assert "retention" in await codes(cluster, assembly_within_ms=6_000)
-    settings["retention.ms"] = "16000"
-    assert "retention" not in await codes(cluster, assembly_within_ms=6_000)
+    settings["retention.ms"] = "3610000"
+    assert "retention" not in await codes(cluster)
 
 
 async def test_an_input_that_is_deleted_too_soon_by_age_or_by_size(cluster: FakeCluster) -> None:
