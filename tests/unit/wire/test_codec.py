@@ -296,7 +296,7 @@ def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
     old["fields"] = [field for field in old["fields"] if field["name"] in ("process", "n", "id")]
     old["fields"].append({"name": "colour", "type": "string"})  # one that we have given up since
     data = written_with(old, {"process": -1, "n": 4, "id": "s", "colour": "mauve"})
-    with pytest.raises(UndecodableError, match="Trigger"):
+    with pytest.raises(UndecodableError):
         decode(data)
     (schemas / "old" / "Trigger-0.0.9.avsc").write_text(json.dumps(old))
     codec._writers.cache_clear()
