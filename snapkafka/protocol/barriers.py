@@ -16,13 +16,12 @@ class BarrierMember(Member):
     """A process that waits with its cut while messages are in flight to it, if a snapshot asks for that.
 
     Args:
-        classic: see `Work`.
         aligns: the driver can hold back inputs. Otherwise the process cuts at the trigger, and if it has inputs the
             snapshot is an ordinary one.
     """
 
-    def __init__(self, *, classic: bool, aligns: bool) -> None:
-        super().__init__(classic=classic)
+    def __init__(self, *, aligns: bool) -> None:
+        super().__init__()
         self._aligns = aligns
 
     @abstractmethod

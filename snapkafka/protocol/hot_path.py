@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from .actions import Action, SendMarkers
+from .actions import Action
 from .aligner import Aligner
 from .closing import OpenCuts
 from .colours import Cause, Colours, Effect, Torn, effect_of
@@ -24,14 +24,9 @@ _NOTHING: Sequence[Action] = ()
 
 
 class Work(ABC):
-    """The events, sends and table accesses of one process, in their colours.
+    """The events, sends and table accesses of one process, in their colours."""
 
-    Args:
-        classic: red sends wait until the markers are out, as in 1985: then markers alone keep the cut safe.
-    """
-
-    def __init__(self, *, classic: bool) -> None:
-        self.classic = classic
+    def __init__(self) -> None:
         self.marks = True  # False: headers alone do it, wherever this process sends
         self.ledger = LedgerState(history=False)
         self.colours = Colours()
@@ -344,24 +339,3 @@ class Work(ABC):
     def marker_unstamped(self, tp: TopicPartition, seq: int) -> None:
         """Take back the seq of a marker that was never appended."""
         Colours.unstamp(self.colours.sent[tp], seq)
-
-    # -- classic mode -----------------------------------------------------------------------------------------
-
-    def must_wait(self, effect: Effect) -> bool:
-        """Return whether, in classic mode, this send must wait for the markers of a cut for which it is red."""
-        return self.classic and any(
-            epoch <= effect.epoch and not cut.markers_asked for epoch, cut in self.open.cuts.items()
-        )
-
-    def first_marker(self, effect: Effect, tp: TopicPartition) -> SendMarkers | None:
-        """Return the marker that, in classic mode, must precede our first record in a partition if that record is red.
-
-        At a cut only the partitions that were used before get a marker; a marker in one that is used later for the
-        first time informs its reader of the snapshot, which the reader of a process born red could not learn
-        otherwise.
-        """
-        if not self.classic or not self.marks or tp in self.colours.sent or not effect.epoch:
-            return None
-        if tp.topic not in self.ledger.marker_topics:
-            return None
-        return SendMarkers(epoch=effect.epoch, previous=0, tps=(tp,))

@@ -29,14 +29,10 @@ from .records import (
 
 
 class Member(Work):
-    """One process as a member of its ledger.
+    """One process as a member of its ledger."""
 
-    Args:
-        classic: see `Work`.
-    """
-
-    def __init__(self, *, classic: bool) -> None:
-        super().__init__(classic=classic)
+    def __init__(self) -> None:
+        super().__init__()
         self.process: int | None = None
         self.absent = False
         self.inputs = reassignment.Inputs()

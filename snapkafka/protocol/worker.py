@@ -107,15 +107,12 @@ class WorkerProtocol(BarrierMember):
 
     Args:
         hear: the sources ("ledger", "markers", "headers") from which it may learn of a snapshot.
-        classic: red sends wait until the markers are out, as in 1985: then markers alone keep the cut safe.
         aligns: the driver can hold back inputs (R16). Otherwise it cuts for an aligned snapshot at its trigger.
     """
 
-    def __init__(
-        self, *, hear: frozenset[str] = HEAR_ALL, classic: bool = False, aligns: bool = False
-    ) -> None:
+    def __init__(self, *, hear: frozenset[str] = HEAR_ALL, aligns: bool = False) -> None:
         assert hear and hear <= HEAR_ALL, "hear is a part of ledger, markers, headers"
-        super().__init__(classic=classic, aligns=aligns and "ledger" in hear)
+        super().__init__(aligns=aligns and "ledger" in hear)
         self.hear = hear
         self._own_triggers: set[int] = set()
 

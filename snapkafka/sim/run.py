@@ -66,8 +66,6 @@ def run(seed: int, plan: WorldPlan | None = None) -> RunOutcome:
             violations.append(
                 Violation("accused", f"snapshot {epoch} is consistent, and its verdict is {verdict}")
             )
-    if world.waited:
-        violations.append(Violation("R4", f"{world.waited} sends waited for a snapshot"))
     return RunOutcome(seed, violations, world.counts, world.trace, condemned)
 
 

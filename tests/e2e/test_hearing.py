@@ -1,5 +1,5 @@
 """A process may learn of a snapshot by the ledger or by headers: each alone makes every worker red (R2), and the
-snapshot is verified. Markers alone need the waits of 1985 (`tests/scenarios/classic.txt`)."""
+snapshot is verified."""
 
 from __future__ import annotations
 

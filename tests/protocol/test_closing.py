@@ -27,7 +27,6 @@ from snapkafka.protocol import (
     StopAsked,
     TopicPartition,
     TurnedRed,
-    WorkerProtocol,
 )
 from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED
 from snapkafka.protocol.sent import RANGES_MAX
@@ -145,18 +144,6 @@ def test_r7_a_failed_red_send_harms_nobody(world: World, pair: tuple[Process, Pr
     effect, tp, seq, _ = p.unacked.popleft()
     p.do(p.machine.send_failed(effect, tp, seq, "too large"))
     assert world.snapshot(epoch).open
-
-
-def test_classic_mode_red_sends_wait_for_the_markers(world: World) -> None:
-    """Design, section 4: in classic mode red sends wait until the markers are out, as in 1985."""
-    p = Process(world, "p", (A,), classic=True)
-    white = p.start(A, 0)
-    world.trigger()
-    p.catch_up()
-    assert p.machine.must_wait(p.machine.send_entered(None))
-    assert not WorkerProtocol().classic, "only who asks for it"
-    late = p.machine.send_entered(white)
-    assert not p.machine.must_wait(late), "white sends never wait"
 
 
 def test_r8_channels_are_known_by_offsets(world: World, pair: tuple[Process, Process]) -> None:
@@ -465,22 +452,6 @@ def test_r8_an_earlier_end_distinguishes_a_copy_from_what_was_sent_since(
     assert second.last_seq == first.last_seq + 1
 
 
-def test_classic_mode_a_partition_has_a_marker_before_its_first_red_record(world: World) -> None:
-    """Design, section 4: markers alone keep the cut safe on a FIFO log; also where nothing was sent before the cut."""
-    p = Process(world, "p", (A,), classic=True)
-    white = p.machine.send_entered(None)
-    assert p.machine.first_marker(white, B) is None, "no snapshot yet: no topic is known to take markers"
-    epoch = world.trigger(marker_topics=("b",))
-    p.catch_up()
-    red = p.machine.send_entered(None)
-    assert p.machine.first_marker(red, B) == SendMarkers(epoch=epoch, previous=0, tps=(B,))
-    assert p.machine.first_marker(white, B) is None
-    assert p.machine.first_marker(red, A) is None, "readers of A do not know markers"
-    p.machine.send_stamped(red, B)
-    assert p.machine.first_marker(red, B) is None, "not the first"
-    assert Process(world, "q", (B,)).machine.first_marker(red, B) is None, "not classic"
-
-
 def test_r7_who_sends_no_markers_closes_without(world: World, pair: tuple[Process, Process]) -> None:
     """Design, section 4: where markers cannot go, headers alone do it. A process in transactions sends none at all."""
     p, q = pair
@@ -492,9 +463,6 @@ def test_r7_who_sends_no_markers_closes_without(world: World, pair: tuple[Proces
     (closed,) = records(p, Closed)
     assert [(end.white_end, end.marker) for end in closed.sent] == [(1, -1)]
     assert world.snapshot(epoch).status is Status.CAPTURED
-    r = Process(world, "r", (A,), classic=True)
-    r.machine.send_no_markers()
-    assert r.machine.first_marker(r.machine.send_entered(None), B) is None
 
 
 def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: World) -> None:

@@ -97,12 +97,11 @@ class Process:
         inputs: tuple[TopicPartition, ...] = (),
         *,
         hear: frozenset[str] = HEAR_ALL,
-        classic: bool = False,
         assign: bool = True,
         join: bool = True,
     ) -> None:
         self.world, self.app, self.inputs = world, app, inputs
-        self.machine = WorkerProtocol(hear=hear, classic=classic, aligns=True)
+        self.machine = WorkerProtocol(hear=hear, aligns=True)
         self.read = 0
         self.asked: list[Action] = []
         self.asked_ends: list[AskEnds] = []

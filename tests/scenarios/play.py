@@ -91,7 +91,7 @@ class Play:
     # -- processes and the ledger -----------------------------------------------------------------------------
 
     def do_process(self, command: Words) -> None:
-        """process P1 app=a [inputs=A[0]@2,B] [topics=A:2] [tables=t] [outputs=C] [hear=markers] [classic]
+        """process P1 app=a [inputs=A[0]@2,B] [topics=A:2] [tables=t] [outputs=C] [hear=markers]
         [unassigned]: it joins, reads the ledger, and is given its inputs"""
         name, app = command.next(), command.option("app")
         inputs = dict(place_of(item) for item in command.options_list("inputs"))
@@ -113,7 +113,7 @@ class Play:
             ),
         )
         hear = frozenset(command.options_list("hear")) or HEAR_ALL
-        actor = Actor(self.stage, name, hello, hear=hear, classic=command.flag("classic"))
+        actor = Actor(self.stage, name, hello, hear=hear)
         actor.append_hello()
         actor.catch_up()
         for output in command.options_list("outputs"):
@@ -275,8 +275,7 @@ class Play:
         """enter P1 B[0] NAME [from=A[0]@3]: a send enters; it leaves later"""
         actor, tp, name = self.actor(command), tp_of(command.next()), command.next()
         sending = self._entered[name] = actor.enter(tp, name, self._cause(command))
-        waits = ", and must wait for markers" if actor.machine.must_wait(sending.effect) else ""
-        self.say(f"{name} is {words.epoch(sending.effect.epoch, self.stage)}{waits}")
+        self.say(f"{name} is {words.epoch(sending.effect.epoch, self.stage)}")
 
     def do_leave(self, command: Words) -> None:
         """leave P1 NAME: it is appended, and acknowledged"""
@@ -329,9 +328,6 @@ class Play:
         quiet: bool = False,
     ) -> None:
         sending = actor.enter(tp, name, cause)
-        assert not actor.machine.must_wait(sending.effect), (
-            f"{name} must wait for the markers: enter it, and let it leave"
-        )
         actor.leave(sending)
         if not quiet:
             self._say_sent(actor, sending)

@@ -170,11 +170,9 @@ class Stage:
 class Actor:
     """One process on the stage."""
 
-    def __init__(
-        self, stage: Stage, name: str, hello: Hello, *, hear: frozenset[str] = HEAR_ALL, classic: bool = False
-    ) -> None:
+    def __init__(self, stage: Stage, name: str, hello: Hello, *, hear: frozenset[str] = HEAR_ALL) -> None:
         self.stage, self.name, self.hello = stage, name, hello
-        self.machine = WorkerProtocol(hear=hear, classic=classic, aligns=True)
+        self.machine = WorkerProtocol(hear=hear, aligns=True)
         self.read = 0
         self.held: dict[str, deque[Action]] = {}
         self.sending: list[Sending] = []  # entered, and neither acknowledged nor failed
@@ -307,8 +305,6 @@ class Actor:
         """Stamp and append."""
         machine, log = self.machine, self.stage.logs[sending.tp]
         assert machine.process is not None
-        if (first := machine.first_marker(sending.effect, sending.tp)) is not None:
-            self.do([first])
         sending.seq, sending.offset = machine.send_stamped(sending.effect, sending.tp), len(log)
         log.append(Stored(sending.name, machine.process, sending.effect.epoch, sending.seq))
         self.do(machine.send_appended(sending.effect))

@@ -58,7 +58,6 @@ PINNED = {
     31: "an input that came back was not known to be replayed",
     49: "a process of a ledger that was gone was taken for that of its number in the new one",
     91: "an event torn by a reply was torn for none of the snapshots that its cut served",
-    165: "in classic mode a first record had no marker before it",
     551: "a torn run was mistaken for another run of its event",
     843: "a replay by one of two agents went unnoticed",
     979: "an epoch that was aborted in a ledger that was gone was no epoch in the new one either",

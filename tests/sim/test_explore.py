@@ -23,7 +23,7 @@ from tests.sim.mutants.rules import MUTANTS
 #: These take longest; `make prove` explores them.
 LONG = (
     *("moves", "uncut", "small", "partitions-move", "tiny-channel"),
-    *("cut", "left", "red-input", "classic", "global"),
+    *("cut", "left", "red-input", "global"),
 )
 
 
@@ -63,7 +63,7 @@ def test_hashing_and_leaving_orders_out_lose_no_outcome(small: SmallWorld) -> No
     assert explore(small).states < every_run.states / 2
 
 
-@pytest.mark.parametrize("name", ["torn", "reply", "closing", "classic-first", "transactions"])
+@pytest.mark.parametrize("name", ["torn", "reply", "closing", "transactions"])
 def test_leaving_orders_out_loses_no_outcome(name: str) -> None:
     small = _world(name)
     assert explore(small).outcomes.keys() == explore(small, reduced=False).outcomes.keys()

@@ -114,7 +114,7 @@ class StoryMember(MachineDriver):
     clock_ns = staticmethod(lambda: 0)  # a story has no clock
 
     def __init__(self, name: str, ledger: StoryLedger, logs: Logs) -> None:
-        super().__init__(WorkerProtocol(hear=HEAR, classic=True))
+        super().__init__(WorkerProtocol(hear=HEAR))
         self.name, self.ledger, self._logs = name, ledger, logs
         self._read = 0  # first ledger offset not read yet
         self._awaits = -1  # a record of ours that we want to read back
@@ -226,7 +226,6 @@ class Place:
         stamped = []
         for member in self.members:
             effect = member.machine.send_entered(cause)
-            assert not member.machine.must_wait(effect), "the markers of a cut leave in its instant here"
             assert member.machine.process is not None
             seq = member.machine.send_stamped(effect, tp)
             stamped.append((member, effect, StoryStamp(member.machine.process, effect.epoch, seq)))

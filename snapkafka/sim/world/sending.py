@@ -48,10 +48,10 @@ class Sender(MachineDriver):
     clock_ns = count(step=1_000).__next__
 
     def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
-        super().__init__(WorkerProtocol(hear=world.plan.hear, classic=world.plan.classic, aligns=True))
+        super().__init__(WorkerProtocol(hear=world.plan.hear, aligns=True))
         self.world, self.number, self.app = world, number, app
         self.buffer: deque[SimSending] = deque()
-        self.waiting: deque[SimSending] = deque()  # classic mode: red sends behind the markers
+        self.waiting: deque[SimSending] = deque()  # for an id
         self.outbox: dict[TopicPartition, deque[SimSending]] = {}
         self.unacked: dict[TopicPartition, deque[SimSending]] = {}
         self.transaction: list[SimSending] = []
@@ -74,7 +74,7 @@ class Sender(MachineDriver):
     ) -> None:
         cause = running.cause if running is not None else None
         seq = None
-        if buffered or self.machine.process is None or self.machine.classic:
+        if buffered or self.machine.process is None:
             effect = self.machine.send_entered(cause)
         else:
             effect, seq = self.machine.send_at_once(cause, tp)
@@ -112,16 +112,13 @@ class Sender(MachineDriver):
         if sending.effect.sent is not self.machine.colours.sent:
             self.machine.send_withdrawn(sending.effect)  # it entered in an earlier life
             sending.effect = self.machine.send_entered_again(sending.effect)
-        if self.machine.process is None or self.machine.must_wait(sending.effect):
-            self.world.waits(self)
+        if self.machine.process is None:
             self.waiting.append(sending)
             return
         effect, tp = sending.effect, sending.tp
         if not self.world.plan.exactly_once and self.world.chance("outgrow"):
             self._outgrow(sending, effect)
             return
-        if (first := self.machine.first_marker(effect, tp)) is not None:
-            self.send_markers(first)
         self._left(sending, effect.epoch, self.machine.send_stamped(effect, tp))
         self.do(self.machine.send_appended(effect))
 

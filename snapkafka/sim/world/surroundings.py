@@ -46,7 +46,6 @@ class Surroundings(ABC, Generic[P]):
         self.trace: list[str] = []
         self.healthy = False
         self.ledgers: list[tuple[LedgerState, SimBroker]] = []
-        self.waited = 0
         self._numbers = 10**6
         #: Sends that timed out for who sent them, and that the broker has still to serve.
         self.in_queue: list[tuple[TopicPartition, SimStored]] = []
@@ -100,11 +99,6 @@ class Surroundings(ABC, Generic[P]):
         offset = self.broker.append(tp, record)
         self.history.steps[record.step].record = (tp, offset)
         self.lost.discard((record.ledger, record.process, tp, record.epoch, record.seq))
-
-    def waits(self, process: MachineDriver) -> None:
-        """Note that a send waits for a snapshot: only in classic mode, or for an identity."""
-        if process.machine.process is not None and not self.plan.classic:
-            self.waited += 1
 
     def hops_left(self, hops: int) -> int:
         """Draw the hops left for a message: messages cause messages, up to a limit."""

@@ -61,7 +61,6 @@ class WorldPlan:
     stripped: tuple[str, ...] = ()  # topics on whose way headers are removed
     exactly_once: bool = False
     hear: frozenset[str] = HEARD
-    classic: bool = False
     inputs: int = 12  # records from outside
     hops: int = 2  # messages that one of them may lead to, in a row
     snapshots: int = 3
@@ -162,19 +161,11 @@ def make_plan(seed: int) -> WorldPlan:
     apps = _apps(rng, names, topics, partitions, global_table)
     chosen = [fault for fault in FAULTS if rng.random() < 0.45]
     hear = HEARD
-    classic, markers = False, tuple(t for t in topics if rng.random() < 0.7)
+    markers = tuple(t for t in topics if rng.random() < 0.7)
     style = rng.random()
-    if style < 0.1:
-        # No marker goes into changelogs and reply topics, so nothing may be taken in from there.
-        hear, classic, markers = frozenset({"markers"}), True, tuple(topics)
-        apps = [
-            replace(app, agents=tuple(replace(a, programs=plain(a.programs)) for a in app.agents))
-            for app in apps
-        ]
-        chosen = [fault for fault in chosen if fault in HARMLESS_TO_ASSIGNMENTS]
-    elif style < 0.2:
+    if 0.1 <= style < 0.2:
         hear = frozenset({"headers"})
-    elif style < 0.3:
+    elif 0.2 <= style < 0.3:
         hear = frozenset({"ledger"})
     scopes = random.Random(f"{SCOPES} {seed}")
     scope = tuple(names[:-1]) if scopes.random() < SCOPED and style >= 0.1 else ()
@@ -199,7 +190,6 @@ def make_plan(seed: int) -> WorldPlan:
         global_table=global_table,
         exactly_once=rng.random() < 0.2,
         hear=hear,
-        classic=classic,
         inputs=rng.randint(4, 10),
         hops=rng.choice((1, 1, 2, 2, 3)),
         snapshots=rng.choice((1, 2, 3, 4)) if rough == 1 else 6,
@@ -249,7 +239,6 @@ def acyclic(plan: WorldPlan) -> WorldPlan:
         marker_topics=tuple(topics[: len(topics) // 2 + 1]),
         global_table=False,
         hear=HEARD,
-        classic=False,
         hops=len(topics),
         scope=(),
         align=True,

@@ -369,7 +369,6 @@ class ExploredWorld(World):
             tuple(sorted(self.shifts.items())),
             tuple(sorted(self.lost)),
             self.triggers,
-            self.waited,
             self._numbers,
         )
 

@@ -128,23 +128,6 @@ LARGE: Final = (
         states=23_504,
     ),
     SmallWorld(
-        name="classic-large",
-        what="R2, R7: red sends wait until the markers are out, and everybody hears everything",
-        plan=plan(app("a", "A", SEND, at_once=2), app("b", "B", WRITE), classic=True),
-        inputs=(A, A),
-        slow=NEWS,
-        states=51_573,
-    ),
-    SmallWorld(
-        name="classic-first-large",
-        what="R2, R7: markers alone, two records, two snapshots",
-        plan=plan(app("a", "A", SEND), app("b", "B", WRITE), hear="markers", classic=True, snapshots=2),
-        inputs=(A, A),
-        asks=0,
-        slow=frozenset(),
-        states=14_496,
-    ),
-    SmallWorld(
         name="partitions-large",
         what="R7, R8: two partitions of each topic, every message goes across, and what was sent is late",
         plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),

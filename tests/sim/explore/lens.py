@@ -73,7 +73,6 @@ def plan(
     hear: str = "",
     hops: int = 1,
     table: bool = False,
-    classic: bool = False,
     exactly_once: bool = False,
 ) -> WorldPlan:
     heard = frozenset(hear.split()) if hear else frozenset({"ledger", "markers", "headers"})
@@ -85,7 +84,6 @@ def plan(
         snapshots=snapshots,
         hops=hops,
         global_table=table,
-        classic=classic,
         exactly_once=exactly_once,
     )
 

@@ -101,7 +101,7 @@ def _one_at_a_time(process: Process) -> bool:
 
 
 def _step_alone(world: ExploredWorld, small: SmallWorld, process: Process, running: SimRunning) -> bool:
-    if world.plan.classic or running.awaits or running.answer is not None:
+    if running.awaits or running.answer is not None:
         return False
     if "expire" in small.kinds or not _undisturbed(world, process.app):
         return False

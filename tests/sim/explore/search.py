@@ -212,8 +212,6 @@ def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], li
         else:
             code = snapshot.failure.code if snapshot.failure is not None else "open"
             ends.append((snapshot.trigger.id, code, ()))
-    if world.waited:
-        wrong.append(Violation("R4", f"{world.waited} sends waited for a snapshot"))
     world.history = world.named
     return tuple(sorted(ends)), wrong
 

@@ -155,24 +155,6 @@ SMALL: Final = (
         states=871,
     ),
     SmallWorld(
-        name="classic",
-        what="R2, R7: markers alone, as in 1985: red sends wait until the markers are out",
-        plan=plan(app("a", "A", SEND, at_once=2), app("b", "B", WRITE), hear="markers", classic=True),
-        inputs=(A, A),
-        asks=0,
-        slow=frozenset(),
-        states=3_837,
-    ),
-    SmallWorld(
-        name="classic-first",
-        what="R2, R7: markers alone, and a first record in a partition is red; two snapshots",
-        plan=plan(app("a", "A", SEND), app("b", "B", WRITE), hear="markers", classic=True, snapshots=2),
-        inputs=(A,),
-        asks=0,
-        slow=frozenset(),
-        states=1_568,
-    ),
-    SmallWorld(
         name="partitions",
         what="R7, R8: two partitions of each topic, and every message goes across",
         plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
@@ -277,14 +259,6 @@ TINY: Final = (
         plan=plan(app("a", "A", WRITE, partitions=2)),
         inputs=(A, A1),
         slow=frozenset(),
-    ),
-    SmallWorld(
-        name="tiny-classic",
-        what="a sender and a receiver, and markers alone",
-        plan=plan(app("a", "A", SEND), app("b", "B", (("pause",),)), hear="markers", classic=True),
-        inputs=(A,),
-        asks=0,
-        slow=frozenset({"append"}),
     ),
 )
 

@@ -57,8 +57,6 @@ CAUGHT_IN: Final[dict[str, tuple[str, int]]] = {
     "V5 replay": ("replay", 4),
     "hear nothing": ("cut", 6),
     "hear markers": ("cut", 6),
-    "classic wait": ("classic", 5),
-    "classic first": ("classic-first", 2),
 }
 
 

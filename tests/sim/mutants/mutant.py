@@ -87,8 +87,6 @@ SEEDS: Final = {
     "V4 unstamped": 3,
     "hear nothing": 64,
     "hear markers": 3,
-    "classic wait": 27,
-    "classic first": 7,
     "V1 copy": 4,
     "V1 landed": 5,
     "V1 many": 8,

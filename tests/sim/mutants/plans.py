@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from snapkafka.sim import AgentPlan, App, WorldPlan, acyclic
-from snapkafka.sim.world.world_plan import HARMLESS_TO_ASSIGNMENTS, plain, with_reads
+from snapkafka.sim.world.world_plan import with_reads
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
@@ -24,9 +24,7 @@ def faults(**chances: float) -> Callable[[WorldPlan], WorldPlan]:
 def deaf(**chances: float) -> Callable[[WorldPlan], WorldPlan]:
     """Add faults as `faults` does, without any news of snapshots by the ledger, which would often hide the defect."""
     with_faults = faults(**chances)
-    return lambda plan: replace(
-        with_faults(plan), hear=frozenset({"headers"}), classic=False, exactly_once=False
-    )
+    return lambda plan: replace(with_faults(plan), hear=frozenset({"headers"}), exactly_once=False)
 
 
 def alone(
@@ -73,7 +71,7 @@ def unreported(plan: WorldPlan) -> WorldPlan:
     recover."""
     lonely = alone(apps=1, workers=2, rebalance=0.01)(plan)
     apps = tuple(replace(app, agents=tuple(map(_writing_nothing, app.agents))) for app in lonely.apps)
-    return replace(lonely, apps=apps, hear=frozenset({"headers"}), classic=False, exactly_once=False)
+    return replace(lonely, apps=apps, hear=frozenset({"headers"}), exactly_once=False)
 
 
 def _writing_nothing(agent: AgentPlan) -> AgentPlan:
@@ -89,26 +87,26 @@ def asking_early(plan: WorldPlan) -> WorldPlan:
     have sent."""
     slow = {"fetch": 0.1, "start": 0.1}
     lonely = alone(apps=3, workers=2, slow=slow, stop=0.02, restart=0.2)(plan)
-    return replace(lonely, asked_early=True, exactly_once=False, classic=False, hear=HEARD)
+    return replace(lonely, asked_early=True, exactly_once=False, hear=HEARD)
 
 
 def in_transactions(plan: WorldPlan) -> WorldPlan:
     """Keep one worker, which commits its transactions long after it could have closed, and dies sometimes."""
     at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
     lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
-    return replace(lonely, exactly_once=True, classic=False)
+    return replace(lonely, exactly_once=True)
 
 
 def aborting(plan: WorldPlan) -> WorldPlan:
     """Keep one worker, which aborts some of its transactions."""
     lonely = alone(apps=1, workers=1, abort=0.03)(plan)
-    return replace(lonely, exactly_once=True, classic=False)
+    return replace(lonely, exactly_once=True)
 
 
 def fenced(plan: WorldPlan) -> WorldPlan:
     """Move inputs, and abort the transactions of their former owner."""
     lonely = alone(apps=1, workers=2, rebalance=0.02, fence=0.7)(plan)
-    return replace(lonely, exactly_once=True, classic=False)
+    return replace(lonely, exactly_once=True)
 
 
 def unanswered(plan: WorldPlan) -> WorldPlan:
@@ -132,21 +130,21 @@ def without(plan: WorldPlan) -> WorldPlan:
         "expire": 0.02,
     }
     lonely = alone(apps=3, workers=1, slow=slow, **chances)(plan)
-    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+    return replace(lonely, exactly_once=False, hear=HEARD)
 
 
 def late(plan: WorldPlan) -> WorldPlan:
     """Let workers take their time to join, and work meanwhile; others ask about their app as about a stopped one."""
     slow = {"late": 0.02, "stopped": 0.05, "ends": 0.1}
     lonely = alone(apps=3, workers=1, slow=slow, stop=0.04, restart=0.4, late_hello=0.8)(plan)
-    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+    return replace(lonely, exactly_once=False, hear=HEARD)
 
 
 def windows(plan: WorldPlan) -> WorldPlan:
     """Keep one worker whose events read windows over several steps, with windows that expire all the time."""
     lonely = alone(apps=1, workers=1, window=0.1)(plan)
     reading = tuple(with_reads(random.Random(plan.inputs), app, global_table=False) for app in lonely.apps)
-    return replace(lonely, apps=reading, exactly_once=False, classic=False, hear=HEARD)
+    return replace(lonely, apps=reading, exactly_once=False, hear=HEARD)
 
 
 def unsettled(plan: WorldPlan) -> WorldPlan:
@@ -158,7 +156,7 @@ def unsettled(plan: WorldPlan) -> WorldPlan:
 def outgrown(plan: WorldPlan) -> WorldPlan:
     """Let some records be too large with our header, and leave without it."""
     lonely = alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1)(plan)
-    return replace(lonely, exactly_once=False, classic=False, hear=HEARD)
+    return replace(lonely, exactly_once=False, hear=HEARD)
 
 
 def relayed(plan: WorldPlan) -> WorldPlan:
@@ -179,7 +177,6 @@ def relayed(plan: WorldPlan) -> WorldPlan:
         marker_topics=(),
         global_table=False,
         exactly_once=False,
-        classic=False,
         hear=HEARD,
         inputs=14,
         hops=3,
@@ -242,7 +239,6 @@ def stripped(plan: WorldPlan) -> WorldPlan:
         marker_topics=(),
         global_table=False,
         exactly_once=False,
-        classic=False,
         hear=HEARD,
         inputs=14,
         hops=2,
@@ -258,28 +254,11 @@ def disordered(plan: WorldPlan) -> WorldPlan:
     return alone(apps=2, workers=1, disorder=0.3)(plan)
 
 
-def as_in_1985(plan: WorldPlan) -> WorldPlan:
-    """Let processes learn of a snapshot only by markers, red sends wait for them, and no input move."""
-    apps = tuple(
-        replace(app, agents=tuple(replace(agent, programs=plain(agent.programs)) for agent in app.agents))
-        for app in plan.apps
-    )
-    return replace(
-        sober(plan),
-        apps=apps,
-        marker_topics=plan.externals,
-        hear=frozenset({"markers"}),
-        classic=True,
-        exactly_once=False,
-        faults={fault: share for fault, share in plan.faults.items() if fault in HARMLESS_TO_ASSIGNMENTS},
-    )
-
-
 def looks(plan: WorldPlan) -> WorldPlan:
     """Let agents read their table over several steps, at once with others, with few other faults."""
     one = alone(apps=1, workers=1)(plan)
     apps = tuple(with_reads(random.Random(app.name), app, global_table=False) for app in one.apps)
-    return replace(one, apps=apps, classic=False, exactly_once=False)
+    return replace(one, apps=apps, exactly_once=False)
 
 
 def sober(plan: WorldPlan) -> WorldPlan:

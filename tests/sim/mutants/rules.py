@@ -36,7 +36,6 @@ from .mutant import Mutant
 from .plans import (
     aborting,
     alone,
-    as_in_1985,
     asking_early,
     deaf,
     disordered,
@@ -263,22 +262,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "hear markers",
-        "headers ignored without classic mode",
+        "headers ignored",
         patching(Process, "meet", broken.no_headers),
-        lambda plan: replace(sober(plan), hear=frozenset({"markers"}), classic=False),
+        lambda plan: replace(sober(plan), hear=frozenset({"markers"})),
         lambda plan: replace(plan, hear=frozenset({"ledger", "markers", "headers"})),
-    ),
-    Mutant(
-        "classic wait",
-        "markers only, and red sends do not wait for them",
-        patching(hot_path.Work, "must_wait", lambda _: lambda self, effect: False),
-        as_in_1985,
-    ),
-    Mutant(
-        "classic first",
-        "markers only, and a first record in a partition has none before it",
-        patching(hot_path.Work, "first_marker", lambda _: lambda self, effect, tp: None),
-        as_in_1985,
     ),
 )
 
