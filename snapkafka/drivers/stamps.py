@@ -27,7 +27,7 @@ class Stamps:
         self.ledger_id = 0
 
     def of(self, check: int, effect: Effect, seq: int) -> bytes:
-        """Return the stamp of a record: 18 bytes, 26 or 27 with the cause. `check` is `wire.tp_check` of its
+        """Return the stamp of a record: 18 bytes, 27 with the cause. `check` is `wire.tp_check` of its
         partition."""
         process = self._machine.process
         assert process is not None

@@ -1,19 +1,18 @@
-"""The `_sk` header: the colour, the sender and the cause of a record, in 18, 26 or 27 bytes.
+"""The `_sk` header: the colour, the sender and the cause of a record, in 18 or 27 bytes.
 
 Its fields have fixed widths and are big-endian, so that Spark splits it with expressions and compares bytes directly:
 
 | bytes | content |
 |---|---|
-| 0 | version (high nibble, 1) and flags (low nibble): 1 = a marker, 2 = with a cause, 4 = a short one |
+| 0 | version (high nibble, 1) and flags (low nibble): 1 = a marker, 2 = with a cause |
 | 1-2 | ledger id: the ledger of which the epochs and process ids below are offsets |
 | 3-4 | topic-partition check: a header that was copied to another partition is external |
 | 5-8 | epoch |
 | 9-12 | process |
 | 13-17 | seq: counts per (process, topic-partition) |
-| 18-19, 20-21, 22-25 or -26 | cause: topic check, partition, offset of the event that caused the record |
+| 18-19, 20-21, 22-26 | cause: topic check, partition, offset of the event that caused the record |
 
-The offset of the cause takes four bytes, and five where four are not enough: from 4.3 billion records on. A marker
-has, in place of the cause, the epoch from which its sender turned (18-21): 22 bytes.
+A marker has, in place of the cause, the epoch from which its sender turned (18-21): 22 bytes.
 
 These functions run for every record of a host, so they are short, and constants are computed once.
 """
@@ -34,31 +33,25 @@ HEADER: Final = "_sk"
 VERSION: Final = 1
 MARKER: Final = 0b01
 CAUSE: Final = 0b10
-SHORT: Final = 0b100
 
 _PLAIN_KIND: Final = VERSION << 4
 _MARKER_KIND: Final = VERSION << 4 | MARKER
 _CAUSED_KIND: Final = VERSION << 4 | CAUSE
-_CAUSED_SHORT_KIND: Final = VERSION << 4 | CAUSE | SHORT
 
 _PLAIN: Final = Struct(">BHHIIBI")
 _CAUSED: Final = Struct(">BHHIIBIHHBI")
-_CAUSED_SHORT: Final = Struct(">BHHIIBIHHI")
 _MARKER: Final = Struct(">BHHIIBII")
 _pack_plain: Final = _PLAIN.pack
 _pack_caused: Final = _CAUSED.pack
-_pack_caused_short: Final = _CAUSED_SHORT.pack
 _pack_marker: Final = _MARKER.pack
 _unpack_plain: Final = _PLAIN.unpack
 _unpack_caused: Final = _CAUSED.unpack
-_unpack_caused_short: Final = _CAUSED_SHORT.unpack
 _unpack_marker: Final = _MARKER.unpack
 
 PLAIN_BYTES: Final = _PLAIN.size
 CAUSED_BYTES: Final = _CAUSED.size
-CAUSED_SHORT_BYTES: Final = _CAUSED_SHORT.size
 MARKER_BYTES: Final = _MARKER.size
-assert (PLAIN_BYTES, CAUSED_BYTES, CAUSED_SHORT_BYTES, MARKER_BYTES) == (18, 27, 26, 22)
+assert (PLAIN_BYTES, CAUSED_BYTES, MARKER_BYTES) == (18, 27, 22)
 
 _LOW: Final = 0xFFFF_FFFF
 #: Seqs and offsets have 40 bits: a million records a second on one partition for twelve days, or 10,000/s for 3 years.
@@ -129,24 +122,11 @@ def stamp_with_cause(
     cause_partition: int,
     cause_offset: int,
 ) -> bytes:
-    """Return the header of a record that an event causes, 26 or 27 bytes. `cause_topic` is `topic_check` of its topic.
+    """Return the header of a record that an event causes, 27 bytes. `cause_topic` is `topic_check` of its topic.
 
     A cause that does not fit (partition above 65,535, offset above 2**40) is left out, so that no host fails.
     """
     assert process != NOBODY
-    if cause_offset <= _LOW and cause_partition <= 0xFFFF:
-        return _pack_caused_short(
-            _CAUSED_SHORT_KIND,
-            ledger,
-            check,
-            epoch,
-            process,
-            seq >> 32,
-            seq & _LOW,
-            cause_topic,
-            cause_partition,
-            cause_offset,
-        )
     if cause_offset > MAX_40 or cause_partition > 0xFFFF:
         return _pack_plain(_PLAIN_KIND, ledger, check, epoch, process, seq >> 32, seq & _LOW)
     return _pack_caused(
@@ -205,13 +185,6 @@ def read(header: bytes, ledger: int, check: int) -> Stamp | None:
         check: `tp_check` of the partition that the record lies in.
     """
     size = len(header)
-    if size == CAUSED_SHORT_BYTES:
-        kind, its_ledger, its_check, epoch, process, high, low, topic, partition, offset = (
-            _unpack_caused_short(header)
-        )
-        if its_check != check or its_ledger != ledger or kind != _CAUSED_SHORT_KIND:
-            return None
-        return _stamp_of((epoch, process, high << 32 | low, False, 0, (topic, partition, offset)))
     if size == CAUSED_BYTES:
         kind, its_ledger, its_check, epoch, process, high, low, topic, partition, c_high, c_low = (
             _unpack_caused(header)
@@ -244,7 +217,6 @@ def looks_like_ours(header: object) -> bool:
         in {
             (PLAIN_BYTES, _PLAIN_KIND),
             (CAUSED_BYTES, _CAUSED_KIND),
-            (CAUSED_SHORT_BYTES, _CAUSED_SHORT_KIND),
             (MARKER_BYTES, _MARKER_KIND),
         }
     )

@@ -76,7 +76,7 @@ def bench_throughput() -> list[Figure]:
     found = _pairs(Kind("count"))
     return [
         *found.figures("throughput"),
-        figure("header_bytes_mean", found.header_bytes, "bytes", of=mean, bar=26),
+        figure("header_bytes_mean", found.header_bytes, "bytes", of=mean, bar=27),
     ]
 
 

@@ -21,7 +21,6 @@ from .big_endian import number
 #: First byte (version and flags) and length of each kind of header.
 PLAIN: Final = (wire.VERSION << 4, wire.PLAIN_BYTES)
 CAUSED: Final = (wire.VERSION << 4 | wire.CAUSE, wire.CAUSED_BYTES)
-CAUSED_SHORT: Final = (wire.VERSION << 4 | wire.CAUSE | wire.SHORT, wire.CAUSED_SHORT_BYTES)
 MARKER: Final = (wire.VERSION << 4 | wire.MARKER, wire.MARKER_BYTES)
 #: What the checks need of a record; `process` is null for an external one, and so are the causes (topic check,
 #: partition, offset) where it is stamped without one. `key_hash`: null where there is no key.
@@ -43,15 +42,14 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
     header, size, begins = fn.col("_header"), fn.length("_header"), fn.substring("_header", 1, 3)
     kinds = (
         (begins == fn.lit(bytes([byte]) + ledger_id.to_bytes(2, "big"))) & (size == length)
-        for byte, length in (PLAIN, CAUSED, CAUSED_SHORT, MARKER)
+        for byte, length in (PLAIN, CAUSED, MARKER)
     )
     place = fn.crc32(fn.concat("topic", fn.lit(":"), fn.col("partition").cast("string")).cast("binary"))
     belongs = functools.reduce(operator.or_, kinds) & (
         fn.shiftrightunsigned("_first", 48) == place.bitwiseAND(fn.lit(0xFFFF))
     )
     first, second, cause = fn.col("_first"), fn.col("_second"), fn.col("_cause")
-    is_long = size == wire.CAUSED_BYTES
-    ours, caused = fn.col("_ours"), fn.col("_ours") & (is_long | (size == wire.CAUSED_SHORT_BYTES))
+    ours, caused = fn.col("_ours"), fn.col("_ours") & (size == wire.CAUSED_BYTES)
     return (
         records.withColumn(
             "_header", fn.try_element_at("headers", -fn.nullif(from_the_end, fn.lit(0)))["value"]
@@ -73,9 +71,7 @@ def stamped(records: DataFrame, *, ledger_id: int) -> DataFrame:
             (ours & (size == wire.MARKER_BYTES)).alias("marker"),
             fn.when(caused, fn.shiftrightunsigned(cause, 48)).alias("cause_check"),
             fn.when(caused, _low(fn.shiftright(cause, 32), 16)).alias("cause_partition"),
-            fn.when(caused, fn.when(is_long, number(header, 23, 5)).otherwise(_low(cause, 32))).alias(
-                "cause_offset"
-            ),
+            fn.when(caused, number(header, 23, 5)).alias("cause_offset"),
             _key_hash().alias("key_hash"),
         )
     )
