@@ -52,13 +52,6 @@ class LedgerView:
         epoch (R1, R2)."""
         return epoch in self._epochs
 
-    def knows(self, process: int, epoch: int) -> bool:
-        """Return whether a header with these two can be one of ours. One that an external writer invented is external,
-        and accuses nobody."""
-        if process not in self.processes or self.processes[process].hidden:
-            return False
-        return not epoch or self.is_epoch(epoch) or self.tails.hides(epoch - 1)
-
     def living(self) -> Iterator[ProcessView]:
         """List the processes that sent `Hello`, but no `Bye`, and were not declared `Dead`."""
         return (view for view in self.processes.values() if view.left is None)

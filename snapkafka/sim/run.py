@@ -92,7 +92,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     if snapshot.captured_at is None:
         return [], None
     captured = world.fold.captured(epoch)
-    records = world.broker.records(world.fold)
+    records = world.broker.records()
     view = CutView(captured, _bounds(world) if world.plan.recreated else None)
     in_flight_of_living = 0
     for record in records:
@@ -110,7 +110,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         view,
         world.history.steps,
         world.history.executions,
-        world.broker.records(),
+        world.broker.records(truth=True),
         replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS,
         readers=world.readers,
         without=world.broker.without,
@@ -202,7 +202,7 @@ def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[
     snapshot. Where the ledger has lost who had read an input, a contaminated snapshot need not list them."""
     if world.fold.tails.upto and view.captured.contaminated:
         return
-    at = {(record.tp, record.offset): record for record in world.broker.records()}
+    at = {(record.tp, record.offset): record for record in world.broker.records(truth=True)}
     sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
     by_event: dict[tuple[str, TopicPartition, int], set[int]] = defaultdict(set)
     for execution in world.history.executions:

@@ -72,7 +72,7 @@ async def read_log(observer: Observer) -> Log:
         while any([await consumer.position(tp) < ends[tp] for tp in partitions]):
             for tp, batch in (await consumer.getmany(timeout_ms=500)).items():
                 place = TopicPartition(*tp)
-                log.records[place] += [_record(place, got, ledger_id, known, by_check) for got in batch]
+                log.records[place] += [_record(place, got, ledger_id, by_check) for got in batch]
     finally:
         await consumer.stop()
     unread = log.unread(inputs)
@@ -85,12 +85,10 @@ async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
     return set(consumer.partitions_for_topic(topic) or ())
 
 
-def _record(
-    tp: TopicPartition, got: Any, ledger_id: int, known: LedgerState, by_check: dict[int, str]
-) -> LogRecord:
+def _record(tp: TopicPartition, got: Any, ledger_id: int, by_check: dict[int, str]) -> LogRecord:
     raw = wire.find(list(got.headers))
     said = wire.read(raw, ledger_id, wire.tp_check(*tp)) if raw is not None else None
-    if said is None or not known.knows(said.process, said.epoch):
+    if said is None:
         return LogRecord(*tp, got.offset)
     cause = None
     if said.cause is not None and said.cause[0] in by_check:

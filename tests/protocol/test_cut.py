@@ -55,19 +55,6 @@ def test_r1_first_trigger_of_an_id_and_attempt_is_the_snapshot(
     assert [p.epoch for p in pair] == [retry, retry]
 
 
-def test_r2_a_header_that_an_external_process_made_up_belongs_to_nobody(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R2: An epoch is believed only if the ledger holds a `Trigger` at E - 1; a process, if it holds its `Hello`."""
-    epoch = world.trigger()
-    me = pair[0].machine.process
-    assert me is not None
-    assert world.fold.knows(me, 0)
-    assert world.fold.knows(me, epoch)
-    assert not world.fold.knows(me, epoch + 1)
-    assert not world.fold.knows(epoch - 1, epoch)
-
-
 def test_r1_any_number_may_run_at_once(world: World, pair: tuple[Process, Process]) -> None:
     """R1: Any number may run at once; no coordinator has to be alive for a snapshot to be captured."""
     epochs = [world.trigger(str(k)) for k in range(5)]

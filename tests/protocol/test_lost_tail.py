@@ -202,7 +202,6 @@ def test_r11_a_process_with_a_number_of_the_lost_ones_is_another_one_from_then_o
     notice(first, since)
     settle(second)
     assert world.fold.processes[since].hidden
-    assert not world.fold.knows(since, 0)
     assert second.machine.process is None
     assert isinstance(second.asked[-1], AppendHello)
     assert join(second) > since

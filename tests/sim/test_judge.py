@@ -12,7 +12,12 @@ from snapkafka.sim.judge import Violation, causal
 def judged(world: World, view: CutView) -> list[Violation]:
     history = world.history
     return causal(
-        view, history.steps, history.executions, world.broker.records(), replays=True, readers=world.readers
+        view,
+        history.steps,
+        history.executions,
+        world.broker.records(truth=True),
+        replays=True,
+        readers=world.readers,
     )
 
 

@@ -57,7 +57,7 @@ def consistent(seed: int, n: int, counts: Counter[str]) -> Iterator[World]:
         if found or verdict is None or not verdict.good:
             continue
         captured = world.fold.captured(epoch)
-        view, records = CutView(captured), world.broker.records(world.fold)
+        view, records = CutView(captured), world.broker.records()
         compacted = _Compacted()
         if rng.random() < 0.5:
             records = _cleaned(rng, world.broker, view, records, counts)
@@ -96,7 +96,7 @@ def kinds(world: Simulated, captured: Captured) -> set[str]:
         "aborted transactions": any(r.state == ABORTED for log in logs.values() for r in log),
         "in flight": any(
             view.in_channel(record, source)
-            for record in world.broker.records(world.fold)
+            for record in world.broker.records()
             for source in view.inputs.get(record.tp, ())
         ),
         "failed sends": world.counts["failed_sends"] > 0,

@@ -19,7 +19,7 @@ from snapkafka.sim import SimBroker, SimStored, make_plan, played
 from snapkafka.sim import World as Simulated
 from snapkafka.sim.run import judge
 from snapkafka.sim.world import surroundings
-from snapkafka.sim.world.broker_log import COMMITTED, OPEN
+from snapkafka.sim.world.broker_log import COMMITTED, FORGER, OPEN
 from tests.sim.mutants.broken import patching
 from tests.sim.mutants.rules import MUTANTS
 
@@ -196,7 +196,7 @@ def _append(
     stamped = stored.process != EXTERNAL
     foreign = stamped and stored.ledger != broker.ledger_id
     record = LogRecord(*tp, offset)
-    if stamped and not foreign and world.fold.knows(stored.process, stored.epoch):
+    if stamped and not foreign and stored.process != FORGER:
         record = LogRecord(*tp, offset, stored.process, stored.epoch, stored.seq, stored.marker, stored.cause)
     aborted = stored.state not in (COMMITTED, OPEN)
     return Append(names.record(record), stored.key, transaction, foreign, aborted)

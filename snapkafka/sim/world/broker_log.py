@@ -7,7 +7,6 @@ from typing import Final
 
 from snapkafka.checks import LogRecord
 from snapkafka.checks.log import EXTERNAL
-from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 #: The process that a forged header names.
@@ -80,11 +79,12 @@ class SimBroker:
         log = self.log(tp)
         return offset < len(log) and log[offset].state != OPEN
 
-    def records(self, ledger: LedgerState | None = None) -> list[LogRecord]:
-        """Return the records that a verifier reads: every visible one; one with a foreign header is external.
+    def records(self, *, truth: bool = False) -> list[LogRecord]:
+        """Return the records that a verifier reads: every visible one. A verdict assumes that nobody forges headers,
+        so those that were forged are external.
 
         Args:
-            ledger: decides which header is foreign; None: the truth does.
+            truth: whether copied records are external as well, and headers that were removed on the way are known.
         """
         found = []
         for tp, log in self.logs.items():
@@ -92,8 +92,8 @@ class SimBroker:
                 if record.state == ABORTED:
                     continue
                 ours = record.process != EXTERNAL and record.ledger == self.ledger_id and not record.hidden
-                if ours and ledger is not None:
-                    ours = ledger.knows(record.process, record.epoch) and not record.stripped
+                if ours and not truth:
+                    ours = record.process != FORGER and not record.stripped
                 elif ours:
                     ours = record.process != FORGER and not record.copied
                 found.append(
@@ -104,7 +104,7 @@ class SimBroker:
                         record.process if ours else EXTERNAL,
                         record.epoch if ours else 0,
                         record.seq if ours else -1,
-                        record.marker and (ledger is None or not record.stripped),
+                        record.marker and (truth or not record.stripped),
                         record.cause if ours else None,
                     )
                 )
