@@ -12,11 +12,9 @@ from pathlib import Path
 
 from tests.bench import (
     aligning,
-    auditing,
     building,
     busy,
     delays,
-    freezing,
     hot,
     ledger,
     live,
@@ -25,7 +23,6 @@ from tests.bench import (
     requests,
     restoring,
     scale,
-    service,
     small,
     steady,
 )
@@ -40,17 +37,14 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
         name.removeprefix("bench_"): function
         for module in (
             aligning,
-            auditing,
             busy,
             delays,
-            freezing,
             hot,
             ledger,
             live,
             requests,
             mesh,
             mesh_running,
-            service,
             steady,
             building,
             small,

@@ -24,7 +24,10 @@ def test_every_link_leads_somewhere() -> None:
         for link in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text("utf-8"))
     ]
     assert len(found) > 10
-    assert [(page, link) for page, link in found if not (ROOT / link).exists()] == []
+    generated = (ROOT / ".gitignore").read_text("utf-8").split()  # by `make docs`
+    assert [
+        (page, link) for page, link in found if not (ROOT / link).exists() and f"/{link}" not in generated
+    ] == []
 
 
 def test_its_picture_is_what_draw_draws(tmp_path: Path) -> None:
