@@ -10,7 +10,7 @@ JOBS ?= 3
 unexport PYTHONSAFEPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint docs format prove chaos bench oldest test-airflow test-docker packages sbom audit mutation clean
+.PHONY: help setup demo test test-fast lint docs format prove chaos bench oldest test-airflow test-docker packages sbom audit mutation power clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,7 @@ prove: $(READY) .venv/airflow/.ready .venv/web/.ready  ## the tests marked night
 	@$(VENV)/python -m tests.sim campaign --seeds 100000
 	@$(VENV)/python -m tests.sim mutate
 	@$(VENV)/python -m tests.sim explore --large
+	@$(MAKE) --no-print-directory power
 
 chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a snapshot every second (MINUTES=n, SEED=n)
 	@$(VENV)/python -m tests.chaos
@@ -99,6 +100,9 @@ test-docker: $(READY)  ## build the images and run compose.minimal.yaml, where a
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (40 minutes; docs/evidence/mutation.md)
 	@PATH=.venv/mutation/bin:$$PATH mutmut run --max-children $$(nproc) $(ARGS)
 	@.venv/mutation/bin/python tests/mutation_score.py
+
+power: .venv/mutation/.ready  ## which test files notice which of these changes (a night; a part: ARGS="--sample 20")
+	@PATH=.venv/mutation/bin:$$PATH python -m tools.power $(ARGS)
 
 clean:  ## remove what was made here; what was fetched stays in the cache, which all checkouts share
 	rm -rf .venv setup.log dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
