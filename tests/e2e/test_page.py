@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.protocol import Trigger
 from snapkafka.service import openapi
-from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.page_world import SIZES, serving, system
 
 ROOT = Path(__file__).parents[2]
@@ -95,34 +93,6 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
     assert not serious, json.dumps(serious, indent=1)
     assert seen["others"] == []
     assert not [line for line in seen["console"] if line.startswith("error")], seen["console"]
-
-
-def test_ten_tabs_of_one_browser_are_live(tmp_path: Path) -> None:
-    """A browser opens six connections to a service, and one tab holds the stream for all; another takes over."""
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
-    here = str(tmp_path)
-    cluster.the_ledger.put(Trigger(n=1, id="first", type="full", storage=here, who="a test", ttl_ms=5_000))
-    with serving(cluster, here, streams_max=2) as url:
-        command = [str(WEB / "python"), str(ROOT / "tests" / "e2e" / "open_tabs.py"), url, "10"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tabs:
-            assert tabs.stdin is not None and tabs.stdout is not None
-            try:
-                for number, expected in enumerate(([1] * 10, [2] * 10, [2] * 9, [3] * 9)):
-                    found = json.loads(tabs.stdout.readline())
-                    assert found["rows"] == expected, number
-                    if number in (0, 2):  # while they watch
-                        name = f"more-{number}"
-                        put = Trigger(
-                            n=2 + number, id=name, type="full", storage=here, who="a test", ttl_ms=5_000
-                        )
-                        cluster.the_ledger.put(put)
-                    if number < 3:
-                        tabs.stdin.write("\n")
-                        tabs.stdin.flush()
-                assert tabs.wait(60) == 0
-            finally:
-                tabs.kill()
 
 
 def test_the_openapi_document_against_the_service(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Use the page in a real Chromium as people do: `.venv/web/bin/python -m tests.e2e.use_page PART URL FOLDER [TOKEN]`.
+"""Use the page in a real Chromium as people do: `.venv/web/bin/python -m tests.e2e.use_page PART URL FOLDER`.
 
 Runs in an environment of its own (`make .venv/web/.ready`). PART is a function below. Prints one JSON object: what was
 seen, what axe found, and what the console said. Screenshots lie in FOLDER.
@@ -15,33 +15,22 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.e2e.look_at_page import CHROMIUM, PATIENCE_MS, violations
+from tests.e2e.look_at_page import CHROMIUM, PATIENCE_MS
 
-DESK, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 700}
-#: Of an element: whether all of it is seen; the script scrolls nothing.
-SEEN = """one => { const box = one.getBoundingClientRect();
-  return box.width > 0 && box.top >= 0 && box.left >= 0
-    && box.bottom <= innerHeight && box.right <= innerWidth; }"""
+DESK = {"width": 1280, "height": 900}
 COLOURS = "one => [getComputedStyle(one).color, getComputedStyle(one).getPropertyValue('--bad')]"
-EPOCHS = "all => all.map(one => [one.querySelector('a').textContent, one.dataset.epoch])"
-#: Pixels that the page, and the table of snapshots, are wider than their places.
-OVERFLOW = """() => [document.documentElement.scrollWidth - innerWidth,
-  ...[...document.querySelectorAll('#list .scroll')].map(one => one.scrollWidth - one.clientWidth)]"""
 
 
 class Visit:
     """A browser at a service: its pages, and what went wrong on them."""
 
-    def __init__(self, browser: Browser, url: str, folder: Path, token: str) -> None:
-        self.browser, self.url, self.folder, self.token = browser, url.rstrip("/"), folder, token
+    def __init__(self, browser: Browser, url: str, folder: Path) -> None:
+        self.browser, self.url, self.folder = browser, url.rstrip("/"), folder
         self.errors: list[str] = []
 
-    def page(self, link: str = "", size: dict[str, int] = DESK, **more: Any) -> Page:
+    def page(self, link: str = "") -> Page:
         """Open the page in a new browser context."""
-        context = self.browser.new_context(viewport=size, **more)
-        if self.token:
-            context.add_init_script(f"sessionStorage.setItem('snapkafka-token', {json.dumps(self.token)})")
-        page = context.new_page()
+        page = self.browser.new_context(viewport=DESK).new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.on("console", lambda note: self.errors.append(note.text) if note.type == "error" else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -91,36 +80,6 @@ def links(visit: Visit) -> dict[str, Any]:
     return found
 
 
-def widths(visit: Visit) -> dict[str, Any]:
-    """Look at the list and at a snapshot on a desk and on a phone."""
-    epoch = visit.epochs(visit.page())["monday"]
-    found: dict[str, Any] = {"violations": []}
-    for name, size in (("desk", DESK), ("phone", PHONE)):
-        page = visit.page(size=size)
-        verdict = page.locator("#snapshots td[data-name='Verdict'] span").first
-        expect(page.locator("#doctor")).to_be_visible(timeout=PATIENCE_MS)
-        page.screenshot(path=visit.folder / f"{name}-list.png", full_page=True)
-        found[f"{name} list"] = {
-            "overflow": page.evaluate(OVERFLOW),
-            "seen": verdict.evaluate(SEEN),
-            "verdict": verdict.inner_text(),
-        }
-        found["violations"] += violations(page, f"{name}, list")
-        page = visit.page(f"#{epoch}", size)
-        expect(page.locator("#detail .diagram svg")).to_be_visible(timeout=PATIENCE_MS)
-        expect(page.get_by_label("The other snapshot")).to_be_visible(timeout=PATIENCE_MS)
-        verdict = page.locator("#detail h2 .status")
-        page.screenshot(path=visit.folder / f"{name}-snapshot.png", full_page=True)
-        seen = verdict.evaluate(SEEN) if name == "phone" else verdict.is_visible()
-        found[f"{name} snapshot"] = {
-            "overflow": page.evaluate(OVERFLOW),
-            "seen": seen,
-            "verdict": verdict.inner_text(),
-        }
-        found["violations"] += violations(page, f"{name}, snapshot")
-    return found
-
-
 def contents(visit: Visit) -> dict[str, Any]:
     """Read the checks, the comparison, the charts, and what doctor finds."""
     page = visit.page()
@@ -147,19 +106,6 @@ def contents(visit: Visit) -> dict[str, Any]:
     expect(keys.first).to_be_visible(timeout=PATIENCE_MS)
     found["keys"] = [row.locator("td").all_inner_texts() for row in keys.all()]
     page.screenshot(path=visit.folder / "comparison.png", full_page=True)
-    return found
-
-
-def rights(visit: Visit) -> dict[str, Any]:
-    """Report which buttons a role has."""
-    page = visit.page()
-    epochs = visit.epochs(page)
-    expect(page.locator("#doctor")).to_be_visible(timeout=PATIENCE_MS)
-    found: dict[str, Any] = {"take": page.locator("#trigger").is_visible()}
-    for name, button in (("captured", "Assemble and verify"), ("running", "Abort")):
-        page = visit.page(f"#{epochs[name]}")
-        expect(page.locator("#detail h2")).to_have_text(re.compile(f"^{name}"), timeout=PATIENCE_MS)
-        found[button] = page.get_by_role("button", name=button).count()
     return found
 
 
@@ -191,49 +137,8 @@ def acts(visit: Visit) -> dict[str, Any]:
     return found
 
 
-def standing(visit: Visit) -> dict[str, Any]:
-    """Read the invariants, and follow the link to the snapshot in which one broke."""
-    page = visit.page()
-    place = page.locator("#invariants")
-    row = place.locator("tbody tr")
-    expect(row.first).to_be_visible(timeout=PATIENCE_MS)
-    found: dict[str, Any] = {
-        "rows": [[cell.split("\n")[0] for cell in one.locator("td").all_inner_texts()] for one in row.all()],
-        "violations": place.locator("li").all_inner_texts(),
-        "headings": place.locator("h4").all_inner_texts(),
-    }
-    page.screenshot(path=visit.folder / "invariants.png", full_page=True)
-    found["axe"] = violations(page, "invariants")
-    row.first.get_by_role("link").last.click()
-    heading = page.locator("#detail h2")
-    expect(heading).to_be_visible(timeout=PATIENCE_MS)
-    found["opened"] = heading.inner_text()
-    checks = page.get_by_role("region", name="Checks").locator(".check")
-    expect(checks.last).to_be_visible(timeout=PATIENCE_MS)
-    found["check"] = checks.last.inner_text()
-    return found
-
-
-def zones(visit: Visit) -> dict[str, Any]:
-    """Read a time in the zone of the machine, and in UTC, which is remembered."""
-    page = visit.page(timezone_id="Asia/Kolkata", locale="en-GB")
-    page.goto(f"{visit.url}/#{visit.epochs(page)['monday']}")
-    at = page.locator("#detail dt", has_text="Triggered").locator("xpath=following-sibling::dd")
-    expect(at).to_be_visible(timeout=PATIENCE_MS)
-    found: dict[str, Any] = {"local": at.inner_text()}
-    page.get_by_role("button", name="Local time").click()
-    expect(at).to_have_text(re.compile("UTC$"), timeout=PATIENCE_MS)
-    found["utc"] = at.inner_text()
-    page.reload()
-    expect(at).to_have_text(found["utc"], timeout=PATIENCE_MS)
-    page.locator("#detail").focus()
-    page.keyboard.press("u")
-    expect(at).to_have_text(found["local"], timeout=PATIENCE_MS)
-    return found
-
-
 PARTS: dict[str, Callable[[Visit], dict[str, Any]]] = {
-    part.__name__: part for part in (links, widths, contents, rights, acts, standing, zones)
+    part.__name__: part for part in (links, contents, acts)
 }
 
 
@@ -245,7 +150,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS
         )
-        visit = Visit(browser, url, folder, *(sys.argv[4:] or [""]))
+        visit = Visit(browser, url, folder)
         seen = part(visit)
         browser.close()
     sys.stdout.write(json.dumps(seen | {"errors": visit.errors}))

@@ -170,9 +170,9 @@ async def forks(*_: Any) -> tuple[ops.Fork, ...]:
 # -- a small system, for what people do with the page ---------------------------------------------------------
 
 
-def small_system(folder: Path, **more: Sequence[CheckEntry]) -> FakeCluster:
+def small_system(folder: Path) -> FakeCluster:
     """Two verified snapshots whose tables differ, one that the log contradicts and that is expired, one that is
-    captured, one that runs. `more`: further ones that were judged, with their checks."""
+    captured, one that runs."""
     cluster = FakeCluster()
     ledger = cluster.the_ledger
     ledger.clock_ms = int(time.time() * 1_000) - 600_000
@@ -188,8 +188,6 @@ def small_system(folder: Path, **more: Sequence[CheckEntry]) -> FakeCluster:
         CheckEntry(name="V1", run=True, status="failed", found=1, witnesses=(witness,)),
         until_ms=-3_600_000,
     )
-    for name, checks in more.items():
-        stored(cluster, folder, name, [], *checks)
     triggered(cluster, folder, "captured")
     worker._closes = False
     triggered(cluster, folder, "running")
