@@ -136,9 +136,6 @@ class TopicAdmin(Protocol):
     async def groups(self) -> Sequence[Group]:
         """List every consumer group of the cluster."""
 
-    async def member_ids(self, group: str) -> Sequence[str]:
-        """Return the ids of the members of a consumer group; empty if there is no such group."""
-
     async def close(self) -> None: ...
 
 

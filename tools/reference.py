@@ -288,7 +288,7 @@ makes it `UNVERIFIABLE`, a *note* leaves the verdict as it is; `replayed` makes 
 
 
 def metrics_page() -> str:
-    """Return what workers, `snapkafka serve` and `snapkafka metrics` give to Prometheus."""
+    """Return what workers and `snapkafka serve` give to Prometheus."""
     fresh = [
         (code(gauge.name), code(gauge.label), "gauge", gauge.help)
         for gauge in gauges(Freshness(now_ms=0, verdicts={}))
@@ -302,8 +302,7 @@ def metrics_page() -> str:
 ## Freshness: what to alert on
 
 {table(head, fresh)}
-`snapkafka serve` has them at `/metrics`. `snapkafka metrics` prints them for one namespace; `--output FILE` replaces a
-file of node exporter's textfile collector. All have the label `namespace`. An unknown metric is absent: there is no
+`snapkafka serve` has them at `/metrics`. All have the label `namespace`. An unknown metric is absent: there is no
 good snapshot, or the broker does not show how long its topics keep records. `+Inf` seconds restorable: no topic ever
 loses what is needed.
 

@@ -1,4 +1,4 @@
-"""The help of each command besides its docstring: its group, an example, and the exit statuses that it can return."""
+"""The help of each command besides its docstring: its group, and an example."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 from typing import Annotated, Any, Final, TypeVar, get_origin, get_type_hints
 
 import typer
@@ -14,15 +13,6 @@ import typer
 from .running import console
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-#: Exit statuses of every command: done, bad input, an extra that is missing, a full disk, a bug.
-ALWAYS: Final = frozenset({0, 2, 12, 13, 70})
-#: A command that needs a broker: none answers, the ledger cannot be used, it cannot log in.
-BROKER: Final = frozenset({3, 4, 19, 20, 21})
-#: A command that reads assembled snapshots: there is no such snapshot, or the storage cannot be read.
-STORED: Final = frozenset({5, 8})
-#: A command that assembles: besides these, the records were deleted, or something did not come in time.
-ASSEMBLES: Final = BROKER | STORED | {1, 7, 9, 10}
 
 
 class Panel(StrEnum):
@@ -38,169 +28,59 @@ class Panel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """The help of one command. `statuses`: exit statuses that it can return, besides those of every command."""
+    """The help of one command besides its options."""
 
     panel: Panel
     example: str
-    statuses: frozenset[int] = frozenset()
 
     @property
     def epilog(self) -> str:
-        """The lines below the options."""
-        statuses = _ranges(sorted(self.statuses | ALWAYS))
-        return f"Example: {self.example}\n\nExit status: {statuses} (snapkafka help exit-status)"
+        """The line below the options."""
+        return f"Example: {self.example}"
 
 
 SNAPKAFKA: Final = "Consistent global snapshots of running Faust services on Kafka, without stopping them."
-START: Final = (
-    "Example: snapkafka demo\n\nHelp: snapkafka COMMAND --help; exit statuses: snapkafka help exit-status"
-)
+START: Final = "Example: snapkafka demo\n\nHelp: snapkafka COMMAND --help"
 HELPS: Final = {
-    "trigger": Help(
-        Panel.TAKE,
-        "snapkafka trigger --wait --storage /data/snapshots",
-        BROKER | {5, 6, 7, 10},
-    ),
-    "list": Help(Panel.TAKE, "snapkafka list", BROKER),
-    "show": Help(
-        Panel.TAKE,
-        "snapkafka show latest",
-        BROKER | {5},
-    ),
-    "watch": Help(
-        Panel.TAKE,
-        "snapkafka watch --until termination --set topics=jobs --storage DIR",
-        ASSEMBLES | {6},
-    ),
-    "keep": Help(
-        Panel.TAKE,
-        "snapkafka keep --every 1h --keep-last 24 --storage /data/snapshots",
-        ASSEMBLES | {6},
-    ),
-    "query": Help(
-        Panel.INSPECT,
-        "snapkafka query 'SELECT * FROM state' --storage /data/snapshots",
-        BROKER | STORED | {10},
-    ),
-    "diff": Help(
-        Panel.INSPECT,
-        "snapkafka diff monday latest --storage /data/snapshots",
-        BROKER | STORED | {10},
-    ),
-    "draw": Help(
-        Panel.INSPECT,
-        "snapkafka draw latest --storage /data/snapshots -o cut.svg",
-        BROKER | STORED | {10},
-    ),
-    "trace": Help(
-        Panel.INSPECT,
-        "snapkafka trace payments 0 1042",
-        BROKER | STORED,
-    ),
-    "assemble": Help(
-        Panel.TRUST,
-        "snapkafka assemble latest --storage /data/snapshots",
-        ASSEMBLES,
-    ),
-    "verify": Help(
-        Panel.TRUST,
-        "snapkafka verify latest --storage /data/snapshots",
-        ASSEMBLES,
-    ),
-    "audit": Help(
-        Panel.TRUST,
-        "snapkafka audit --storage /data/snapshots",
-        ASSEMBLES | {6},
-    ),
-    "verdicts": Help(
-        Panel.TRUST,
-        "snapkafka verdicts --follow",
-        BROKER,
-    ),
+    "trigger": Help(Panel.TAKE, "snapkafka trigger --wait --storage /data/snapshots"),
+    "list": Help(Panel.TAKE, "snapkafka list"),
+    "show": Help(Panel.TAKE, "snapkafka show latest"),
+    "watch": Help(Panel.TAKE, "snapkafka watch --until termination --set topics=jobs --storage DIR"),
+    "keep": Help(Panel.TAKE, "snapkafka keep --every 1h --keep-last 24 --storage /data/snapshots"),
+    "query": Help(Panel.INSPECT, "snapkafka query 'SELECT * FROM state' --storage /data/snapshots"),
+    "diff": Help(Panel.INSPECT, "snapkafka diff monday latest --storage /data/snapshots"),
+    "draw": Help(Panel.INSPECT, "snapkafka draw latest --storage /data/snapshots -o cut.svg"),
+    "trace": Help(Panel.INSPECT, "snapkafka trace payments 0 1042"),
+    "assemble": Help(Panel.TRUST, "snapkafka assemble latest --storage /data/snapshots"),
+    "verify": Help(Panel.TRUST, "snapkafka verify latest --storage /data/snapshots"),
+    "audit": Help(Panel.TRUST, "snapkafka audit --storage /data/snapshots"),
+    "verdicts": Help(Panel.TRUST, "snapkafka verdicts --follow"),
     "invariants": Help(
         Panel.TRUST,
         "snapkafka invariants history money",
     ),
-    "invariants list": Help(Panel.TRUST, "snapkafka invariants list", BROKER),
-    "invariants history": Help(Panel.TRUST, "snapkafka invariants history money", BROKER | {8}),
-    "drill": Help(
-        Panel.TRUST,
-        "snapkafka drill --app 'python -m faust -A shop worker'",
-        BROKER | {1},
-    ),
-    "restore": Help(
-        Panel.RECOVER,
-        "snapkafka restore latest --dry-run",
-        BROKER | STORED | {1, 6, 7, 10, 14, 15, 22, 23},
-    ),
+    "invariants list": Help(Panel.TRUST, "snapkafka invariants list"),
+    "invariants history": Help(Panel.TRUST, "snapkafka invariants history money"),
+    "drill": Help(Panel.TRUST, "snapkafka drill --app 'python -m faust -A shop worker'"),
+    "restore": Help(Panel.RECOVER, "snapkafka restore latest --dry-run"),
     "fork": Help(
         Panel.RECOVER,
         "snapkafka fork create staging --from latest",
     ),
-    "fork create": Help(
-        Panel.RECOVER,
-        "snapkafka fork create staging --from friday --expires 2d",
-        BROKER | STORED | {1, 7, 10, 14, 15, 16, 17, 22, 23},
-    ),
-    "fork list": Help(Panel.RECOVER, "snapkafka fork list", BROKER | {16}),
-    "fork diff": Help(
-        Panel.RECOVER,
-        "snapkafka fork diff staging --keys 10",
-        BROKER | STORED | {10, 16},
-    ),
-    "fork drop": Help(
-        Panel.RECOVER,
-        "snapkafka fork drop staging",
-        BROKER | {1, 16, 17, 22, 23},
-    ),
-    "doctor": Help(
-        Panel.OPERATE,
-        "snapkafka doctor --offline shop:app",
-        BROKER | {1},
-    ),
-    "pause": Help(
-        Panel.OPERATE,
-        "snapkafka pause",
-        BROKER,
-    ),
-    "resume": Help(Panel.OPERATE, "snapkafka resume", BROKER),
-    "retire": Help(
-        Panel.OPERATE,
-        "snapkafka retire --app old-shop",
-        BROKER,
-    ),
-    "checkpoint": Help(
-        Panel.OPERATE,
-        "snapkafka checkpoint --keep 7d",
-        BROKER,
-    ),
-    "prune": Help(
-        Panel.OPERATE,
-        "snapkafka prune --storage /data/snapshots --keep-last 24",
-        BROKER | {1, 8},
-    ),
-    "namespaces": Help(Panel.OPERATE, "snapkafka namespaces", BROKER),
+    "fork create": Help(Panel.RECOVER, "snapkafka fork create staging --from friday --expires 2d"),
+    "fork list": Help(Panel.RECOVER, "snapkafka fork list"),
+    "fork diff": Help(Panel.RECOVER, "snapkafka fork diff staging --keys 10"),
+    "fork drop": Help(Panel.RECOVER, "snapkafka fork drop staging"),
+    "doctor": Help(Panel.OPERATE, "snapkafka doctor --offline shop:app"),
+    "pause": Help(Panel.OPERATE, "snapkafka pause"),
+    "resume": Help(Panel.OPERATE, "snapkafka resume"),
+    "retire": Help(Panel.OPERATE, "snapkafka retire --app old-shop"),
+    "checkpoint": Help(Panel.OPERATE, "snapkafka checkpoint --keep 7d"),
+    "prune": Help(Panel.OPERATE, "snapkafka prune --storage /data/snapshots --keep-last 24"),
     "topics": Help(Panel.OPERATE, "snapkafka topics create orders --partitions 4"),
-    "topics create": Help(Panel.OPERATE, "snapkafka topics create orders payments --partitions 4", BROKER),
-    "metrics": Help(
-        Panel.OPERATE,
-        "snapkafka metrics --output /var/lib/node_exporter/snapkafka.prom",
-        BROKER,
-    ),
-    "serve": Help(
-        Panel.OPERATE,
-        "snapkafka serve --storage-root /data/snapshots",
-        BROKER | {8},
-    ),
-    "demo": Help(
-        Panel.LEARN,
-        "snapkafka demo --drill",
-        BROKER | STORED | {1, 6, 7, 9, 10, 14, 15, 16, 17},
-    ),
-    "help": Help(
-        Panel.LEARN,
-        "snapkafka help exit-status",
-    ),
+    "topics create": Help(Panel.OPERATE, "snapkafka topics create orders payments --partitions 4"),
+    "serve": Help(Panel.OPERATE, "snapkafka serve --storage-root /data/snapshots"),
+    "demo": Help(Panel.LEARN, "snapkafka demo --drill"),
 }
 
 
@@ -250,10 +130,3 @@ def _take_no_value(options: Iterable[Any]) -> None:
     """Let help show a flag without a value: typer would show its type, `<bool>`."""
     for option in options:
         option.metavar = ""
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    """Return sorted numbers as text: `0-3, 12, 19-21`."""
-    runs = groupby(enumerate(numbers), lambda item: item[1] - item[0])
-    found = [[number for _, number in run] for _, run in runs]
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found)

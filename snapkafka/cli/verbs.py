@@ -17,11 +17,8 @@ from .commands import (
     audit,
     drill,
     fork,
-    help_texts,
     invariants,
     keep,
-    metrics,
-    namespaces,
     query,
     restore,
     serve,
@@ -327,10 +324,7 @@ command(app, "retire")(switches.retire)
 command(app, "checkpoint")(switches.checkpoint)
 command(app, "prune")(stored_files.prune)
 group(app, "topics", topics.app)
-command(app, "metrics")(metrics.metrics)
-command(app, "namespaces")(namespaces.namespaces)
 command(app, "serve")(serve.serve)
-command(app, "help")(help_texts.help_)
 
 
 @command(

@@ -38,8 +38,7 @@ from .drill import markdown as drill_markdown
 from .dry_run import ReadPlan, plan_assembly
 from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
-from .freshness import Freshness, WatchedInvariant, exposition, freshness, freshness_in, gauges
-from .heartbeats import Heartbeat, HeartbeatSession, heartbeats
+from .freshness import Freshness, WatchedInvariant, freshness, freshness_in, gauges
 from .invariants import (
     Causes,
     Evaluation,
@@ -53,7 +52,6 @@ from .invariants import (
 )
 from .keep import KeptRound, Outcome, Quiet, Schedule, keep
 from .listing import Details, Summary, list_snapshots, show
-from .namespaces import namespaces
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query

@@ -194,21 +194,3 @@ def gauges(found: Freshness) -> tuple[Gauge, ...]:
             samples=tuple((it.name, (it.last_ok_ms or 0) / 1_000) for it in found.invariants),
         ),
     )
-
-
-def _quoted(label: str) -> str:
-    escaped = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
-
-
-def exposition(found: Freshness, namespace: str) -> str:
-    """Format freshness as Prometheus text, for a textfile collector."""
-    lines = []
-    for gauge in gauges(found):
-        if not gauge.samples:
-            continue
-        lines += [f"# HELP {gauge.name} {gauge.help}", f"# TYPE {gauge.name} gauge"]
-        for label, value in gauge.samples:
-            labels = f'namespace="{namespace}"' + (f",{gauge.label}={_quoted(label)}" if gauge.label else "")
-            lines.append(f"{gauge.name}{{{labels}}} {'+Inf' if value == inf else format(value, '.15g')}")
-    return "".join(f"{line}\n" for line in lines)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -29,7 +29,6 @@ from snapkafka.kafka.ledger.reading import (
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops.doctoring import Checkup, examine
-from snapkafka.ops.heartbeats import Heartbeat, heartbeats
 from snapkafka.ops.listing import Clock, Details, Summary, details, summary
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
@@ -50,8 +49,6 @@ SILENT_S: Final = 15.0
 #: How long a snapshot is restorable changes by the hour; asking costs a request per topic. An answer is good for so
 #: many seconds, and is given up to so many while a new one is asked for.
 RESTORABLE_FOR_S: Final = (30.0, 120.0)
-#: The same of heartbeats: a session lasts for tens of seconds.
-HEARTBEATS_FOR_S: Final = (1.0, 5.0)
 #: The same of `doctor`, which asks for all topics and groups.
 CHECKUP_FOR_S: Final = (30.0, 600.0)
 #: So many are asked for at once: behind them the broker and this process have other work.
@@ -104,9 +101,6 @@ class LedgerFollower:
             clock=lambda: clock() / 1_000,
             most=RESTORABLE_KEPT,
         )
-        self._heartbeats = Kept(
-            self._ask_heartbeats, lambda found: HEARTBEATS_FOR_S, clock=lambda: clock() / 1_000, most=1
-        )
         self._checkup = Kept(
             self._ask_checkup, lambda found: CHECKUP_FOR_S, clock=lambda: clock() / 1_000, most=1
         )
@@ -135,7 +129,6 @@ class LedgerFollower:
                     self._answered_ms, self._silent = self.clock(), False
                     self._opened += 1
                     self._restorable.clear()
-                    self._heartbeats.clear()
                     self._checkup.clear()
                     self._notify()
                     async with self._probing(work):
@@ -319,27 +312,12 @@ class LedgerFollower:
         """Return everything that the ledger holds about a snapshot."""
         return details(self.reading, view, self.clock())
 
-    async def heartbeats(self, within_s: float) -> Mapping[int, Heartbeat]:
-        """Return the sessions of the processes that the ledger counts as living; some seconds old at most.
-
-        Raises:
-            TimeoutError: the broker does not answer within `within_s` seconds.
-            SnapkafkaError: the ledger was never read, or is not followed now.
-        """
-        if self._work is None:
-            raise self.problem or BrokerUnavailableError("no broker answers")
-        return await self._heartbeats.get(self.namespace, within_s)
-
-    async def _ask_heartbeats(self, namespace: str) -> Mapping[int, Heartbeat]:
-        work = self._work
-        assert work is not None, "asked of a ledger that is followed"
-        return await heartbeats(work.admin, work.reading.state.processes.values())
-
     async def checkup(self, within_s: float) -> Checkup:
         """Return the findings of `doctor`; some minutes old at most.
 
         Raises:
-            TimeoutError, SnapkafkaError: as `heartbeats`.
+            TimeoutError: the broker does not answer within `within_s` seconds.
+            SnapkafkaError: the ledger was never read, or is not followed now.
         """
         if self._work is None:
             raise self.problem or BrokerUnavailableError("no broker answers")

@@ -18,7 +18,6 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Heartbeat, HeartbeatSession
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
@@ -169,18 +168,7 @@ class Handlers:
 
     async def processes(self, request: Request) -> Response:
         """Handle `GET /v1/processes`."""
-        reading, beats, why = self._follower.reading, {}, ""
-        try:
-            beats = dict(await self._follower.heartbeats(BROKER_S))
-        except SnapkafkaError as error:
-            why = REST.message(error)
-        except TimeoutError:
-            why = "the broker has not answered yet; ask again"
-
-        def session(process: int) -> dict[str, str]:
-            beat = beats.get(process, Heartbeat(process=process, session=HeartbeatSession.UNKNOWN, why=why))
-            return {"session": beat.session, "session_why": beat.why}
-
+        reading = self._follower.reading
         return JSONResponse(
             {
                 "paused": reading.state.paused,
@@ -195,7 +183,6 @@ class Handlers:
                         "joined_at": answers.instant(reading.times_ms.get(view.process, 0)),
                         "inputs": len(view.inputs),
                         "state": "living" if view.left is None else "dead" if view.dead else "left",
-                        **(session(view.process) if view.left is None else {}),
                     }
                     for _, view in sorted(reading.state.processes.items())
                 ],

@@ -1,8 +1,7 @@
-"""Look at the page in a real Chromium: `.venv/web/bin/python tests/e2e/look_at_page.py URL FOLDER [lost]`.
+"""Look at the page in a real Chromium: `.venv/web/bin/python tests/e2e/look_at_page.py URL FOLDER`.
 
 Runs in an environment of its own (`make .venv/web/.ready`). Prints one JSON object: what was seen, what axe found, who
-was asked, and what the console said. Screenshots lie in FOLDER. `lost`: a process has lost its session, and is
-to be named.
+was asked, and what the console said. Screenshots lie in FOLDER.
 """
 
 from __future__ import annotations
@@ -143,14 +142,12 @@ def ending(page: Page, url: str) -> dict[str, Any]:
     return found
 
 
-def look(page: Page, url: str, folder: Path, *, lost: bool) -> dict[str, Any]:
+def look(page: Page, url: str, folder: Path) -> dict[str, Any]:
     """Open the list, then each snapshot by the keyboard, in both themes."""
     page.goto(url)
     page.wait_for_selector("#snapshots tbody tr")
     expect(page.locator("#live")).to_have_text(re.compile("^live"), timeout=PATIENCE_MS)
-    expect(page.locator("#sessions")).to_be_visible(visible=lost, timeout=PATIENCE_MS)
     seen: dict[str, Any] = {
-        "sessions": page.locator("#sessions").inner_text(),
         "columns": page.locator("#snapshots thead th").all_inner_texts(),
         "rows": [row.locator("td").all_inner_texts() for row in page.locator("#snapshots tbody tr").all()],
         "recovery": [row.locator("td").all_inner_texts() for row in page.locator("#recovery tbody tr").all()],
@@ -213,7 +210,7 @@ def main() -> None:
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: said.append(f"error: {error}"))
         page.on("request", lambda request: asked.add(request.url))
-        seen = look(page, url, folder, lost="lost" in sys.argv[3:])
+        seen = look(page, url, folder)
         browser.close()
     origin = url.rstrip("/")
     seen |= {

@@ -29,7 +29,6 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
             str(ROOT / "tests" / "e2e" / "look_at_page.py"),
             url,
             str(tmp_path / "shots"),
-            "lost",
         ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -43,8 +42,6 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
     assert "waits for" in rows["running"][1]
     assert "ttl: not captured within 5000 ms" in rows["failed"][1]
     assert "latest good" in rows["hundred"][1]
-    lost = r"Kafka session over: process \d+ \(slow on box, pid 7\); the next snapshot waits for it .*"
-    assert re.fullmatch(lost, seen["sessions"]), seen["sessions"]
     assert [rows[name][5] for name in SIZES] == ["1/1", "20/20", "100/100"]
     assert [seen["details"][name]["points"] for name in SIZES] == [*SIZES.values()]
     for name, processes in SIZES.items():

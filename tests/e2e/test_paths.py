@@ -60,7 +60,6 @@ ANALYST_LATER: Final = (
     "diff first second --keys 5 --storage snapshots",
 )
 OPERATOR: Final = (
-    "namespaces",
     "doctor -v",
     "doctor",
     "pause",

@@ -38,7 +38,6 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("verify", "one", "--offline", "--storage", "tables"), "", UNKNOWN),
     (("watch", "--until", "termination", "--storage", "tables", *NO_BROKER), "embedded", AWAY),
     (("keep", "--every", "10m", "--once", "--storage", "tables", *NO_BROKER), "embedded", AWAY),
-    (("metrics", *NO_BROKER), "", AWAY),
     (("verdicts", *NO_BROKER), "", AWAY),
     (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
     (("diff", "one", "two", "--storage", "tables"), "query", UNKNOWN),
@@ -46,7 +45,6 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("trace", "orders", "0", "1", *NO_BROKER), "", AWAY),
     (("doctor", *NO_BROKER), "", AWAY),
     (("doctor", "--offline", "nothing:app"), "faust", BadInputError.exit_status),
-    (("namespaces", *NO_BROKER[:2]), "", AWAY),
     (("invariants", "list", *NO_BROKER), "", AWAY),
     (("topics", "create", "orders", *NO_BROKER[:2]), "", AWAY),
     (("pause", *NO_BROKER), "", AWAY),
@@ -67,7 +65,6 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
         "restore embedded",
         EXIT_NOT_GOOD,
     ),
-    (("help", "exit-status"), "", EXIT_OK),
     (("demo", "--help"), "demo", EXIT_OK),
 ]
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]

@@ -172,7 +172,6 @@ class FakeAdmin:
     member_counts: list[int] = field(default_factory=list)  # of groups, one answer after the other; then 0
     member_failure: Exception | None = None
     asked_members: list[str] = field(default_factory=list)
-    ids_of_members: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by group
     held: dict[str, FakeHold] = field(default_factory=dict)  # by group
     noted: set[str] = field(default_factory=set)  # of the last commit of a holder
 
@@ -276,12 +275,6 @@ class FakeAdmin:
 
     def hold(self, group: str) -> FakeHold:
         return FakeHold(self, group)
-
-    async def member_ids(self, group: str) -> tuple[str, ...]:
-        await self._answer()
-        if self.member_failure is not None:
-            raise self.member_failure
-        return self.ids_of_members.get(group, ())
 
     async def groups(self) -> list[FakeGroup]:
         await self._answer()

@@ -139,7 +139,6 @@ def system(folder: Path) -> FakeCluster:
         snapshot(cluster, folder, name)
     Worker(ledger, "slow", "slow-orders", closes=False, member="slow-1")
     Worker(ledger, "slow", "slow-orders", closes=False, member="slow-2")
-    cluster.the_admin.ids_of_members["slow"] = ("slow-2",)
     failed = ledger.put(Trigger(n=1, id="failed", who="a-test")) + 1
     ledger.put(
         Abort(n=2, epoch=failed, code="ttl", reason="not captured within 5000 ms", culprit="process 7")

@@ -294,10 +294,6 @@ class KafkaTopicAdmin:
         """Count the members of a consumer group; see `group_members`."""
         return len(await self.group_members(group))
 
-    async def member_ids(self, group: str) -> tuple[str, ...]:
-        """List the ids of the members of a consumer group; see `group_members`."""
-        return tuple(member.member for member in await self.group_members(group))
-
     def hold(self, group: str) -> GroupHold:
         """Create a hold of a consumer group, which is still to be acquired."""
         return GroupHold(self.connection, group)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from snapkafka.errors import Option, SnapkafkaError, Text, Verb
+from snapkafka.errors import Option, SnapkafkaError, Text
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.forking import LEDGER
-
-#: A hint names so many.
-NAMED_MAX: Final = 10
 
 
 async def namespaces(admin: TopicAdmin) -> tuple[str, ...]:
@@ -30,7 +25,5 @@ async def namespaces_hint(admin: TopicAdmin) -> Text:
         return ("give ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE")
     if not found:
         return "this cluster has no namespace yet: start a service that calls snapkafka.install"
-    known = f"this cluster has {', '.join(found[:NAMED_MAX])}"
-    if (more := len(found) - NAMED_MAX) > 0:
-        return (known, f" and {more} more (", Verb("namespaces"), "): choose one by ", Option("namespace"))
+    known = f"this cluster has {', '.join(found)}"
     return (known, ": choose one by ", Option("namespace"))

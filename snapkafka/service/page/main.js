@@ -6,13 +6,11 @@ import { doctor } from "./doctor.js";
 import { ago, bytes, copy, count, h, inUtc, keepZone, mood, ms, restorable } from "./dom.js";
 import { invariants } from "./invariants.js";
 import { recovery } from "./recovery.js";
-import { sessions } from "./sessions.js";
 import { close, isOpen, show } from "./detail.js";
 
 const COLUMNS = [["Status"], ["Snapshot"], ["Triggered"], ["Duration", "number"], ["Type"], ["Processes", "number"],
   ["In flight", "number"], ["Size", "number"], ["Verdict"], ["Restorable until"], ["Command"]];
 const TICK_MS = 1000;
-const SESSIONS_MS = 5000;
 const DOCTOR_MS = 60000;
 const one = (id) => document.getElementById(id);
 const body = document.querySelector("#snapshots tbody");
@@ -149,7 +147,6 @@ async function live() {
       if (!isOpen() && location.hash.length > 1) fromLink();
       doctor(one("doctor")).catch(complain);
       invariants(one("invariants")).catch(complain);
-      sessions(one("sessions")).catch(complain);
       recovery(one("recovery")).catch(complain);
       await followTogether("/v1/events", (name, told) => {
         one("live").textContent = `${told.followed ? "live" : told.problem ?? "the ledger is being read"}; ${told.snapshots} snapshots${told.paused ? "; paused" : ""}`;
@@ -236,9 +233,6 @@ setInterval(() => { // times are further away, and what runs runs longer
   if (rows.some((row) => mood(row) === "running")) tick();
   for (const at of document.querySelectorAll("time")) at.textContent = ago(Date.parse(at.dateTime)).textContent;
 }, TICK_MS);
-setInterval(() => { // a session ends without a record in the ledger
-  if (!document.hidden && one("live").textContent !== "connecting") sessions(one("sessions")).catch(complain);
-}, SESSIONS_MS);
 setInterval(() => {
   if (!document.hidden && !one("doctor").hidden) doctor(one("doctor")).catch(complain);
 }, DOCTOR_MS);

@@ -29,9 +29,7 @@ from snapkafka.errors import (
     BrokerUnavailableError,
     ForkIsolationError,
     InstallError,
-    InternalError,
     TriggerRefusedError,
-    all_errors,
 )
 from snapkafka.manifest_entries import CheckEntry
 from snapkafka.protocol import Bye, CheckResult, Hello, InputTopic, Unread, Verdict
@@ -424,15 +422,6 @@ def help_of(name: str) -> list[str]:
     return [line.strip() for line in result.stdout.splitlines()]
 
 
-def statuses_of(name: str) -> set[int]:
-    """The exit statuses that the help of a command names."""
-    (line,) = [line for line in help_of(name) if line.startswith("Exit status: ")]
-    text, _, more = line.removeprefix("Exit status: ").partition(" (")
-    assert more == "snapkafka help exit-status)"
-    ranges = [part.partition("-") for part in text.split(", ")]
-    return {n for first, _, last in ranges for n in range(int(first), int(last or first) + 1)}
-
-
 def test_help_lists_every_command_once_in_a_group_by_task() -> None:
     listed: dict[str, str] = {}
     panel = ""
@@ -445,20 +434,6 @@ def test_help_lists_every_command_once_in_a_group_by_task() -> None:
     assert set(listed) == {name.partition(" ")[0] for name in ALL} | {"demo"}
     assert list(dict.fromkeys(listed.values())) == [*Panel]
     assert listed == {name: HELPS[name].panel for name in listed}
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_help_of_a_command_names_the_exit_statuses_that_it_can_return(name: str) -> None:
-    found = statuses_of(name)
-    assert {0, BadInputError.exit_status, InternalError.exit_status} <= found <= KNOWN - OF_WORKERS
-
-
-def test_every_error_of_a_command_is_in_the_help_of_one_and_explained_by_help() -> None:
-    named = set().union(*map(statuses_of, ALL))
-    assert {cls.exit_status for cls in all_errors()} - OF_WORKERS <= named
-    shown = call("help", "exit-status").stdout
-    for status, code, meaning in STATUSES:
-        assert re.search(rf"^ *{status} +{code} *{re.escape(meaning)}", shown, re.MULTILINE), code
 
 
 @pytest.mark.parametrize("name", [*ALL, "fork", ""])
@@ -480,12 +455,6 @@ def test_help_of_a_command_has_one_example_that_fits_a_line_and_is_right(name: s
 def test_help_of_an_option_is_short(name: str) -> None:
     for item in ALL[name].params:
         assert item.name == "help" or 0 < len(item.help) <= 60, item.help
-
-
-def test_help_shows_the_help_of_a_command_too() -> None:
-    shown = call("help", "fork", "drop").stdout
-    assert "snapkafka fork drop" in shown
-    said_in_one_line_with_advice(call("help", "frob"), 2, "no help on 'frob'")
 
 
 def test_demo_has_an_example() -> None:

@@ -24,7 +24,7 @@ from tests.worlds.on_disk import in_state, write_snapshot
 pytestmark = pytest.mark.nightly
 
 COMMAND = (sys.executable, "-m", "snapkafka.cli")
-STATUSES = (*COMMAND, "help", "exit-status")
+SHOW = (*COMMAND, "trigger", "--help")
 
 
 def ended(
@@ -62,7 +62,7 @@ def test_who_has_read_enough_gets_nothing_more(many: str, form: str) -> None:
 
 def test_a_full_disk_is_said_and_is_no_verdict() -> None:
     with Path("/dev/full").open("wb") as full:
-        done = ended(*STATUSES, stdout=full)
+        done = ended(*SHOW, stdout=full)
     assert done.returncode == OutputError.exit_status
     reported = done.stderr.decode().splitlines()
     assert "No space left on device" in reported[0]
@@ -71,7 +71,7 @@ def test_a_full_disk_is_said_and_is_no_verdict() -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_closed_stream_is_no_bug(number: int) -> None:
-    done = ended("/bin/sh", "-c", f'"$0" "$@" {number}>&-', *STATUSES)
+    done = ended("/bin/sh", "-c", f'"$0" "$@" {number}>&-', *SHOW)
     assert (done.returncode, done.stderr) == (0, b"")
     assert bool(done.stdout) is (number == 2)
 
