@@ -12,6 +12,8 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `settings`, `decoding` | how a log is read, and keys and values are decoded |
 | `avro_schemas`, `schema_registry` | Avro schemas, from files or a registry |
 | `avro_types`, `avro_decoder` | any of them, parsed; Avro to JSON |
+| `invariants`, `unwritten_casts` | V6, in DuckDB; what no number may rest on |
+| `stored_tables` | the stored tables beside those of the log |
 | `manifest` | the manifest of an assembly |
 | `progress` | the progress of the job |
 | `spark.entry`, `spark.engine` | the job as a process; Spark as its engine |
@@ -20,7 +22,7 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `spark.reading` | the session, exact offset ranges, our header |
 | `spark.tables` | state, channels, messages, processes, positions |
 | `spark.values` | keys and values as text |
-| `spark.verify` | V1 to V6; files have the names of those in `snapkafka.checks` |
+| `spark.verify` | V1 to V5; files have the names of those in `snapkafka.checks` |
 | `spark.write` | Parquet, object storage, digests |
 
 Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/guide/assembly.md. Importing this package loads
@@ -34,47 +36,49 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from .arrow_tables import arrow
+    from .arrow_tables import arrow, parquet_of
     from .base import find_base
-    from .both import Both
     from .command import main
     from .decoding import PLAIN, Decoding
     from .embedded.handover import HandOverError
     from .engines import opened
+    from .invariants import Tables, in_folder, published
     from .ledger import Desk
     from .manifest import check_entries
     from .pipeline import Job, isolation_of
     from .progress import Step, Work, Working
     from .schemas import SCHEMAS, columns, comments, schema
-    from .settings import Settings, Stored
+    from .settings import Settings
     from .spark.frames import Lookups, local_frame
     from .spark.job import assemble, verify
     from .spark.reading.header_columns import stamped, stamps
     from .spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
     from .spark.reading.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed
+    from .stored_tables import compare
 else:
     __getattr__ = lazily(
         __name__,
         {
-            "arrow_tables": "arrow",
+            "arrow_tables": "arrow parquet_of",
             "base": "find_base",
-            "both": "Both",
             "command": "main",
             "decoding": "PLAIN Decoding",
             "embedded.handover": "HandOverError",
             "engines": "opened",
+            "invariants": "Tables in_folder published",
             "ledger": "Desk",
             "manifest": "check_entries",
             "pipeline": "Job isolation_of",
             "progress": "Step Work Working",
             "schemas": "SCHEMAS columns comments schema",
-            "settings": "Settings Stored",
+            "settings": "Settings",
             "spark.frames": "Lookups local_frame",
             "spark.job": "assemble verify",
             "spark.reading.header_columns": "stamped stamps",
             "spark.reading.kafka_source": "SOURCE_SCHEMA read_ranges",
             "spark.reading.session": "session",
             "spec": "OPTIONS JobResult JobSpec as_file changed",
+            "stored_tables": "compare",
         },
     )

@@ -72,14 +72,19 @@ def _spark_type(kind: str) -> Any:
     return {"int": "integer", "bigint": "long"}.get(kind, kind)
 
 
+def parquet_of(table: pa.Table) -> bytes:
+    """Return the content of a file with these rows."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="snappy", use_deprecated_int96_timestamps=False)
+    return buffer.getvalue()
+
+
 def put(name: str, table: pa.Table, store: Store, folder: Folder) -> bytes:
     """Write a table as one file into a folder of `Store.staging`; return the content of the file.
 
     Raises:
         StorageError: the storage cannot be written.
     """
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="snappy", use_deprecated_int96_timestamps=False)
-    content = buffer.getvalue()
+    content = parquet_of(table)
     store.put(folder, f"{name}/{FILE}", content)
     return content

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from pathlib import Path
+from typing import Final, TypeVar
 
-from snapkafka.checks import Checked, CheckOutcome, CutView
-from snapkafka.checks.invariants import Invariant
+from snapkafka.checks import Checked, CutView
+from snapkafka.errors import BadInputError, Option
 from snapkafka.manifest import Manifest
 from snapkafka.runtime.extras import missing_of, require_engine, require_extra
-from snapkafka.store import Store
 
-from .base import Base
-from .both import Both, not_done
 from .embedded.handover import HandOverError
 from .pipeline import Engine, Job, Task
 from .progress import Work
-from .settings import Settings, Stored
-
-if TYPE_CHECKING:
-    from .embedded.engine import EmbeddedEngine
-    from .spark.engine import SparkEngine
+from .settings import Settings
 
 #: Up to so many offsets `auto` takes the embedded engine.
 OFFSETS_MAX: Final = 200_000
@@ -47,10 +41,7 @@ def opened(job: Job, offsets: int, schemes: Collection[str]) -> Iterator[Engine]
         needed = _needs_spark(job, offsets)
         if job.spec.engine == "spark" or needed:
             engine.hand_over(needed)
-        if job.spec.engine == "both":
-            yield Both(job, engine.embedded(), engine.spark())
-        else:
-            yield engine
+        yield engine
 
 
 def _needs_spark(job: Job, offsets: int) -> str:
@@ -77,53 +68,35 @@ class _Chosen:
         Raises:
             BadInputError: the options name the embedded engine.
         """
-        if self._job.spec.engine in ("embedded", "both"):
-            raise not_done(reason)
+        if self._job.spec.engine == "embedded":
+            raise BadInputError(
+                f"the embedded engine does not do {reason}",
+                hint=("leave ", Option("engine"), " to auto, or take spark"),
+            )
         if self._job.spec.engine == "auto":
             self._job.notify(f"taking Spark: the embedded engine does not do {reason}")
-        self._engine = self.spark(reason)
-        return self._engine
-
-    def spark(self, reason: str = "") -> SparkEngine:
-        """Start Spark.
-
-        Args:
-            reason: the part of the job that only Spark does.
-        """
         require_extra("spark", f"Spark (for {reason})" if reason else "Spark")
         from .spark.engine import spark_engine
 
-        return self._stack.enter_context(spark_engine(self._job, self._offsets, self._schemes))
-
-    def embedded(self) -> EmbeddedEngine:
-        from .embedded.engine import EmbeddedEngine
-
-        return EmbeddedEngine(self._job)
+        self._engine = self._stack.enter_context(spark_engine(self._job, self._offsets, self._schemes))
+        return self._engine
 
     def _done(self, work: Callable[[Engine], _T]) -> _T:
         if self._engine is None:
-            self._engine = self.embedded()
+            from .embedded.engine import EmbeddedEngine
+
+            self._engine = EmbeddedEngine(self._job)
         try:
             return work(self._engine)
         except HandOverError as reason:
             return work(self.hand_over(str(reason)))
-
-    def require_valid(self, invariants: tuple[Invariant, ...]) -> None:
-        """Refuse SQL that cannot be run."""
-        self._done(lambda engine: engine.require_valid(invariants))
 
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
         """Assemble a snapshot."""
         return self._done(lambda engine: engine.assemble(task, settings))
 
     def verify(
-        self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
+        self, view: CutView, settings: Settings, folder: Path | None
     ) -> tuple[Checked, Callable[[Manifest], Work]]:
         """Verify a snapshot."""
-        return self._done(lambda engine: engine.verify(view, settings, wanted, stored))
-
-    def ask(
-        self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
-    ) -> list[CheckOutcome]:
-        """Evaluate predicates."""
-        return self._done(lambda engine: engine.ask(store, manifest, base, asked))
+        return self._done(lambda engine: engine.verify(view, settings, folder))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from snapkafka.checks import Checked, CheckOutcome, CutView, Verdict, reading_ranges, require_offsets
+from snapkafka.checks import Checked, CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, Option, Verb
@@ -33,33 +35,27 @@ from .cluster import (
 )
 from .decoding import Decoding
 from .failures import Failures, problem_of_parent
+from .invariants import check, in_folder, published, require_valid
 from .ledger import ClusterFacts, Desk
 from .loss import with_time_of_loss
 from .manifest import check_entries, entry, openness_of, verdict_of
 from .progress import Work, Working, in_words
 from .schema_registry import Registry
-from .settings import Settings, Stored
+from .settings import Settings
 from .spec import JobResult, JobSpec, changed
+from .stored_tables import compare
 
 
 class Engine(Protocol):
     """An engine: it reads the log, writes tables and runs the checks."""
 
-    def require_valid(self, invariants: tuple[Invariant, ...]) -> None:
-        """Refuse SQL that cannot be run."""
-
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
         """Write the tables of a snapshot, verify it, and write its manifest; see `spark.job.assemble`."""
 
     def verify(
-        self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
+        self, view: CutView, settings: Settings, folder: Path | None
     ) -> tuple[Checked, Callable[[Manifest], Work]]:
         """Run the checks from the log alone; see `spark.job.verify`."""
-
-    def ask(
-        self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
-    ) -> list[CheckOutcome]:
-        """Evaluate predicates on an assembled snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +134,6 @@ class Job:
 def assemble(job: Job, failures: Failures) -> list[JobResult]:
     """Assemble the snapshots of a job, in the order of their epochs; one that fails does not stop the others."""
     spec = job.spec
-    spec.require_one_engine()
     if problem := namespace_problem(spec.namespace):
         raise BadInputError(problem, hint=("add ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
     if not spec.snapshots:
@@ -146,6 +141,7 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
             "no snapshot is named", hint=("add ", Option("snapshot", "ID"), "; ", Verb("list"), " shows them")
         )
     wanted, asked = job.sql()
+    require_valid(asked)
     connection, decoding = job.connection(), job.decoding()
     with Desk(connection, spec.namespace) as desk:
         work, offsets = _to_assemble(job, desk, failures)
@@ -153,7 +149,6 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
             return []
         results = []
         with job.engine(job, offsets, {store.scheme for _, store in work}) as engine:
-            engine.require_valid(asked)
             for captured, store in work:
                 with failures.of(captured.id):
                     results.append(_assembled(job, engine, desk, (captured, store), decoding, wanted, asked))
@@ -228,7 +223,7 @@ def _assembled(
         seconds=manifest.times.seconds,
         positions_committed=not why_not,
         positions_why_not=why_not,
-        answers=tuple(map(entry, engine.ask(store, manifest, base, asked))) if asked and good else (),
+        answers=tuple(map(entry, check(asked, published(store, manifest)))) if asked and good else (),
     )
 
 
@@ -303,8 +298,7 @@ def verify(job: Job, failures: Failures) -> list[JobResult]:
     if not work:
         return []
     offsets = max(job.offsets(item.view) for _, item in work)
-    schemes = {item.store.scheme for _, item in work} if spec.tables else set()
-    with job.engine(job, offsets, schemes) as engine:
+    with job.engine(job, offsets, set()) as engine:
         for path, item in work:
             with failures.of(path):
                 results.append(_verified(job, engine, connection, item, decoding, given))
@@ -321,12 +315,16 @@ def _verified(
 ) -> JobResult:
     spec, manifest = job.spec, item.manifest
     wanted = invariants_of(manifest.invariants, given, record=spec.record)
-    found, work_of = engine.verify(
-        item.view,
-        job.settings(manifest.ledger, decoding, manifest.isolation, item.far),
-        wanted,
-        Stored(item.store, manifest) if spec.tables else None,
-    )
+    settings = job.settings(manifest.ledger, decoding, manifest.isolation, item.far)
+    with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
+        folder = Path(scratch) if wanted or spec.tables else None
+        found, work_of = engine.verify(item.view, settings, folder)
+        if folder is not None:
+            computed, outcomes = in_folder(folder), found.outcomes
+            of_tables = check(wanted, computed)
+            if spec.tables:
+                of_tables.append(compare(published(item.store, manifest), computed, outcomes))
+            found = found._replace(outcomes=[*outcomes, *of_tables])
     asyncio.run(ask_once(connection, lambda admin: require_same_topics(admin, item.view)))
     openness = openness_of(
         manifest.captured,

@@ -40,7 +40,7 @@ SCHEMAS: Final[Mapping[str, str]] = {
     ),
     POSITIONS: (
         "app string, agent string, topic string, partition int, position bigint, started_above array<bigint>, "
-        "replay_until bigint, process bigint, never_read bigint"
+        "replay_until bigint, process bigint"
     ),
     AROUND: (
         "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
@@ -53,6 +53,8 @@ SCHEMAS: Final[Mapping[str, str]] = {
         "headers array<struct<key:string,value:binary>>, timestamp_ms bigint, timestamp_type string"
     ),
 }
+#: A view over `messages`, with one row per message: see `in_flight_sql`.
+IN_FLIGHT: Final = "in_flight"
 #: What a column holds, by its name; where it differs from table to table, by table and name.
 COMMENTS: Final[Mapping[str, str]] = {
     "snapshot_id": "the snapshot",
@@ -82,8 +84,10 @@ COMMENTS: Final[Mapping[str, str]] = {
     "sender": "the process that sent it",
     f"{AROUND}.sender": "the process that sent it; null: external",
     "sender_app": "the app of the sender",
+    "receivers": "the apps that have still to receive it",
     "receiver": "the process that cut the input",
     "receiver_app": "the app that reads it",
+    "messages.receiver_app": "the app that has still to receive it: a message has a row for each",
     "seq": "its number among those of its sender to the partition",
     "headers": "the headers of others, in order",
     "headers_text": "the last header of each name, as text; null where it is not UTF-8",
@@ -97,7 +101,6 @@ COMMENTS: Final[Mapping[str, str]] = {
     f"{AROUND}.bytes": "the bytes of its key and value",
     "process": "the process: the ledger offset of its first record",
     f"{POSITIONS}.process": "the process that cut the input",
-    "never_read": "how many records of the input, all below the position, were never read (at least, where unknown)",
     "host": "the machine of the process",
     "pid": "its process id there",
     "left": "it had left before the trigger",
@@ -142,6 +145,24 @@ SORTED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     AROUND: ("receiver_app", "topic", "partition", "offset"),
     INPUTS: ("topic", "partition", "offset"),
 }
+
+
+def in_flight_sql(messages: str) -> str:
+    """Return a query of DuckDB for `in_flight`: one row per message in flight, whoever has still to receive it.
+
+    A key or a value that the first of the receivers cannot decode is as the next of them decodes it.
+
+    Args:
+        messages: the table `messages`, in SQL.
+    """
+    place = ("topic", "partition", "offset")
+    kept = [column for column in columns("messages") if column not in (*place, "receiver_app")]
+    values = ", ".join(f'arg_min("{column}", receiver_app) AS "{column}"' for column in kept)
+    named = ", ".join(f'"{column}"' for column in place)
+    return (
+        f"SELECT {named}, list(receiver_app ORDER BY receiver_app) AS receivers, {values} "
+        f"FROM {messages} GROUP BY {named}"
+    )
 
 
 def schema(table: str) -> str:

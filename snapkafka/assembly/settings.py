@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from snapkafka.kafka.records.far_times import FarStretch
-from snapkafka.manifest import LedgerEntry, Manifest
-from snapkafka.store import Store
+from snapkafka.manifest import LedgerEntry
 
 from .cluster import DEFAULT_ISOLATION
 from .decoding import PLAIN, Decoding
@@ -36,10 +34,3 @@ class Settings:
     def isolation(self) -> str:
         """ "read_committed": without aborted records."""
         return self.spec.isolation or DEFAULT_ISOLATION
-
-
-class Stored(NamedTuple):
-    """A snapshot and its storage."""
-
-    store: Store
-    manifest: Manifest

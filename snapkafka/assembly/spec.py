@@ -30,7 +30,7 @@ from .cluster import AROUND_RECORDS, require_around, require_isolation
 from .progress import Work
 
 #: What reads the log, writes tables and runs the checks.
-ENGINES: Final = ("auto", "embedded", "spark", "both")
+ENGINES: Final = ("auto", "embedded", "spark")
 
 
 def _option(flag: str, text: str, *, metavar: str = "", env: str = "") -> msgspec.Meta:
@@ -135,7 +135,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         str,
         _option(
             "--engine",
-            "auto (embedded where it can), embedded, spark; verify: both.",
+            "auto (embedded where it can), embedded, spark.",
             metavar="ENGINE",
         ),
     ] = "auto"
@@ -152,19 +152,6 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         if self.engine not in ENGINES:
             raise BadInputError(
                 f"is invalid: {self.engine!r}", hint=f"it can be {', '.join(ENGINES)}", field="engine"
-            )
-
-    def require_one_engine(self) -> None:
-        """Refuse both engines: each snapshot is assembled by one.
-
-        Raises:
-            BadInputError: the options name both.
-        """
-        if self.engine == "both":
-            raise BadInputError(
-                "must be one: both is for verify",
-                hint="leave it out, or take auto, embedded or spark",
-                field="engine",
             )
 
     def __repr__(self) -> str:
@@ -246,7 +233,8 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     `why_full`: why an incremental snapshot has its whole state, and not the changes since its parent.
     `external`, `strict`, `outsiders`: see `manifest.Manifest`. `unread`, `uncaptured`: see `Captured`. `answers`:
     whether each predicate holds; empty if the snapshot is not good. `not_compared`: the parts of the stored snapshot
-    that a verification did not compare, a sentence each.
+    that a verification did not compare, a sentence each. `idle`: nothing had been received, and nothing is in flight:
+    there was nothing that could be inconsistent.
     """
 
     id: str
@@ -272,6 +260,7 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     not_compared: tuple[str, ...] = ()
     work: Work | None = None
     contaminated: str = ""
+    idle: bool = False
 
     @classmethod
     def of(cls, manifest: Manifest, place: str, work: Work, **more: Any) -> JobResult:
@@ -292,9 +281,22 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
             strict=manifest.strict,
             uncaptured=captured.uncaptured,
             contaminated=captured.contaminated,
+            idle=_is_idle(manifest),
             work=work,
             **more,
         )
+
+
+def _is_idle(manifest: Manifest) -> bool:
+    """Return whether each agent stands at the beginning of its inputs, and no message is in flight."""
+    starts = {(log.topic, log.partition): log.start for log in manifest.logs}
+    begun = any(
+        max([cut.position, *(agent.offset for agent in cut.agents)])
+        > starts.get((cut.topic, cut.partition), 0)
+        or any(agent.started_above for agent in cut.agents)
+        for cut in manifest.captured.inputs
+    )
+    return not begun and not any(table.rows for table in manifest.tables if table.name == "messages")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,26 @@
-"""`verify --tables`: the stored tables, compared with those computed from the log.
+"""`verify --tables`: the stored tables, compared with those computed from the log, row by row in DuckDB.
 
-The tables are computed again from the log, and compared with the stored ones by their order-free digests; rows are
-compared only if these differ. Decoded keys and values depend on options (codecs, schemas) that no manifest holds, so
-the bytes are compared separately: other bytes contradict the log, other texts of the same bytes leave it open. A log
-that no longer shows all of a table (V3, V4) contradicts nothing.
+Decoded keys and values depend on options (codecs, schemas) that no manifest holds, so the bytes are compared as well:
+other bytes contradict the log, other texts of the same bytes leave it open. A log that no longer shows all of a table
+(V3, V4) contradicts nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
-from snapkafka.manifest import STATE
+from snapkafka.errors import StorageError
+from snapkafka.manifest import OPEN_ENDED, STATE
+from snapkafka.store import sql_name
+from snapkafka.store.database import one_line
+
+from .invariants import Tables, first_rows, opened, type_of
+from .schemas import schema
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 #: As it is called among the other checks.
 CHECK: Final = "tables"
@@ -30,55 +38,80 @@ ROW_CHARS: Final = 300
 
 
 class OnlyThere(NamedTuple):
-    """Rows that one of two tables lacks: how many, and the first as JSON, in that order, each with its place."""
+    """Rows that one of two tables lacks: how many, and the first of them, each as JSON and by column."""
 
     total: int
-    first: Sequence[tuple[str, tuple[str | None, int | None, int | None]]]
+    first: list[tuple[str, Mapping[str, Any]]]
 
 
-class Compared(NamedTuple):
-    """A table as it is stored and as its log gives it: whether all of it is the same, whether its bytes are, and what
-    finds the rows that only the stored one has, and only the other."""
-
-    name: str
-    same: bool
-    same_bytes: bool
-    differences: Callable[[], tuple[OnlyThere, OnlyThere]]
-
-
-def outcome_of(tables: Collection[Compared], outcomes: Collection[CheckOutcome]) -> CheckOutcome:
-    """Return the outcome for the stored tables of a snapshot.
+def compare(stored: Tables, computed: Tables, outcomes: Collection[CheckOutcome]) -> CheckOutcome:
+    """Compare the stored tables of a snapshot with those that its log gives.
 
     Args:
         outcomes: of the checks of the log.
+
+    Raises:
+        StorageError: a stored table cannot be read, or has other columns.
     """
+    import duckdb
+
     passed = {found.check for found in outcomes if found.status is Status.PASSED}
     found, statuses, witnesses = 0, {Status.PASSED}, list[Witness]()
-    for table in tables:
-        if table.same:
-            continue
-        open_question = table.same_bytes or PROVEN_BY.get(table.name, "V3") not in passed
-        statuses.add(Status.UNVERIFIABLE if open_question else Status.FAILED)
-        stored, computed = table.differences()
-        found += max(1, stored.total + computed.total)
-        witnesses += _witnesses(table, "has a row that the log does not give", stored)
-        witnesses += _witnesses(table, "lacks a row that the log gives", computed)
+    with opened(stored, computed, schemas=("stored", "computed")) as database:
+        for name in sorted(stored.queries.keys() - OPEN_ENDED):
+            try:
+                more, fewer = _both(database, name, ())
+                same_bytes = not (more.total or fewer.total) or not any(
+                    side.total for side in _both(database, name, DECODED)
+                )
+            except duckdb.Error as error:
+                raise StorageError(f"stored table {name} cannot be read: {one_line(error)}") from error
+            if more.total or fewer.total:
+                open_question = same_bytes or PROVEN_BY.get(name, "V3") not in passed
+                statuses.add(Status.UNVERIFIABLE if open_question else Status.FAILED)
+                found += more.total + fewer.total
+                witnesses += _witnesses(name, "has a row that the log does not give", same_bytes, more)
+                witnesses += _witnesses(name, "lacks a row that the log gives", same_bytes, fewer)
     status = next(s for s in (Status.FAILED, Status.UNVERIFIABLE, Status.PASSED) if s in statuses)
     return CheckOutcome(check=CHECK, status=status, found=found, witnesses=tuple(witnesses[:WITNESSES_MAX]))
 
 
-def _witnesses(table: Compared, what: str, rows: OnlyThere) -> list[Witness]:
-    why = "" if not table.same_bytes else (
+def _both(database: DuckDBPyConnection, name: str, leave: Collection[str]) -> tuple[OnlyThere, OnlyThere]:
+    """Return the rows that only the stored table has, and those that only the other one has.
+
+    Args:
+        leave: columns that do not count.
+    """
+    columns = (part.split(" ", 1) for part in schema(name).split(", "))
+    kept = ", ".join(_column(column, kind) for column, kind in columns if column not in leave)
+    one, other = (f"SELECT {kept} FROM {side}.{sql_name(name)}" for side in ("stored", "computed"))
+    return (
+        OnlyThere(*first_rows(database.execute(f"{one} EXCEPT ALL {other}"))),
+        OnlyThere(*first_rows(database.execute(f"{other} EXCEPT ALL {one}"))),
+    )
+
+
+def _column(name: str, kind: str) -> str:
+    """Return a column in its own type, of a map its entries in order."""
+    typed = f"CAST({sql_name(name)} AS {type_of(kind)})"
+    return f"{f'list_sort(map_entries({typed}))' if kind.startswith('map') else typed} AS {sql_name(name)}"
+
+
+def _witnesses(name: str, what: str, same_bytes: bool, rows: OnlyThere) -> list[Witness]:
+    why = "" if not same_bytes else (
         "; its bytes are the same: either it was altered, or it was assembled with other codecs, schemas or registry, "
         "or another choice about pickles"
     )  # fmt: skip
-    return [
-        Witness(
-            check=CHECK,
-            topic=topic or "",
-            partition=-1 if partition is None else partition,
-            offset=-1 if offset is None else offset,
-            what=f"stored table {table.name} {what}{why}: {row[:ROW_CHARS]}",
+    found = []
+    for text, row in rows.first:
+        topic, partition, offset = (row[column] for column in PLACE[name]) if name in PLACE else ("", -1, -1)
+        found.append(
+            Witness(
+                check=CHECK,
+                topic=topic or "",
+                partition=-1 if partition is None else partition,
+                offset=-1 if offset is None else offset,
+                what=f"stored table {name} {what}{why}: {text[:ROW_CHARS]}",
+            )
         )
-        for row, (topic, partition, offset) in rows.first[:WITNESSES_MAX]
-    ]
+    return found

@@ -90,7 +90,7 @@ def run_story(
     Args:
         reporter: called with every phase.
         storage: for tables and manifests.
-        engine: "embedded" or "spark" assembles; "both": the embedded one assembles, and each verifies.
+        engine: "embedded" or "spark" assembles; "both": the embedded one assembles, and Spark verifies one snapshot.
         mixed: `clearing` is a loop with plain clients.
         then: called at the end, while the system still runs.
         keep: called after that, under load again.
@@ -122,9 +122,9 @@ def run_story(
         assemble(broker.bootstrap, "demo", names, storage, engine=alone, tick=reporter.tick)
         reporter.done()
         if engine == "both":
-            reporter.begin("Verification by Spark as well: two engines, one verdict")
-            verify_by_both(broker.bootstrap, names, storage, tick=reporter.tick)
-            reporter.done("the same findings, rows and digests")
+            reporter.begin("Verification of one by Spark as well: two engines, one verdict")
+            verify_by_spark(broker.bootstrap, names[0], storage, tick=reporter.tick)
+            reporter.done("good, and the same rows")
         taken = [_taken(observer, name, reading, storage) for name, reading in naive.items()]
         then(system)
         if keep is not None:
@@ -209,17 +209,18 @@ def assemble(
     return _job(spec, storage, len(names), tick)
 
 
-def verify_by_both(
-    bootstrap: str, names: list[str], storage: Path, *, tick: Callable[[str], None] = lambda note: None
+def verify_by_spark(
+    bootstrap: str, name: str, storage: Path, *, tick: Callable[[str], None] = lambda note: None
 ) -> None:
-    """Verify assembled snapshots by both engines.
+    """Verify an assembled snapshot by Spark, and compare its tables with those that Spark computes.
 
     Raises:
-        SnapshotFailedError: they do not find the same; it names the first difference.
+        SnapshotFailedError: the verdict is not good, or the job failed.
     """
-    places = tuple(str(_manifest_place(storage, name)) for name in names)
-    spec = JobSpec(bootstrap=bootstrap, manifests=places, tables=True, engine="both")
-    _job(spec, storage, len(names), tick)
+    place = str(_manifest_place(storage, name))
+    spec = JobSpec(bootstrap=bootstrap, manifests=(place,), tables=True, engine="spark")
+    if _job(spec, storage, 1, tick):
+        raise SnapshotFailedError(f"Spark does not confirm {name}", hint=f"see {storage}/verification.txt")
 
 
 def _job(spec: JobSpec, storage: Path, count: int, tick: Callable[[str], None]) -> int:

@@ -46,8 +46,6 @@ class Launch:
             BadInputError: the job assembles, and its options name both engines.
             DependencyMissingError: it has none.
         """
-        if not spec.manifests:
-            spec.require_one_engine()
         if not self.python:
             require_engine(spec.engine)
 

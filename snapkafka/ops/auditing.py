@@ -51,8 +51,11 @@ class AuditedWorker:
 
     app: str
     process: int
+    how: str
     reason: str
+    not_forked: str
     pause_us: int
+    child_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +195,9 @@ def _workers(captured: Captured, answers: dict[int, Answer]) -> Iterator[Audited
         yield AuditedWorker(
             app=apps[process],
             process=process,
+            how=ended.how,
             reason=ended.reason,
+            not_forked=ended.not_forked,
             pause_us=ended.pause_us,
+            child_bytes=ended.child_bytes,
         )

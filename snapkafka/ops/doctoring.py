@@ -10,11 +10,14 @@ from typing import Final
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
+from snapkafka.kafka.ledger.reading import Opened, captured, latest_of_apps, opened
 from snapkafka.kafka.ledger.settings import LOSES, harmful
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
@@ -61,7 +64,7 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     state = work.reading.state
     views = latest_of_apps(state)
     found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
-    found += [*_about_global_tables(views), *_about_split_keys(state, views), *_about_never_read(state)]
+    found += [*_about_global_tables(views), *_about_split_keys(state, views), *_about_standing_agents(state)]
     found += await _about_unread(work)
     found += await _about_ledger(work, now_ms)
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
@@ -188,21 +191,6 @@ def _about_split_keys(state: LedgerState, views: list[ProcessView]) -> Iterator[
         )
 
 
-def _about_never_read(state: LedgerState) -> Iterator[Advice]:
-    """Name the records that nobody read, by the newest captured snapshot."""
-    newest = max(
-        (view.epoch for view in state.snapshots.values() if view.captured_at is not None), default=None
-    )
-    for item in state.captured(newest).never_read if newest is not None else ():
-        yield Advice(
-            code="never-read",
-            weight=Weight.WARNING,
-            what=str(item),
-            do="keep records for as long as readers may lag (retention.ms), and process these from elsewhere",
-            subject=item.topic,
-        )
-
-
 def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
     for view in views:
         for what in view.hello.uncaptured:
@@ -212,6 +200,42 @@ def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
                 what=f"app {view.hello.app}: {what}",
                 do="see docs/reference/features.md; `snapkafka doctor --offline` examines an app",
             )
+
+
+def _about_standing_agents(state: LedgerState) -> Iterator[Advice]:
+    """Name the agents that the two newest captured snapshots show at the same positions, while their inputs grew: each
+    such snapshot is consistent, as nothing happened in it."""
+    taken = [view.epoch for view in state.snapshots.values() if captured(view) and not view.forgotten][-2:]
+    if len(taken) < 2:
+        return
+    before, now = (_positions(gather(state, epoch)) for epoch in taken)
+    for (app, agent), (positions, ends) in sorted(now.items()):
+        if (app, agent) not in before or before[app, agent][0] != positions:
+            continue
+        grown = sum(ends.values()) - sum(before[app, agent][1].values())
+        unread = sum(max(0, ends[tp] - at) for tp, at in positions.items())
+        if grown > 0 and unread:
+            yield Advice(
+                code="agent-stands",
+                weight=Weight.WARNING,
+                what=f"{agent or 'the loop'} of {app} has not moved between the two newest snapshots, while its inputs"
+                f" grew by {grown:,} records; {unread:,} are unread",
+                do="see its log: while an agent fails at each record, snapshots are consistent, and nothing happens",
+                subject=app,
+            )
+
+
+def _positions(
+    cut: Captured,
+) -> dict[tuple[str, str], tuple[dict[TopicPartition, int], dict[TopicPartition, int]]]:
+    """Return the position and the end of each input, by app and agent."""
+    found: dict[tuple[str, str], tuple[dict[TopicPartition, int], dict[TopicPartition, int]]] = {}
+    for source in cut.inputs:
+        tp = TopicPartition(source.topic, source.partition)
+        for agent, offset in [(it.agent, it.offset) for it in source.agents] or [("", source.position)]:
+            positions, ends = found.setdefault((source.app, agent), ({}, {}))
+            positions[tp], ends[tp] = offset, source.log_end
+    return found
 
 
 async def _about_unread(work: Opened) -> list[Advice]:

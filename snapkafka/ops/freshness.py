@@ -23,17 +23,20 @@ from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.units import wall_ms
 
-from .invariants import invariants_in
+from .invariants import Holding, invariants_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedInvariant:
     """An invariant by the newest snapshots. `violations`: rows in the newest one that proves an answer, None: there is
-    none. `last_ok_ms`: when the newest one in which it holds was triggered, None: it never held."""
+    none, or it held then and is not evaluated since. `last_ok_ms`: when the newest one in which it holds was triggered,
+    None: it never held. `not_evaluated_since_ms`: when the first of the newest snapshots was triggered that prove no
+    answer, None: the newest one proves one."""
 
     name: str
     violations: int | None
     last_ok_ms: int | None
+    not_evaluated_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +111,9 @@ def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
         invariants=tuple(
             WatchedInvariant(
                 name=it.name,
-                violations=it.last.found if it.last else None,
+                violations=it.last.found if it.last and it.state is not Holding.UNPROVEN else None,
                 last_ok_ms=it.last_ok.triggered_ms if it.last_ok else None,
+                not_evaluated_since_ms=since.triggered_ms if (since := it.not_evaluated_since) else None,
             )
             for it in invariants_in(reading)
         ),
@@ -192,5 +196,15 @@ def gauges(found: Freshness) -> tuple[Gauge, ...]:
             help="When the newest snapshot in which the invariant holds was triggered; 0: it never held",
             label="name",
             samples=tuple((it.name, (it.last_ok_ms or 0) / 1_000) for it in found.invariants),
+        ),
+        Gauge(
+            name="snapkafka_invariant_not_evaluated_since_timestamp_seconds",
+            help="When the first of the newest snapshots was triggered that prove no answer about the invariant",
+            label="name",
+            samples=tuple(
+                (it.name, it.not_evaluated_since_ms / 1_000)
+                for it in found.invariants
+                if it.not_evaluated_since_ms is not None
+            ),
         ),
     )

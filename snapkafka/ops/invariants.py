@@ -7,7 +7,7 @@ prove, are rows of no instant.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -15,25 +15,19 @@ from typing import Final
 from snapkafka.checks import Status
 from snapkafka.checks.verdict import GOOD, Verdict
 from snapkafka.errors import BadInputError, SnapkafkaError, Verb
-from snapkafka.kafka.ledger.reading import LedgerReading, opened, read_ledger
+from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol import records
 from snapkafka.protocol.gather import contaminated
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.stored import StoredFiles, stored
-
-from .tracing import Trace, traces
 
 #: The names of these checks in a verdict.
 PREFIX: Final = "V6 "
 #: An invariant that none of so many newest verdicts names is no longer watched.
 WATCHED_IN: Final = 100
-#: Messages among the rows of a snapshot that are traced, and the steps of each.
-TRACED_MAX: Final = 5
-STEPS_MAX: Final = 10
 
 
 class Holding(StrEnum):
@@ -46,20 +40,10 @@ class Holding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Causes:
-    """A message among the violating rows, and its causes, as far as the log still has them."""
-
-    topic: str
-    partition: int
-    offset: int
-    trace: Trace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """An invariant in a snapshot. `triggered_ms`: the instant that it shows, milliseconds since 1970. `found`: the
     number of violating rows. Where its manifest was read: `rows` has the first of them, `sql` is the query;
-    `unreadable`: why it could not be read. `causes`: of the first messages among the rows."""
+    `unreadable`: why it could not be read."""
 
     id: str
     epoch: int
@@ -71,7 +55,6 @@ class Evaluation:
     rows: tuple[WitnessEntry, ...] = ()
     sql: str = ""
     unreadable: str = ""
-    causes: tuple[Causes, ...] = ()
 
 
 #: Reads the manifest of a snapshot; a text: why it cannot be read.
@@ -112,6 +95,24 @@ class InvariantHistory:
         return self.last is not None and self.last.holding is Holding.VIOLATED
 
     @property
+    def not_evaluated_since(self) -> Evaluation | None:
+        """The first of the newest snapshots that prove no answer: what it was before need not be so any more. None:
+        the newest one proves an answer."""
+        since = None
+        for item in reversed(self.evaluations):
+            if item.holding is not Holding.UNPROVEN:
+                break
+            since = item
+        return since
+
+    @property
+    def state(self) -> Holding:
+        """What is known by now. It never holds by an answer of before."""
+        if self.violated:
+            return Holding.VIOLATED
+        return Holding.HOLDS if self.last and self.not_evaluated_since is None else Holding.UNPROVEN
+
+    @property
     def other_query(self) -> tuple[Evaluation, ...]:
         """Those that evaluated another query than the newest: edited, or with other parameters. Manifests that were
         not read are not compared."""
@@ -132,18 +133,13 @@ async def invariants(where: Connection | Cluster, namespace: str) -> tuple[Invar
 
 
 async def invariant_history(where: Connection | Cluster, namespace: str, name: str) -> InvariantHistory:
-    """Return the history of an invariant, with the rows of the snapshot in which it broke first, and of the newest one,
-    and with the causes of the first messages among them.
+    """Return the history of an invariant, with the rows of the snapshot in which it broke first, and of the newest one.
 
     Raises:
         BadInputError: no snapshot has evaluated it.
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
-    async with opened(where, namespace) as work:
-        history = await with_rows(history_in(work.reading, name))
-        places = {place: None for item in history.evaluations for place in _messages(item)}
-        found = await traces(work, places, most=STEPS_MAX) if places else {}
-    return replace(history, evaluations=tuple(_with_causes(item, found) for item in history.evaluations))
+    return await with_rows(history_in(await read_ledger(where, namespace), name))
 
 
 def invariants_in(reading: LedgerReading) -> tuple[InvariantHistory, ...]:
@@ -208,24 +204,6 @@ async def with_rows(history: InvariantHistory, read: Read = _from_storage) -> In
     return replace(history, evaluations=tuple(found))
 
 
-def _messages(item: Evaluation) -> list[tuple[TopicPartition, int]]:
-    """Return the places of the first messages among its rows."""
-    places = {
-        (TopicPartition(row.topic, row.partition), row.offset): None
-        for row in item.rows
-        if row.topic and row.offset >= 0
-    }
-    return list(places)[:TRACED_MAX]
-
-
-def _with_causes(item: Evaluation, found: Mapping[tuple[TopicPartition, int], Trace]) -> Evaluation:
-    causes = (
-        Causes(topic=tp.topic, partition=tp.partition, offset=offset, trace=found[tp, offset])
-        for tp, offset in _messages(item)
-    )
-    return replace(item, causes=tuple(causes))
-
-
 def _with_rows(item: Evaluation, name: str, found: StoredFiles | str) -> Evaluation:
     if isinstance(found, str):
         return replace(item, unreadable=found)
@@ -239,10 +217,10 @@ def prove_violations(
 ) -> bool:
     """Return whether the rows that invariants found are rows of one instant: nothing else is wrong with the snapshot.
 
-    An invariant that fails makes a snapshot INCONSISTENT by itself, contaminated or not.
+    An invariant that fails, or that cannot be evaluated, makes a snapshot INCONSISTENT or UNVERIFIABLE by itself.
     """
     others = {check.status for check in checks if not check.name.startswith(PREFIX)}
-    alone = verdict == Verdict.INCONSISTENT and others == {Status.PASSED.value}
+    alone = verdict in (Verdict.INCONSISTENT, Verdict.UNVERIFIABLE) and others == {Status.PASSED.value}
     return verdict in GOOD or (alone and not contaminated)
 
 

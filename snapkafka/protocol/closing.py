@@ -86,7 +86,6 @@ def closed(
         recorded=tuple(cut.recorded),
         torn=tuple(cut.torn),
         cut_us=cut.cut_us,
-        skipped=cut.skipped,
     )
 
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from snapkafka.assembly.schemas import comment
+from snapkafka.assembly.schemas import IN_FLIGHT, comment, in_flight_sql
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import STATE, Manifest, TableEntry, state_table
-from snapkafka.runtime.extras import extra_missing
-from snapkafka.store import Store, sql_name, sql_of_files, sql_text, state_parents, state_sql
+from snapkafka.store import Store, places_of, sql_name, sql_of_files, sql_text, state_parents, state_sql
+from snapkafka.store.database import database, locked, one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -99,50 +98,28 @@ def engine(
         DependencyMissingError: DuckDB is not installed.
         StorageError: files are missing, or cannot be read.
     """
-    try:
-        import duckdb
-    except ModuleNotFoundError as error:
-        raise extra_missing("query", "a query", "duckdb") from error
-    with tempfile.TemporaryDirectory(prefix="snapkafka-") as spill:
-        settings: dict[str, str | bool | int] = {
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "python_enable_replacements": False,
-            "temp_directory": spill,
+    settings: dict[str, str | bool | int] = {}
+    if bounds is not None:
+        settings = {
+            "memory_limit": f"{bounds.memory_mb}MB",
+            "max_temp_directory_size": f"{bounds.memory_mb}MB",
+            "threads": bounds.threads,
         }
-        if bounds is not None:
-            settings |= {
-                "memory_limit": f"{bounds.memory_mb}MB",
-                "max_temp_directory_size": f"{bounds.memory_mb}MB",
-                "threads": bounds.threads,
-            }
-        with duckdb.connect(config=settings) as database:
-            for filesystem in {s.store.scheme: s.store.filesystem for s in snapshots.values()}.values():
-                if filesystem is not None:
-                    database.register_filesystem(filesystem)
-            for schema, snapshot in snapshots.items():
-                _make_views(database, schema, snapshot)
-            if over_all:
-                _make_views_over_all(database, snapshots)
-            _describe(database)
-            paths = [
-                sql_text(place)
-                for snapshot in snapshots.values()
-                for table in snapshot.tables
-                for file in table.files
-                for place in _places(snapshot.store, file.path)
-            ]
-            database.execute("SET TimeZone = 'UTC'")
-            database.execute(f"SET allowed_paths = [{', '.join(paths)}]")
-            database.execute("SET enable_external_access = false")
-            database.execute("SET lock_configuration = true")
-            yield database
-
-
-def _places(store: Store, path: str) -> set[str]:
-    """Return the names by which DuckDB may ask for a file: its file system may use one of its own."""
-    place, files = store.place(path), store.filesystem
-    return {place} if files is None else {place, files.unstrip_protocol(files._strip_protocol(place))}
+    filesystems = {s.store.scheme: s.store.filesystem for s in snapshots.values()}
+    with database(filesystems.values(), settings) as found:
+        for schema, snapshot in snapshots.items():
+            _make_views(found, schema, snapshot)
+        if over_all:
+            _make_views_over_all(found, snapshots)
+        _describe(found)
+        files = (
+            (snapshot.store.place(file.path), snapshot.store.filesystem)
+            for snapshot in snapshots.values()
+            for table in snapshot.tables
+            for file in table.files
+        )
+        locked(found, files)
+        yield found
 
 
 def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> None:
@@ -160,11 +137,12 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
         except duckdb.Error as error:  # DuckDB's own, or the same but for its case
             raise refused(error) from error
     views = {
-        table.name: f"SELECT * FROM {sql_of_files(store.place(file.path) for file in table.files)}"
-        for table in manifest.tables
+        table.name: f"SELECT * FROM {sql_of_files(places_of(store, table))}" for table in manifest.tables
     }
     if parents := snapshot.parents:
         views[STATE] = state_sql(store, (*parents, manifest))
+    if "messages" in views:  # which is there by now
+        views[IN_FLIGHT] = in_flight_sql(f"{sql_name(schema)}.messages")
     for name, rows in views.items():
         try:
             database.execute(f"CREATE VIEW {sql_name(schema)}.{sql_name(name)} AS {rows}")
@@ -205,11 +183,6 @@ def refused(error: Exception, sql: str = "") -> BadInputError:
     if word and re.search("syntax error", text):
         hint = f'{word.lower()} is a word of SQL: the column is written in double quotes, "{word.lower()}"'
     return BadInputError(f"the query failed: {text}", hint=hint)
-
-
-def one_line(error: Exception) -> str:
-    """Return DuckDB's message, without the piece of SQL and the list of functions that it prints below."""
-    return " ".join(re.split(r"\n\s*(?:LINE \d+:|Candidate functions:)", str(error))[0].split())
 
 
 async def in_thread(database: DuckDBPyConnection, work: Callable[[], T]) -> T:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.store import Store
+from snapkafka.store.database import one_line
 
-from .engine import MAIN, OVER_ALL, Placed, one_line, refused
+from .engine import MAIN, OVER_ALL, Placed, refused
 from .manifest_heads import heads, oldest_first
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ EXTRAS: Final = {
     "faust": ("faust", "mode", "aiokafka"),
     "clients": ("aiokafka", "confluent_kafka"),
     "cli": ("typer", "rich", "aiokafka"),
-    "spark": ("pyspark", "pyarrow", "aiokafka"),
+    "spark": ("pyspark", "pyarrow", "duckdb", "pytz", "aiokafka"),
     "embedded": ("pyarrow", "duckdb", "numpy", "pytz", "xxhash", "confluent_kafka", "aiokafka"),
     "query": ("duckdb", "pytz", "xxhash"),
     "service": (
@@ -74,11 +74,9 @@ def require_engine(engine: str) -> None:
     Raises:
         DependencyMissingError: names the missing module, and its extra.
     """
-    needed = {"spark": ("spark",), "both": ("embedded", "spark")}.get(engine, ("embedded",))
     if engine == "auto" and not missing_of("spark"):
         return
-    for extra in needed:
-        require_extra(extra, "assembly")
+    require_extra("spark" if engine == "spark" else "embedded", "assembly")
 
 
 def missing_of(extra: str) -> list[str]:

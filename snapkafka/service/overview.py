@@ -97,9 +97,10 @@ def _summary(found: ops.InvariantHistory) -> dict[str, Any]:
     last, broke = found.last, found.broke
     return {
         "name": found.name,
-        "holding": last.holding if last else ops.Holding.UNPROVEN,
+        "holding": found.state,
         "last": _evaluation(last) if last else None,
         "last_ok": _evaluation(found.last_ok) if found.last_ok else None,
+        "not_evaluated_since": _evaluation(since) if (since := found.not_evaluated_since) else None,
         "broke": _evaluation(broke) if broke and found.violated else None,
     }
 

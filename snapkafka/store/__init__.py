@@ -15,5 +15,5 @@ from .duckdb_sql import sql_name, sql_of_files, sql_text
 from .integrity import contradictions
 from .local import LocalStore
 from .row_digests import row_digest, table_digest
-from .state_chain import require_same_files, state_parents, state_parts, state_sql
+from .state_chain import chained_sql, places_of, require_same_files, state_parents, state_parts, state_sql
 from .uri import lies_in, open_manifest, open_store, read_manifest, refuse_secrets, written_down

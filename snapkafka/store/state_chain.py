@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from snapkafka.errors import SnapkafkaError, StorageError, Text, Verb
-from snapkafka.manifest import FileEntry, Manifest, state_table
+from snapkafka.manifest import FileEntry, Manifest, TableEntry, state_table
 
 from .base import Store, first_change
 from .duckdb_sql import sql_name, sql_of_files
@@ -78,9 +78,18 @@ def _again(*names: str) -> Text:
     return (Verb("assemble", names), " makes them again while the log holds them; else take a full snapshot")
 
 
-def state_sql(store: Store, parts: Sequence[Manifest]) -> str:
+def state_sql(store: Store, parts: Iterable[Manifest]) -> str:
     """Return a query of DuckDB for the state of `state_parts`, with the columns of the table `state`."""
-    full, *deltas = (_parquet(store, part) for part in parts)
+    return chained_sql([places_of(store, state_table(part)) for part in parts])
+
+
+def chained_sql(parts: Sequence[Iterable[str]]) -> str:
+    """Return the query of `state_sql`.
+
+    Args:
+        parts: the places of the files of each part.
+    """
+    full, *deltas = map(sql_of_files, parts)
     if not deltas:
         return f"SELECT * FROM {full}"
     changes = " UNION ALL BY NAME ".join(f"SELECT *, {n} AS nth FROM {rows}" for n, rows in enumerate(deltas))
@@ -94,5 +103,6 @@ def state_sql(store: Store, parts: Sequence[Manifest]) -> str:
     )
 
 
-def _parquet(store: Store, part: Manifest) -> str:
-    return sql_of_files(store.place(file.path) for file in state_table(part).files)
+def places_of(store: Store, table: TableEntry) -> list[str]:
+    """Return the places of the files of a table."""
+    return [store.place(file.path) for file in table.files]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import signal
+import threading
 from typing import Any
 
 import faust
@@ -12,8 +14,10 @@ import faust
 import snapkafka
 
 APP = os.environ["SMALL_APP_ID"]
-#: What is wrong with its audits: "" nothing, "slow", "wrong".
-FAULT = os.environ.get("AUDITED_FAULT", "")
+#: What keeps a worker from forking: "" nothing, "thread", "rocksdb", "platform".
+HINDERED = os.environ.get("AUDITED_HINDERED", "")
+#: What becomes of the child: "" it ends, "hangs", "killed"; "wrong": a damaged auditor.
+CHILD = os.environ.get("AUDITED_CHILD", "")
 
 app = faust.App(
     APP,
@@ -43,9 +47,7 @@ accounts = app.Table("accounts", value_type=Account)
 windows = app.Table("windows", default=int).tumbling(2.0, expires=4.0)
 members = app.SetTable("members")
 world = app.GlobalTable("world", default=list, partitions=1, recovery_buffer_size=1)
-stored = (
-    app.Table("stored", default=list, store="rocksdb:stored") if "AUDITED_ROCKSDB" in os.environ else None
-)
+stored = app.Table("stored", default=list, store="rocksdb:stored") if HINDERED == "rocksdb" else None
 
 
 @app.agent(source, name="keep", concurrency=4)
@@ -84,10 +86,28 @@ async def spread(stream: Any) -> None:
         world[event.key] = [*world[event.key][-5:], event.value.decode()]
 
 
-if FAULT == "slow":
+def _hangs(*_: Any) -> Any:
+    threading.Event().wait()
+
+
+def _is_killed(*_: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _hinder() -> None:
     auditor: Any = importlib.import_module("snapkafka.drivers.faust.audit.auditor")
-    scanning: Any = importlib.import_module("snapkafka.drivers.faust.audit.scan")
-    auditor.WITHIN_S, scanning.SLICE_S, scanning.REST_S = 1.0, 0.0, 1.0
-if FAULT == "wrong":
+    forked: Any = importlib.import_module("snapkafka.drivers.faust.audit.forked")
     wire: Any = importlib.import_module("snapkafka.wire.audit")
-    wire.digest = lambda value: bytes(wire.DIGEST_BYTES)
+    if HINDERED == "platform":
+        forked.sys = type("sys", (), {"platform": "darwin"})
+    if HINDERED == "thread":
+        threading.Thread(target=threading.Event().wait, name="of-a-library", daemon=True).start()
+    if CHILD == "hangs":
+        auditor.WITHIN_S, forked.rows_of = 3.0, _hangs
+    if CHILD == "killed":
+        forked.rows_of = _is_killed
+    if CHILD == "wrong":
+        wire.digest = lambda value: bytes(wire.DIGEST_BYTES)
+
+
+_hinder()

@@ -62,17 +62,6 @@ NAMES: Final = frozenset(
         "agent",
     }
 )
-CAUSES: Final = (
-    ops.Causes(
-        topic="orders",
-        partition=0,
-        offset=7,
-        trace=ops.Trace(
-            steps=(ops.TraceStep(topic="orders", partition=0, offset=7, process=1, app="bank", seq=3),),
-            end="the last record was sent outside any event, or without a cause",
-        ),
-    ),
-)
 HISTORY: Final = ops.InvariantHistory(
     name="money",
     evaluations=tuple(
@@ -86,7 +75,6 @@ HISTORY: Final = ops.InvariantHistory(
             found=found,
             rows=(WitnessEntry(topic="orders", partition=0, offset=7, what='{"owed": 5, "paid": 6}'),)
             * found,
-            causes=CAUSES[:found],
         )
         for number, found in enumerate((0, 1, 2))
     ),

@@ -14,8 +14,7 @@ import duckdb
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly import JobSpec, as_file, changed, main
-from snapkafka.assembly.embedded import invariants
+from snapkafka.assembly import JobSpec, as_file, changed, invariants, main
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
 from snapkafka.kafka import Connection, KafkaTopicAdmin, find_captured
 from snapkafka.manifest import Manifest
@@ -63,7 +62,7 @@ def test_a_small_snapshot_needs_neither_spark_nor_java(
     stage: Stage, bare: dict[str, str], tmp_path: Path, engine: tuple[str, ...]
 ) -> None:
     name, storage = f"{stage.namespace}-snap", tmp_path / "snaps"
-    (tmp_path / "none.sql").write_text("SELECT * FROM messages WHERE `offset` < ${least}")
+    (tmp_path / "none.sql").write_text('SELECT * FROM messages WHERE "offset" < ${least}')
     status, found, err = command(
         bare, stage, "assemble", name, "--storage", str(storage), *engine,
         "--invariants", str(tmp_path / "none.sql"), "--set", "least=0",

@@ -8,14 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, get_args, get_type_hints
 
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Both, Job, cluster, opened
-from snapkafka.assembly.embedded.engine import EmbeddedEngine
-from snapkafka.assembly.spark.engine import SparkEngine
+from snapkafka.assembly import Job, cluster, opened
 from snapkafka.checks import KINDS, CheckOutcome, CutView, LogBounds, Status, Weight, Witness, reading_ranges
 from snapkafka.kafka import Connection
 from snapkafka.protocol import Captured
@@ -29,6 +29,7 @@ from .real_logs import HOUR, Written
 from .simulated_logs import PARTS
 from .simulated_runs import BROKEN, broken, healthy, recoloured
 from .small_logs import World, captured, together
+from .two_engines import verified_by_both
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -123,8 +124,7 @@ def _parts(cut: Captured) -> dict[str, Any]:
 
 
 def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[str, CheckOutcome]:
-    """As `snapkafka verify --engine both` does, all of them as if they were one system: a difference of the two engines
-    in findings, rows or digests is an error."""
+    """All of them as if they were one system; a difference of the two engines in findings or rows is an error."""
     connection = Connection(bootstrap=played.bootstrap)
     cut = promised(captured(_whole(runs)), uncompacted_ms=real_logs.LAG_MS)
     looked = cluster.ask_once(
@@ -132,11 +132,9 @@ def _verified(spark: SparkSession, played: Played, runs: list[Written]) -> dict[
         lambda admin: cluster.look(admin, cut, isolation="read_committed", triggered_ms=played.began_ms),
     )
     settings = settings_of(real_logs.LEDGER, bootstrap=played.bootstrap, isolation="read_committed")
-    lines: list[str] = []
-    work = Job(spec=settings.spec, notify=lines.append, progress=lambda working: None, engine=opened)
-    both = Both(work, EmbeddedEngine(work), SparkEngine(spark, work))
-    checked, _ = both.verify(asyncio.run(looked), settings, (), None)
-    assert "both engines agree" in lines[-1]
+    work = Job(spec=settings.spec, notify=lambda line: None, progress=lambda working: None, engine=opened)
+    with TemporaryDirectory() as folder:
+        checked = verified_by_both(spark, work, asyncio.run(looked), settings, Path(folder))
     return {found.check: found for found in checked.outcomes}
 
 

@@ -16,9 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import SOURCE_SCHEMA, Lookups, local_frame, read_ranges, stamped
+from snapkafka.assembly import SCHEMAS, SOURCE_SCHEMA, Lookups, Settings, local_frame, read_ranges, stamped
 from snapkafka.assembly.rows import UNIX_EPOCH, position_rows, process_rows
-from snapkafka.assembly.spark.job import _unwritten
 from snapkafka.assembly.spark.reading.session import sized
 from snapkafka.assembly.spark.tables import tables
 from snapkafka.assembly.spark.write import parquet
@@ -110,13 +109,24 @@ def taken() -> list[dict[str, Any]]:
     return rows
 
 
+def frames(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
+    """Every table, from records with their stamps."""
+    messages = tables.messages(records, lookups, settings.decoding)
+    rows = {
+        "channels": tables.channels(messages, lookups),
+        "processes": process_rows(lookups.view, settings.ledger),
+        "positions": position_rows(lookups.view),
+    }
+    return {
+        "state": tables.state(records, lookups, settings.decoding),
+        "messages": messages,
+        **{name: local_frame(lookups.spark, SCHEMAS[name], of) for name, of in rows.items()},
+    }
+
+
 def made(spark: SparkSession, records: DataFrame) -> dict[str, list[Any]]:
     """Every table, row by row."""
-    found = _unwritten(
-        records,
-        Lookups(spark, CutView(captured())),
-        settings_of(ENTRY, bootstrap=""),
-    )
+    found = frames(records, Lookups(spark, CutView(captured())), settings_of(ENTRY, bootstrap=""))
     return {name: [row.asDict(recursive=True) for row in table.collect()] for name, table in found.items()}
 
 

@@ -329,6 +329,7 @@ class Worker:
         member: str = "",
     ) -> None:
         self._changelog, self.written = changelog, 10
+        self.position, self.end = 10, 12
         self._ledger, self._n, self._epoch = ledger, 0, 0
         self._reports, self._closes, self._sends = reports, closes, sends
         self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
@@ -366,11 +367,13 @@ class Worker:
                 previous=previous,
                 heard="ledger",
                 assigned=self.assigned,
-                positions=tuple(Position(agent="a", topic=t, partition=p, offset=10) for t, p in self.tps),
+                positions=tuple(
+                    Position(agent="a", topic=t, partition=p, offset=self.position) for t, p in self.tps
+                ),
             )
         )
         if self._closes:
-            ends = tuple(LogEnd(topic=t, partition=p, end=12) for t, p in self.tps)
+            ends = tuple(LogEnd(topic=t, partition=p, end=self.end) for t, p in self.tps)
             self._ledger.put(
                 Closed(
                     process=self.process,

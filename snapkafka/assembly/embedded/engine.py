@@ -6,9 +6,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.assembly.arrow_tables import arrow
+from snapkafka.assembly import invariants
+from snapkafka.assembly.arrow_tables import FILE, arrow, parquet_of
 from snapkafka.assembly.base import Base, building_on, require_columns, view_on
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.pipeline import Job, Task
@@ -16,10 +18,9 @@ from snapkafka.assembly.progress import Work, Working, work_of
 from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.rows import channel_rows, inputs_of, position_rows, process_rows
 from snapkafka.assembly.schemas import TIMESTAMP_TYPE_NAMES
-from snapkafka.assembly.settings import Settings, Stored
+from snapkafka.assembly.settings import Settings
 from snapkafka.checks import (
     Checked,
-    CheckOutcome,
     CutLog,
     CutView,
     ReadRange,
@@ -27,7 +28,6 @@ from snapkafka.checks import (
     require_offsets,
     split_keys,
 )
-from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.run import run
 from snapkafka.checks.split_keys import noted
 from snapkafka.checks.v4_channels import look_back_ranges
@@ -45,15 +45,12 @@ from snapkafka.manifest import (
 from snapkafka.store import Store, require_same_files, state_parents
 from snapkafka.wire.headers import ledger_id, topics_by_check
 
-from . import invariants
 from .around import around_rows
-from .json_text import row_text
 from .log import Log, Record
 from .state import delta_rows, state_rows
-from .stored_tables import compare, files_in, stored_tables, whole_state
 from .tables import held_in, message_rows, other_headers
 from .values import Decoder
-from .write import digest, rows_of, write
+from .write import write
 
 #: The libraries of the engine, for the manifest.
 LIBRARIES: Final = ("confluent-kafka", "duckdb", "pyarrow")
@@ -62,15 +59,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 class EmbeddedEngine:
-    """The engine of a job; it keeps the tables of the last snapshot for `ask`."""
+    """The engine of a job."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._tables: dict[str, Any] = {}
-
-    def require_valid(self, asked: tuple[Invariant, ...]) -> None:
-        """Hand over SQL that DuckDB does not take."""
-        invariants.require_valid(asked)
 
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
         """Write the tables of a snapshot, verify it, and write its manifest; see `spark.job.assemble`."""
@@ -80,7 +72,6 @@ class EmbeddedEngine:
         require_offsets(view, starts=view.starts)
         with building_on(base):
             require_columns(() if base is None else base.parts)
-        invariants.require_valid(task.wanted)
         clock = Clock()
         if base is not None:
             with building_on(base):
@@ -91,17 +82,17 @@ class EmbeddedEngine:
         records = clock.timed("read", lambda: log.read(ranges))
         checked = clock.timed("checks", lambda: _check(view, log, records, ranges))
         written = clock.timed("tables", lambda: _tables(view, log, records, ranges, settings, base))
-        seen = dict(written)
-        if base is not None and (task.wanted or settings.spec.asked or view.keyed_tables):
-            with building_on(base):
-                seen[STATE] = whole_state(store, base.parts, seen.pop(STATE_DELTA))
-        checked = noted(checked, split_keys.find(view, _rows(seen[STATE])) if view.keyed_tables else [])
-        of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, seen))
         with store.staging(captured.id) as folder:
             stem = file_stem(captured.id)
             entries = clock.timed(
                 "files", lambda: tuple(write(*it, store, folder, stem) for it in written.items())
             )
+            parts = () if base is None else base.parts
+            tables = invariants.staged(store, folder, stem, entries, parts)
+            with building_on(base):
+                split = split_keys.find(view, _state(written, tables)) if view.keyed_tables else []
+                checked = noted(checked, split)
+                of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, tables))
             made = Made(
                 ranges,
                 entries,
@@ -115,50 +106,28 @@ class EmbeddedEngine:
             with building_on(base):
                 state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
             manifest = store.publish(manifest, folder)
-        self._tables = seen
         return manifest, self._work(captured.id, ranges, began, manifest.checks, manifest)
 
     def verify(
-        self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
+        self, view: CutView, settings: Settings, folder: Path | None
     ) -> tuple[Checked, Callable[[Manifest], Work]]:
         """Run the checks from the log alone; see `spark.job.verify`."""
         began = time.monotonic()
-        invariants.require_valid(wanted)
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
         self._job.notify(f"{view.captured.id}: verifying {_amount(ranges)}")
         log = self._log(settings)
         records = log.read(ranges)
         checked = _check(view, log, records, ranges)
-        if not (wanted or stored):
+        if folder is None:
             state = state_rows(view, records, Decoder(settings.decoding))
             checked = noted(checked, split_keys.find(view, state))
         else:
             computed = tables_of_log(view, records, settings)
             checked = noted(checked, split_keys.find(view, _rows(computed[STATE])))
-            checked = checked._replace(outcomes=checked.outcomes + invariants.check(wanted, computed))
-            if stored is not None:
-                found = compare(stored_tables(*stored), computed, checked.outcomes)
-                checked = checked._replace(outcomes=[*checked.outcomes, found])
+            for name, table in computed.items():
+                (folder / name).mkdir()
+                (folder / name / FILE).write_bytes(parquet_of(table))
         return checked, lambda manifest: self._work(view.captured.id, ranges, began, manifest.checks)
-
-    def ask(
-        self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
-    ) -> list[CheckOutcome]:
-        """Evaluate predicates on the snapshot that was assembled last."""
-        return invariants.check(asked, self._tables)
-
-    def digests(self, view: CutView, settings: Settings) -> dict[str, tuple[int, str]]:
-        """Return rows and digest of each table that the log gives."""
-        return {name: digest(name, table) for name, table in self._computed(view, settings).items()}
-
-    def rows(self, view: CutView, settings: Settings, name: str) -> list[str]:
-        """Return the rows of a table that the log gives, as JSON, in the order of that."""
-        rows = rows_of(name, self._computed(view, settings)[name])
-        return sorted(map(row_text, rows), key=str.encode)
-
-    def _computed(self, view: CutView, settings: Settings) -> dict[str, Any]:
-        records = self._log(settings).read(reading_ranges(view, tail_max=settings.spec.tail_max))
-        return tables_of_log(view, records, settings)
 
     def _log(self, settings: Settings) -> Log:
         ours = ledger_id(bytes.fromhex(settings.ledger.topic_id))
@@ -182,6 +151,14 @@ def _rows(table: Any) -> Rows:
     return rows
 
 
+def _state(written: Mapping[str, Any], tables: invariants.Tables) -> Rows:
+    """Return the rows of the state, of an incremental snapshot with those of its base."""
+    if STATE in written:
+        return _rows(written[STATE])
+    with invariants.opened(tables) as database:
+        return _rows(database.execute(f"SELECT * EXCLUDE (value, value_raw) FROM {STATE}").to_arrow_table())
+
+
 def _offsets(ranges: Iterable[ReadRange]) -> int:
     return sum(item.end - item.start for item in ranges)
 
@@ -193,7 +170,8 @@ def _amount(ranges: Sequence[ReadRange]) -> str:
 def _require_unchanged(store: Store, parts: Iterable[Manifest]) -> None:
     """Refuse to build on state whose files are not, byte for byte, those that were written."""
     for part in parts:
-        paths = files_in(store, part, state_table(part))
+        folder = state_table(part).path
+        paths = [path for path in store.files_of(part) if path.rpartition("/")[0] == folder]
         found = [FileEntry(path=it, bytes=store.size(it) or 0, sha256=store.sha256(it)) for it in paths]
         require_same_files(part, found)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn
 
 from snapkafka.assembly.decoding import STRING_OR_CONSTANT
@@ -164,39 +162,3 @@ def _whole(value: Any) -> Any:
     if isinstance(value, dict):
         _no_object([])
     return value
-
-
-# --- Rows -----------------------------------------------------------------------------------------------------------
-
-
-class Map(list[tuple[str, Any]]):
-    """The pairs of a map, whose nulls Spark writes."""
-
-
-def row_text(row: Mapping[str, Any]) -> str:
-    """Return a row of a table as Spark's `to_json` writes it: without nulls."""
-    return _value_text(dict(row))
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        parts = (f"{_text(name)}:{_value_text(of)}" for name, of in value.items() if of is not None)
-        return f"{{{','.join(parts)}}}"
-    if isinstance(value, Map):
-        return f"{{{','.join(f'{_text(name)}:{_value_text(of)}' for name, of in value)}}}"
-    if isinstance(value, list):
-        return f"[{','.join(map(_value_text, value))}]"
-    if isinstance(value, bytes):
-        return _text(base64.b64encode(value).decode())
-    if isinstance(value, datetime):
-        at = value.astimezone(UTC).isoformat(timespec="milliseconds")
-        return _text(at.replace("+00:00", "Z"))
-    return _text(value) if isinstance(value, str) else json.dumps(value)
-
-
-def _text(text: str) -> str:
-    """Return a string as Jackson writes it: with capital digits in escapes."""
-    found = json.dumps(text, ensure_ascii=False)
-    return re.sub(
-        r"\\(?:u[0-9a-f]{4}|.)", lambda it: it[0] if len(it[0]) == 2 else rf"\u{it[0][2:].upper()}", found
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -13,8 +12,6 @@ from snapkafka.assembly.arrow_tables import FILE, columns_of, put
 from snapkafka.manifest import Column, FileEntry, TableEntry
 from snapkafka.store import Folder, RemoteFolder, Store
 from snapkafka.store.row_digests import row_digest
-
-from .json_text import Map
 
 
 class _NoPandas:
@@ -63,23 +60,9 @@ def write(name: str, table: pa.Table, store: Store, folder: Folder, stem: str) -
     )
 
 
-def rows_of(name: str, table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a table by column, with its maps as such."""
-    maps = [column for column, kind in columns_of(name) if kind.startswith("map<")]
-    found: list[dict[str, Any]] = table.to_pylist()
-    for row in found:
-        row.update({column: Map(row[column]) for column in maps if row[column] is not None})
-    return found
-
-
-def digest(name: str, table: pa.Table, leave: Collection[str] = ()) -> tuple[int, str]:
-    """Return the number of rows of a table, and their order-free digest.
-
-    Args:
-        leave: columns that do not count.
-    """
-    kept = [(column, kind) for column, kind in columns_of(name) if column not in leave]
-    return row_digest([kind for _, kind in kept], iter(values(table.select([column for column, _ in kept]))))
+def digest(name: str, table: pa.Table) -> tuple[int, str]:
+    """Return the number of rows of a table, and their order-free digest."""
+    return row_digest([kind for _, kind in columns_of(name)], iter(values(table)))
 
 
 def values(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 
-from snapkafka.assembly.base import Base
 from snapkafka.assembly.pipeline import Job, Task
 from snapkafka.assembly.progress import Work
-from snapkafka.assembly.settings import Settings, Stored
-from snapkafka.checks import Checked, CheckOutcome, CutView
-from snapkafka.checks.invariants import Invariant
+from snapkafka.assembly.settings import Settings
+from snapkafka.checks import Checked, CutView
 from snapkafka.manifest import Manifest
-from snapkafka.store import Store
 
 from . import job as spark_job
 from .interrupts import interruptible_again
 from .reading.meter import Meter
 from .reading.session import session
-from .verify import v6_invariants
-from .write import parquet
 
 
 @contextmanager
@@ -42,10 +37,6 @@ class SparkEngine:
     def __init__(self, spark: SparkSession, job: Job) -> None:
         self._spark, self._job = spark, job
 
-    def require_valid(self, invariants: tuple[Invariant, ...]) -> None:
-        """Refuse SQL that Spark cannot run."""
-        v6_invariants.require_valid(self._spark, invariants)
-
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
         """Assemble a snapshot; see `job.assemble`."""
         meter = Meter(self._spark, task.view.captured.id, self._job.progress)
@@ -64,28 +55,11 @@ class SparkEngine:
         return manifest, meter.work(manifest.checks, written=manifest)
 
     def verify(
-        self, view: CutView, settings: Settings, wanted: tuple[Invariant, ...], stored: Stored | None
+        self, view: CutView, settings: Settings, folder: Path | None
     ) -> tuple[Checked, Callable[[Manifest], Work]]:
         """Verify a snapshot; see `job.verify`."""
         meter = Meter(self._spark, view.captured.id, self._job.progress)
         checked = spark_job.verify(
-            self._spark, view, settings, wanted=wanted, stored=stored, meter=meter, notify=self._job.notify
+            self._spark, view, settings, folder=folder, meter=meter, notify=self._job.notify
         )
         return checked, lambda manifest: meter.work(manifest.checks)
-
-    def ask(
-        self, store: Store, manifest: Manifest, base: Base | None, asked: tuple[Invariant, ...]
-    ) -> list[CheckOutcome]:
-        """Evaluate predicates; see `job.ask`."""
-        return spark_job.ask(self._spark, store, manifest, base, asked)
-
-    def digests(self, view: CutView, settings: Settings) -> dict[str, tuple[int, str]]:
-        """Return rows and digest of each table that the log gives."""
-        with spark_job.computed(self._spark, view, settings) as tables:
-            return parquet.digests(tables)
-
-    def rows(self, view: CutView, settings: Settings, name: str) -> list[str]:
-        """Return the rows of a table that the log gives, as JSON, in the order of that."""
-        with spark_job.computed(self._spark, view, settings) as tables:
-            as_json = tables[name].select(fn.to_json(fn.struct("*")).alias("row"))
-            return [row.row for row in as_json.orderBy("row").collect()]

@@ -10,12 +10,14 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructType
 
+from snapkafka.assembly import invariants
 from snapkafka.assembly.arrow_tables import arrow, put
 from snapkafka.assembly.base import Base, building_on, require_columns, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
@@ -23,14 +25,13 @@ from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.rows import position_rows, process_rows
 from snapkafka.assembly.schemas import SCHEMAS
-from snapkafka.assembly.settings import Settings, Stored
-from snapkafka.checks import Checked, CheckOutcome, CutView, ReadRange, reading_ranges, require_offsets
+from snapkafka.assembly.settings import Settings
+from snapkafka.checks import Checked, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.split_keys import noted
 from snapkafka.manifest import (
     AROUND,
     INPUTS,
-    OPEN_ENDED,
     STATE,
     STATE_DELTA,
     Manifest,
@@ -48,7 +49,7 @@ from .reading.session import kept, sized, storage_level
 from .tables import incremental, tables
 from .tables.around import around
 from .tables.inputs import inputs
-from .verify import rules, split_keys, stored_tables, v6_invariants
+from .verify import rules, split_keys
 from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
@@ -93,7 +94,6 @@ def assemble(
     Raises:
         OffsetsGoneError: records that the tables need were deleted; nothing is written.
         StorageError: the storage cannot be written.
-        BadInputError: an invariant is not SQL.
         ParentUnfitError: a file of the base has changed or was deleted, or its state has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
@@ -101,7 +101,6 @@ def assemble(
     require_offsets(view, starts=view.starts)
     with building_on(base):
         require_columns(() if base is None else base.parts)
-    v6_invariants.require_valid(spark, wanted)
     clock = Clock()
     if base is not None:
         with building_on(base), reached(spark, store):
@@ -124,11 +123,11 @@ def assemble(
             checked = pending.result()
         seen = written if base is None else _with_state(spark, written, base, store)
         checked = noted(checked, clock.timed("keys", lambda: split_keys.find(view, seen[STATE])))
-        of_tables = clock.timed("invariants", lambda: v6_invariants.check(spark, wanted, seen))
-        entries = clock.timed(
-            "files",
-            lambda: parquet.entries(spark, store, folder, file_stem(captured.id), written, sums),
-        )
+        stem = file_stem(captured.id)
+        entries = clock.timed("files", lambda: parquet.entries(spark, store, folder, stem, written, sums))
+        there = invariants.staged(store, folder, stem, entries, () if base is None else base.parts)
+        with building_on(base):
+            of_tables = clock.timed("invariants", lambda: invariants.check(wanted, there))
         made = Made(
             ranges,
             entries,
@@ -149,8 +148,7 @@ def verify(
     view: CutView,
     settings: Settings,
     *,
-    wanted: Iterable[Invariant] = (),
-    stored: Stored | None = None,
+    folder: Path | None = None,
     meter: Meter | None = None,
     notify: Callable[[str], None] = lambda text: None,
 ) -> Checked:
@@ -158,70 +156,34 @@ def verify(
 
     Args:
         view: the snapshot as its manifest has it, with the present bounds of the log.
-        wanted: invariants to check; the tables that they need are computed again from the log.
-        stored: the snapshot in its storage, if its tables are to be compared with the log.
+        folder: for the tables, computed again from the log, as Parquet; None: nobody needs them.
         meter: measures the work.
     """
-    wanted = tuple(wanted)
-    v6_invariants.require_valid(spark, wanted)
     ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
     notify(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
-    light = not wanted and stored is None
     keyed = {tp.topic for tp, cuts in view.changelogs.items() if any(cut.keyed for cut in cuts)}
-    reading = _read(spark, ranges, settings, meter, view.topics_read, light=light, keyed=keyed)
+    reading = _read(spark, ranges, settings, meter, view.topics_read, light=folder is None, keyed=keyed)
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
+        if folder is not None:
+            _write_again(folder, records, lookups, settings, ranges)
         if view.keyed_tables:
             state = tables.state(records, lookups, settings.decoding)
             checked = noted(checked, split_keys.find(view, state))
-        if wanted:
-            of_tables = v6_invariants.check(spark, wanted, _unwritten(records, lookups, settings))
-            checked = checked._replace(outcomes=checked.outcomes + of_tables)
-        if stored is not None:
-            with reached(spark, stored.store):
-                found = stored_tables.compare(
-                    spark, _stored(spark, stored), _unwritten(records, lookups, settings), checked.outcomes
-                )
-            checked = checked._replace(outcomes=[*checked.outcomes, found])
     return checked
 
 
-@contextmanager
-def computed(spark: SparkSession, view: CutView, settings: Settings) -> Iterator[dict[str, DataFrame]]:
-    """Provide the tables that the log gives, for the length of the block."""
-    ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
-    lookups = Lookups(spark, view, stretch=stretch_of(ranges))
-    reading = _read(spark, ranges, settings, None, view.topics_read)
-    with sized(spark, _offsets(ranges)), reading as records:
-        yield _unwritten(records, lookups, settings)
-
-
-def _stored(spark: SparkSession, stored: Stored) -> dict[str, DataFrame]:
-    """Read the tables of a snapshot from its storage, of an incremental one with the whole state."""
-    store, manifest = stored
-    written = {
-        table.name: parquet.read(spark, table.name, store.spark_uri(table.path))
-        for table in manifest.tables
-        if table.name not in OPEN_ENDED
-    }
-    if STATE_DELTA in written:
-        own = written.pop(STATE_DELTA)
-        written[STATE] = incremental.whole_state(spark, store, state_parents(store, manifest), own)
-    return written
-
-
-def ask(
-    spark: SparkSession, store: Store, manifest: Manifest, base: Base | None, asked: Iterable[Invariant]
-) -> list[CheckOutcome]:
-    """Evaluate predicates on an assembled snapshot. One that does not hold is not a fault: predicates are not
-    checks."""
-    written = {
-        table.name: parquet.read(spark, table.name, store.spark_uri(table.path)) for table in manifest.tables
-    }
-    seen = written if base is None else _with_state(spark, written, base, store)
-    with reached(spark, store):
-        return v6_invariants.check(spark, asked, seen)
+def _write_again(
+    folder: Path, records: DataFrame, lookups: Lookups, settings: Settings, ranges: list[ReadRange]
+) -> None:
+    """Write the tables that follow from the log into a folder."""
+    messages = tables.messages(records, lookups, settings.decoding)
+    found = {STATE: tables.state(records, lookups, settings.decoding), "messages": messages}
+    for name, rows in _known_rows(messages, lookups, settings).items():
+        found[name] = local_frame(lookups.spark, SCHEMAS[name], rows)
+    for name, table in found.items():
+        parquet.write(table, name, folder, rows_max=_offsets(ranges) if name in (STATE, "messages") else 0)
 
 
 def _check(
@@ -237,19 +199,6 @@ def _check(
         return stamps(_stamped(_source(spark, list(wanted), settings), settings))
 
     return rules.run(LogFrames(stamps(records), lookups, ranges, still_there, again))
-
-
-def _unwritten(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
-    """Compute every table from the log, each when it is used."""
-    messages = tables.messages(records, lookups, settings.decoding)
-    return {
-        "state": tables.state(records, lookups, settings.decoding),
-        "messages": messages,
-        **{
-            name: local_frame(lookups.spark, SCHEMAS[name], rows)
-            for name, rows in _known_rows(messages, lookups, settings).items()
-        },
-    }
 
 
 def _known_rows(messages: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, list[dict[str, Any]]]:

@@ -14,41 +14,40 @@
 --   tolerance    how far off the sum may be (amounts are taken to six decimals)
 --   without      how many values may have no amount; default: none
 WITH readers AS (
-    SELECT topic, CASE WHEN count(holder) > 0 THEN collect_set(holder) ELSE collect_set(app) END AS apps
+    SELECT topic, coalesce(list(DISTINCT holder) FILTER (holder IS NOT NULL), list(DISTINCT app)) AS apps
     FROM positions LEFT JOIN (SELECT DISTINCT app AS holder FROM state WHERE table_name = '${table}') ON app = holder
-    WHERE '${apps:}' = '' OR array_contains(split('${apps:}', ','), app)
+    WHERE '${apps:}' = '' OR list_contains(string_split('${apps:}', ','), app)
     GROUP BY topic
 ),
-in_flight AS (
-    SELECT max(TRY_CAST(get_json_object(value, '${message:$.amount}') AS DECIMAL(38, 6))) AS amount
-    FROM messages LEFT JOIN readers USING (topic)
-    WHERE ('${topics:}' = '' OR array_contains(split('${topics:}', ','), topic))
-        AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), receiver_app))
-        AND coalesce(array_contains(apps, receiver_app), TRUE)
-    GROUP BY topic, `partition`, `offset`, apps
-    HAVING coalesce(size(apps), 0) <= count(DISTINCT receiver_app) OR CAST(raise_error(
-        'not all of ' || array_join(array_sort(apps), ' and ') || ' have taken in ' || topic || '[' || `partition` || ']@'
-        || `offset` || ': say by --set apps=... who moves its amount') AS BOOLEAN)
+moving AS (
+    SELECT TRY_CAST(TRY(value->>'${message:$.amount}') AS DECIMAL(38, 6)) AS amount
+    FROM (
+        SELECT *, CASE WHEN apps IS NULL THEN receivers ELSE list_intersect(receivers, apps) END AS left_to
+        FROM in_flight LEFT JOIN readers USING (topic)
+    )
+    WHERE CASE  -- in this order: what raises an error comes last
+        WHEN '${topics:}' <> '' AND NOT list_contains(string_split('${topics:}', ','), topic) THEN FALSE
+        WHEN len(left_to) = 0 OR ('${apps:}' <> '' AND apps IS NULL) THEN FALSE
+        WHEN coalesce(len(apps) = len(left_to), TRUE) THEN TRUE
+        ELSE error('not all of ' || array_to_string(list_sort(apps), ' and ') || ' have taken in ' || topic || '['
+            || "partition" || ']@' || "offset" || ': say by --set apps=... who moves its amount')
+    END
 ),
 parts AS (
-    SELECT 'in table ${table}' AS part, TRY_CAST(get_json_object(value, '${amount:$}') AS DECIMAL(38, 6)) AS amount
+    SELECT 'in table ${table}' AS part, TRY_CAST(TRY(value->>'${amount:$}') AS DECIMAL(38, 6)) AS amount
     FROM state
-    WHERE table_name = '${table}' AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), app))
+    WHERE table_name = '${table}' AND ('${apps:}' = '' OR list_contains(string_split('${apps:}', ','), app))
     UNION ALL
-    SELECT 'in flight' AS part, amount FROM in_flight
+    SELECT 'in flight' AS part, amount FROM moving
 ),
 sums AS (
     SELECT
         CAST(${total} AS DECIMAL(38, 6)) AS expected,
         coalesce(sum(amount), 0) AS found,
-        coalesce(sum(amount) FILTER (WHERE part = 'in flight'), 0) AS in_flight,
-        count(*) FILTER (WHERE amount IS NULL) AS without_amount
+        coalesce(sum(amount) FILTER (part = 'in flight'), 0) AS in_flight,
+        count(*) FILTER (amount IS NULL) AS without_amount
     FROM parts
 )
-SELECT
-    CAST(expected AS DOUBLE) AS expected,
-    CAST(found AS DOUBLE) AS found,
-    CAST(in_flight AS DOUBLE) AS in_flight,
-    without_amount
+SELECT expected, found, in_flight, without_amount
 FROM sums
 WHERE without_amount > ${without:0} OR NOT abs(found - expected) <= CAST(${tolerance:0} AS DECIMAL(38, 6))

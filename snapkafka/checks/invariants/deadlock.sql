@@ -4,10 +4,10 @@
 --
 --   table      the table: one row per waiting party
 --   waits_for  JSON path of the name of whom it waits for; default: the value itself
---   longest    how many parties a circle may have to be found; default: 64 (Spark goes no further than 100)
+--   longest    how many parties a circle may have to be found; default: 64
 WITH RECURSIVE waits AS (
     SELECT key AS party,
-           CASE WHEN '${waits_for:$}' = '$' THEN value ELSE get_json_object(value, '${waits_for:$}') END AS waits_for
+           CASE WHEN '${waits_for:$}' = '$' THEN value ELSE TRY(value->>'${waits_for:$}') END AS waits_for
     FROM state
     WHERE table_name = '${table}'
 ),

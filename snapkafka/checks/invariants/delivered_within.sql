@@ -3,7 +3,7 @@
 --
 --   seconds   how old a message in flight may be
 --   topics    comma-separated topics to look at; default: all
-SELECT topic, `partition`, `offset`, sender_app, receiver_app, triggered_ms - timestamp_ms AS age_ms
-FROM messages CROSS JOIN (SELECT max(unix_millis(triggered_at)) AS triggered_ms FROM processes)
-WHERE ('${topics:}' = '' OR array_contains(split('${topics:}', ','), topic))
+SELECT topic, "partition", "offset", sender_app, receivers, triggered_ms - timestamp_ms AS age_ms
+FROM in_flight CROSS JOIN (SELECT max(epoch_ms(triggered_at)) AS triggered_ms FROM processes)
+WHERE ('${topics:}' = '' OR list_contains(string_split('${topics:}', ','), topic))
     AND coalesce(triggered_ms - timestamp_ms > 1000 * ${seconds}, TRUE)

@@ -8,41 +8,44 @@
 --   topics    comma-separated topics whose messages are the token
 --   apps      comma-separated apps whose tables and messages count; default: all
 WITH readers AS (
-    SELECT topic, CASE WHEN count(holder) > 0 THEN collect_set(holder) ELSE collect_set(app) END AS apps
+    SELECT topic, coalesce(list(DISTINCT holder) FILTER (holder IS NOT NULL), list(DISTINCT app)) AS apps
     FROM positions LEFT JOIN (SELECT DISTINCT app AS holder FROM state WHERE table_name = '${table}') ON app = holder
-    WHERE '${apps:}' = '' OR array_contains(split('${apps:}', ','), app)
+    WHERE '${apps:}' = '' OR list_contains(string_split('${apps:}', ','), app)
     GROUP BY topic
 ),
 holders AS (
     SELECT * FROM state
-    WHERE table_name = '${table}' AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), app))
+    WHERE table_name = '${table}' AND ('${apps:}' = '' OR list_contains(string_split('${apps:}', ','), app))
 ),
 places AS (
     SELECT
         'held by ' || coalesce(key, '?') AS place,
         changelog_topic AS topic,
-        `partition`,
-        changelog_offset AS `offset`
+        "partition",
+        changelog_offset AS "offset"
     FROM holders
-    WHERE lower(get_json_object(value, '${holds:$}')) = 'true'
+    WHERE lower(TRY(value->>'${holds:$}')) = 'true'
     UNION ALL
-    SELECT 'in flight' AS place, topic, `partition`, `offset`
-    FROM messages LEFT JOIN readers USING (topic)
-    WHERE array_contains(split('${topics}', ','), topic)
-        AND ('${apps:}' = '' OR array_contains(split('${apps:}', ','), receiver_app))
-        AND coalesce(array_contains(apps, receiver_app), TRUE)
-    GROUP BY topic, `partition`, `offset`, apps
-    HAVING coalesce(size(apps), 0) <= count(DISTINCT receiver_app) OR CAST(raise_error(
-        'not all of ' || array_join(array_sort(apps), ' and ') || ' have taken in ' || topic || '[' || `partition` || ']@'
-        || `offset` || ': say by --set apps=... who moves the token') AS BOOLEAN)
+    SELECT 'in flight' AS place, topic, "partition", "offset"
+    FROM (
+        SELECT *, CASE WHEN apps IS NULL THEN receivers ELSE list_intersect(receivers, apps) END AS left_to
+        FROM in_flight LEFT JOIN readers USING (topic)
+    )
+    WHERE CASE  -- in this order: what raises an error comes last
+        WHEN NOT list_contains(string_split('${topics}', ','), topic) THEN FALSE
+        WHEN len(left_to) = 0 OR ('${apps:}' <> '' AND apps IS NULL) THEN FALSE
+        WHEN coalesce(len(apps) = len(left_to), TRUE) THEN TRUE
+        ELSE error('not all of ' || array_to_string(list_sort(apps), ' and ') || ' have taken in ' || topic || '['
+            || "partition" || ']@' || "offset" || ': say by --set apps=... who moves the token')
+    END
 ),
 counted AS (
     SELECT count(*) AS tokens FROM places
 )
-SELECT tokens, place, topic, `partition`, `offset`
-FROM counted LEFT JOIN places
+SELECT tokens, place, topic, "partition", "offset"
+FROM counted LEFT JOIN places ON TRUE
 WHERE tokens <> 1
 UNION ALL
-SELECT NULL, 'unknown: ' || coalesce(key, '?') || ': ' || why_undecoded, changelog_topic, `partition`, changelog_offset
+SELECT NULL, 'unknown: ' || coalesce(key, '?') || ': ' || why_undecoded, changelog_topic, "partition", changelog_offset
 FROM holders
 WHERE why_undecoded IS NOT NULL

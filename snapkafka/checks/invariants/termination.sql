@@ -4,15 +4,15 @@
 --   topics    comma-separated topics to look at; default: all. One without a reader is a mistake, and has a row as well
 --   table     the table whose values say who is busy; default: none does
 --   busy      JSON path of the field that is true for who is busy; default: the value itself
-SELECT topic, `partition`, `offset`, sender_app, receiver_app, 'in flight' AS why
-FROM messages
-WHERE '${topics:}' = '' OR array_contains(split('${topics:}', ','), topic)
+SELECT topic, "partition", "offset", sender_app, receivers, 'in flight' AS why
+FROM in_flight
+WHERE '${topics:}' = '' OR list_contains(string_split('${topics:}', ','), topic)
 UNION ALL
-SELECT changelog_topic, `partition`, changelog_offset, app, NULL,
+SELECT changelog_topic, "partition", changelog_offset, app, NULL,
        coalesce('unknown: ' || why_undecoded, 'busy: ' || coalesce(key, '?'))
 FROM state
-WHERE table_name = '${table:}' AND (why_undecoded IS NOT NULL OR lower(get_json_object(value, '${busy:$}')) = 'true')
+WHERE table_name = '${table:}' AND (why_undecoded IS NOT NULL OR lower(TRY(value->>'${busy:$}')) = 'true')
 UNION ALL
 SELECT topic, NULL, NULL, NULL, NULL, 'nobody reads such a topic'
-FROM (SELECT explode(split('${topics:}', ',')) AS topic)
+FROM (SELECT unnest(string_split('${topics:}', ',')) AS topic)
 WHERE topic <> '' AND topic NOT IN (SELECT topic FROM positions)

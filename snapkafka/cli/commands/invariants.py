@@ -11,12 +11,8 @@ from snapkafka.cli.helps import command
 from snapkafka.cli.options import AsJson, Bootstrap, Namespace
 from snapkafka.cli.present.layout import Part, Table
 from snapkafka.cli.running import connect, console, print_json, run
-from snapkafka.manifest import WitnessEntry
-from snapkafka.ops import Evaluation, Holding, InvariantHistory, Trace
-from snapkafka.ops.invariants import STEPS_MAX
+from snapkafka.ops import Evaluation, Holding, InvariantHistory
 from snapkafka.units import utc_time
-
-from .trace import step_line
 
 app = typer.Typer(
     help="List the invariants that snapshots evaluate, and the first violations.",
@@ -44,7 +40,7 @@ def list_invariants(bootstrap: Bootstrap = None, namespace: Namespace = "", as_j
         broke = item.broke if item.violated else None
         rows.add(
             item.name,
-            _coloured(last.holding if last else Holding.UNPROVEN),
+            _state(item),
             "" if last is None else f"{last.found:,}",
             item.last_ok.id if item.last_ok else "none",
             broke.id if broke else "",
@@ -61,7 +57,7 @@ def history(
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
-    """Print which snapshot first violates an invariant, with the rows and their causes."""
+    """Print which snapshot first violates an invariant, with the rows."""
     found = run(lambda: ops.invariant_history(connect(bootstrap), namespace, name), as_json=as_json)
     if as_json:
         print_json(
@@ -69,6 +65,7 @@ def history(
                 "name": found.name,
                 "broke": found.broke,
                 "last_ok": found.last_ok,
+                "not_evaluated_since": found.not_evaluated_since,
                 "evaluations": found.evaluations,
             }
         )
@@ -78,8 +75,7 @@ def history(
 
 def _print_history(found: InvariantHistory) -> None:
     last, broke = found.last, found.broke
-    state = last.holding if last else Holding.UNPROVEN
-    console.print("invariant ", (found.name, "bold"), "  ", _coloured(state))
+    console.print("invariant ", (found.name, "bold"), "  ", _state(found))
     if broke is not None:
         _print_rows("first violated in", broke)
     if last is not None and found.violated and last != broke:
@@ -98,25 +94,17 @@ def _print_rows(title: str, item: Evaluation) -> None:
     console.print(f"{title} {item.id}, {utc_time(item.triggered_ms)} UTC, rows: {item.found:,}")
     if item.unreadable:
         console.print(f"  its rows cannot be read: {item.unreadable}")
-    traced = {(it.topic, it.partition, it.offset): it.trace for it in item.causes}
-    printed: set[tuple[str, int, int]] = set()
     for row in item.rows:
         console.print(f"  {row.what}")
-        place = row.topic, row.partition, row.offset
-        if row.topic and row.offset >= 0 and place not in printed:
-            printed.add(place)
-            _print_causes(row, traced.get(place))
+        if row.topic and row.offset >= 0:
+            console.print(f"    causes: snapkafka trace {row.topic} {row.partition} {row.offset}")
 
 
-def _print_causes(row: WitnessEntry, trace: Trace | None) -> None:
-    """Print the causes of a message; of one that was not traced, or has more of them, the command that does."""
-    for number, step in enumerate(trace.steps if trace is not None else ()):
-        console.print(f"    {'  because of ' if number else ''}{step_line(step)}")
-    if trace is None or len(trace.steps) >= STEPS_MAX:
-        place = f"{row.topic} {row.partition} {row.offset}"
-        console.print(f"    causes: snapkafka trace {place}")
-    else:
-        console.print(f"    {trace.end}")
+def _state(found: InvariantHistory) -> Part:
+    since = found.not_evaluated_since
+    if found.state is not Holding.UNPROVEN or since is None:
+        return _coloured(found.state)
+    return (f"not evaluated since {since.id}", "yellow")
 
 
 def _coloured(holding: Holding) -> Part:

@@ -16,6 +16,8 @@ def check_restored(
     snapshot: str,
     *,
     storage: str,
+    drop_missing: bool,
+    selection: ops.RestoreSelection,
     suppression: ops.Suppression | None,
     as_json: bool,
 ) -> None:
@@ -26,6 +28,8 @@ def check_restored(
             namespace,
             snapshot,
             storage=storage,
+            drop_missing=drop_missing,
+            selection=selection,
             suppress=suppression,
         ),
         as_json=as_json,

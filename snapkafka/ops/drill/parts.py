@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, cast
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, cast
 
 from snapkafka.assembly.spec import JobResult, JobSpec, changed
-from snapkafka.checks.invariants import parameters_of, parse_parameters
+from snapkafka.checks.invariants import load, parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.reading import opened
@@ -29,7 +29,7 @@ from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.recovery import plan_recovery, recover
 from snapkafka.recovery.stored_rows import GroupAdmin
-from snapkafka.store import read_manifest
+from snapkafka.store import open_manifest, read_manifest
 
 from .request import DrillRequest
 from .result import Judged
@@ -44,7 +44,8 @@ IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrilledSnapshot:
-    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table."""
+    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table.
+    `content`: the digest of the rows of its tables; `manifest_sha256`: of the bytes of its manifest."""
 
     id: str
     epoch: int
@@ -54,11 +55,54 @@ class DrilledSnapshot:
     triggered_ms: int = 0
     in_flight: int = 0
     tables: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    content: str = ""
+    manifest_sha256: str = ""
+
+
+class Parts(Protocol):
+    """The steps of a drill, apart from their order."""
+
+    async def used(self) -> str:
+        """Return a topic or consumer group with the id of this drill in its name; empty: there is none."""
+
+    async def find(self, name: str) -> DrilledSnapshot:
+        """Find the snapshot."""
+
+    async def sql(self) -> Mapping[str, str]:
+        """Return the SQL of the invariants, by name, as they are checked on the snapshot."""
+
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
+        """Plan a fork of it, and return the digest of the plan."""
+
+    async def create(self) -> Recovered:
+        """Create the planned fork."""
+
+    async def missing(self) -> str:
+        """Name an app of the fork that does not have all its inputs yet; empty: there is none."""
+
+    async def left(self) -> str:
+        """Name messages in flight that are not processed yet; empty: all are."""
+
+    async def watch(self, until: str, timeout_s: float) -> None:
+        """Wait until a predicate holds of the fork."""
+
+    async def trigger(self) -> str:
+        """Take a snapshot of the fork, and wait until it is captured; return its id."""
+
+    async def assemble(self) -> JobResult:
+        """Assemble that snapshot, and verify it."""
+
+    async def verify(self, source: DrilledSnapshot) -> JobResult:
+        """Verify the snapshot that was drilled once more, its tables as well."""
+
+    async def drop(self) -> None:
+        """Remove the fork."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Parts:
-    """The steps of a drill on a cluster, apart from their order.
+class KafkaParts:
+    """`Parts` on a cluster.
 
     Args:
         folder: for the tables of the fork's snapshot.
@@ -81,7 +125,6 @@ class Parts:
         return prefixed(self.fork, self.namespace)
 
     async def used(self) -> str:
-        """Return a topic or consumer group with the id of this drill in its name; empty: there is none."""
         async with KafkaTopicAdmin(self.where) as admin:
             names = [*await admin.describe_topics()]
             with contextlib.suppress(LedgerUnusableError):  # not allowed to see groups: topics have to do
@@ -89,17 +132,24 @@ class Parts:
         return next((name for name in names if of_fork(self.fork, name)), "")
 
     async def find(self, name: str) -> DrilledSnapshot:
-        """Find the snapshot."""
         (place,) = await manifest_places(
             self.where, self.namespace, [name], storage=self.request.storage, good=True
         )
+        store, file = open_manifest(place)
         manifest = read_manifest(place)[1]
         self.namespace = self.namespace or manifest.namespace
         found = await query(None, "", IN_FLIGHT, manifest=place)
-        return source_of(manifest, place, int(found.rows[0]["n"]))
+        return replace(
+            source_of(manifest, place, int(found.rows[0]["n"])), manifest_sha256=store.sha256(file)
+        )
 
-    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> None:
-        """Plan a fork of it."""
+    async def sql(self) -> Mapping[str, str]:
+        if not self.request.invariants:
+            return {}
+        parameters = parse_parameters(self._parameters(self.request.invariants, of_fork=False))
+        return {it.name: it.sql for it in load(self.request.invariants, parameters)}
+
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
         request = Request(
             namespace=self.namespace,
             name=source.id,
@@ -108,9 +158,9 @@ class Parts:
             expires_s=expires_s,
         )
         self.planned = await plan_recovery(self.where, request)
+        return self.planned.fingerprint
 
     async def create(self) -> Recovered:
-        """Create the planned fork."""
         assert self.planned is not None, "plan() comes first"
         forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
         await self._set_goals(forked.apps)
@@ -126,12 +176,10 @@ class Parts:
                 self.goals[app] = {tp: ends[tp] for tp, (at, _) in committed.items() if at < ends[tp]}
 
     async def missing(self) -> str:
-        """Name an app of the fork that does not have all its inputs yet; empty: there is none."""
         async with opened(self.where, self.forked_namespace) as work:
             return unassigned(work.reading.state, self.goals)
 
     async def left(self) -> str:
-        """Name messages in flight that are not processed yet; empty: all are."""
         async with opened(self.where, self.forked_namespace) as work:
             for app, goals in sorted(self.goals.items()):
                 committed = await cast(GroupAdmin, work.admin).committed(app)
@@ -141,7 +189,6 @@ class Parts:
         return ""
 
     async def watch(self, until: str, timeout_s: float) -> None:
-        """Wait until a predicate holds of the fork."""
         await watch(
             self.where,
             self.forked_namespace,
@@ -158,7 +205,6 @@ class Parts:
         )
 
     async def trigger(self) -> str:
-        """Take a snapshot of the fork, and wait until it is captured; return its id."""
         found = await trigger(
             self.where,
             self.forked_namespace,
@@ -172,7 +218,6 @@ class Parts:
         return found.id
 
     async def assemble(self) -> JobResult:
-        """Assemble that snapshot, and verify it."""
         spec = changed(
             self.spec,
             namespace=self.forked_namespace,
@@ -185,7 +230,6 @@ class Parts:
         return found
 
     async def verify(self, source: DrilledSnapshot) -> JobResult:
-        """Verify the snapshot that was drilled once more, its tables as well."""
         spec = changed(
             self.spec,
             manifests=(source.place,),
@@ -197,7 +241,6 @@ class Parts:
         return found
 
     async def drop(self) -> None:
-        """Remove the fork."""
         async with KafkaTopicAdmin(self.where) as admin:
             there = any(of_fork(self.fork, name) for name in await admin.describe_topics())
         if there:
@@ -235,6 +278,8 @@ def source_of(manifest: Manifest, place: str, in_flight: int) -> DrilledSnapshot
         triggered_ms=manifest.ledger.triggered_ms,
         in_flight=in_flight,
         tables={table.name: table.rows for table in manifest.tables},
+        versions=manifest.versions,
+        content=manifest.content,
     )
 
 

@@ -23,6 +23,6 @@ export async function invariants(place) {
   place.hidden = !found.length;
   place.replaceChildren(h("h2", {}, "Invariants"),
     table([["Invariant"], ["State"], ["Rows", "number"], ["Held last in"], ["Broke first in"]],
-      found.map((one) => [one.name, h("span", { class: `status ${MOODS[one.holding]}` }, one.holding), count(one.last?.found), link(one.last_ok), one.broke ? link(one.broke) : ""]), "Invariants"),
+      found.map((one) => [one.name, h("span", { class: `status ${MOODS[one.holding]}` }, one.holding === "unproven" && one.not_evaluated_since ? ["not evaluated since ", link(one.not_evaluated_since)] : one.holding), count(one.last?.found), link(one.last_ok), one.broke ? link(one.broke) : ""]), "Invariants"),
     ...violated.map((one) => h("details", { open: violated.length === 1 }, h("summary", {}, `${one.name}: rows that violate it`), violations(one))));
 }

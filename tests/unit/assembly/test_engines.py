@@ -30,12 +30,6 @@ class Fake:
     def verify(self, *_: Any) -> str:
         return self.assemble(None, None)
 
-    def require_valid(self, invariants: Any) -> None:
-        self.assemble(None, None)
-
-    def ask(self, *_: Any) -> str:
-        return self.assemble(None, None)
-
 
 @pytest.fixture
 def lines() -> list[str]:
@@ -104,23 +98,16 @@ def test_what_shows_only_in_the_records_is_handed_over(fakes: dict[str, str], li
         taken(lines, JobSpec(engine="embedded"))
 
 
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda engine: engine.verify(None, None, (), None),
-        lambda engine: engine.ask(None, None, None, ()),
-        lambda engine: engine.require_valid(()) or "spark",
-    ],
-)
-def test_every_part_of_the_work_is_handed_over(fakes: dict[str, str], lines: list[str], work: Any) -> None:
+def test_every_part_of_the_work_is_handed_over(fakes: dict[str, str], lines: list[str]) -> None:
     """And stays with Spark: what comes after it is not asked of the embedded engine again."""
     fakes["reason"] = "this"
     job = Job(
         spec=JobSpec(engine="auto"), notify=lines.append, progress=lambda working: None, engine=engines.opened
     )
     with engines.opened(job, SMALL, ("file",)) as engine:
-        assert work(engine) == "spark"
-        assert work(engine) == "spark"
+        verify: Any = engine.verify
+        assert verify(None, None, None) == "spark"
+        assert verify(None, None, None) == "spark"
     assert lines == ["taking Spark: the embedded engine does not do this"]
 
 
@@ -133,11 +120,6 @@ def test_where_spark_is_needed_and_missing_the_reason_is_named(
         taken(lines, JobSpec(engine="auto"))
     assert raised.value.message.startswith("Spark (for base64 in an unusual form) needs pyspark, ")
     assert raised.value.advice == "pip install 'snapkafka[spark]'"
-
-
-def test_both_engines_do_not_assemble() -> None:
-    with pytest.raises(BadInputError, match="engine must be one: both is for verify"):
-        JobSpec(engine="both").require_one_engine()
 
 
 def test_without_its_libraries_spark_is_taken(

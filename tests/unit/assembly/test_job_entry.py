@@ -54,13 +54,13 @@ def test_a_small_snapshot_starts_neither_pandas_nor_duckdb() -> None:
     """Each takes longer to import than the rest of its assembly takes; both stay usable afterwards."""
     code = """
 import sys
-from snapkafka.assembly.embedded import invariants
+from snapkafka.assembly import invariants
 from snapkafka.assembly.arrow_tables import arrow
 from snapkafka.assembly.embedded.write import digest
 
 invariants.require_valid(())
 table = arrow("inputs", [{"topic": "orders", "partition": 0, "offset": 7, "headers": []}])
-assert invariants.check((), {"inputs": table}) == [] and digest("inputs", table)[0] == 1
+assert invariants.check((), invariants.Tables({}, [])) == [] and digest("inputs", table)[0] == 1
 assert not {"pandas", "duckdb"} & sys.modules.keys(), sys.modules.keys()
 assert list(table.to_pandas()["offset"]) == [7]
 """

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import SCHEMAS, arrow
-from snapkafka.assembly.embedded import invariants
+from snapkafka.assembly import invariants
 from snapkafka.checks import Invariant
+from tests.worlds.tables import in_files
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "reconcile.md"
 
@@ -25,7 +25,9 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "reconcile.md"
         ([], 2, [{"sent": 10, "in_flight": 2}]),
     ],
 )
-def test_the_query_of_the_guide(booked: list[str], in_flight: int, rows: list[dict[str, int]]) -> None:
+def test_the_query_of_the_guide(
+    tmp_path: Path, booked: list[str], in_flight: int, rows: list[dict[str, int]]
+) -> None:
     (sql,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     state: list[dict[str, Any]] = [{"app": "billing", "table_name": "sent", "key": "a", "value": "10"}]
     state += [
@@ -36,7 +38,6 @@ def test_the_query_of_the_guide(booked: list[str], in_flight: int, rows: list[di
         for n in range(in_flight)
         for app in ("ledger", "audit")
     ]
-    filled: dict[str, list[dict[str, Any]]] = {"state": state, "messages": messages}
-    tables = {name: arrow(name, filled.get(name, [])) for name in SCHEMAS}
+    tables = in_files(tmp_path, {"state": state, "messages": messages})
     (found,) = invariants.check([Invariant(name="invoices", sql=sql)], tables)
     assert [json.loads(row.what) for row in found.witnesses] == rows

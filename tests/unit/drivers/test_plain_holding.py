@@ -137,9 +137,7 @@ def test_a_record_that_was_fetched_already_is_put_back() -> None:
     driver = Driver()
     part = held_loop(driver)
     back: list[tuple[TopicPartition, int]] = []
-    client: Any = SimpleNamespace(
-        came=lambda tp, offset: None, put_back=lambda tp, offset: back.append((tp, offset))
-    )
+    client: Any = SimpleNamespace(put_back=lambda tp, offset: back.append((tp, offset)))
     driver.held.hold_all()
     assert not part._take_in(client, Message(3))
     assert back == [(ORDERS, 3)] and not part.events.run()
@@ -153,9 +151,7 @@ def test_so_is_one_that_is_held_back_while_it_is_looked_at(monkeypatch: pytest.M
     driver = Driver()
     part = held_loop(driver)
     back: list[int] = []
-    client: Any = SimpleNamespace(
-        came=lambda tp, offset: None, put_back=lambda tp, offset: back.append(offset)
-    )
+    client: Any = SimpleNamespace(put_back=lambda tp, offset: back.append(offset))
     ask = part.incoming.ask
 
     def asked(*arguments: Any) -> Any:
@@ -201,7 +197,6 @@ async def test_a_loop_of_aiokafka_gets_nothing_before_it_is_let_go(
 async def test_a_loop_of_aiokafka_pauses_and_resumes_as_before() -> None:
     client = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="billing", enable_auto_commit=False)
     client.assign([Partition(*ORDERS)])
-    client._fetcher = SimpleNamespace(request_offset_reset=None)  # as once it has started
     part = participant(namespace="shop", consumer=client, inputs=["orders"])
     part._patch()
     client.pause(Partition(*ORDERS))

@@ -192,16 +192,11 @@ async def test_without_an_engine_its_extra_is_named(
     assert f"snapkafka[{extra}]" in raised.value.advice
 
 
-@pytest.mark.parametrize("missing", ["pyspark", "duckdb"])
+@pytest.mark.parametrize("missing", ["pyspark", "confluent_kafka"])
 async def test_with_one_engine_auto_goes_on(job: Job, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else name)
     job.says({"snapshots": [RESULT]})
     await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
-
-
-async def test_two_engines_do_not_assemble_one_snapshot(job: Job) -> None:
-    with pytest.raises(BadInputError, match="engine must be one: both is for verify"):
-        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",), engine="both"))
 
 
 async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:

@@ -352,6 +352,24 @@ async def test_a_global_table_of_several_partitions_is_warned_of(cluster: FakeCl
     assert "has 2 changelog partitions" in (await codes(cluster))["global-partitions"]
 
 
+async def test_an_agent_that_stands_while_its_input_grows_is_named(cluster: FakeCluster) -> None:
+    """Each snapshot of it is consistent: nothing happens."""
+    worker = Worker(cluster.the_ledger, "shop", "orders", partitions=4)
+    cluster.the_admin.ends = {TopicPartition("orders", partition): 60 for partition in range(4)}
+
+    async def found(position: int, end: int) -> str:
+        worker.position, worker.end = position, end
+        cluster.the_ledger.put(Trigger(n=len(cluster.the_ledger.entries), id=f"s{end}-{position}"))
+        return (await codes(cluster)).get("agent-stands", "")
+
+    assert not await found(10, 12)
+    assert not await found(10, 12), "its inputs did not grow"
+    said = await found(10, 50)
+    assert said.startswith("warning: a of shop has not moved")
+    assert "grew by 152 records; 160 are unread" in said
+    assert not await found(11, 60)
+
+
 async def test_a_topic_on_whose_way_headers_are_removed_is_named(cluster: FakeCluster) -> None:
     """By the last record that a process reports as acknowledged, at the very offset; what is gone tells nothing."""
     process = joined(cluster)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,9 +18,8 @@ from snapkafka.manifest import dump
 from snapkafka.manifest_entries import CheckEntry, InvariantEntry, WitnessEntry
 from snapkafka.ops import Holding
 from snapkafka.ops.in_use import snapshots_in_use
-from snapkafka.ops.invariants import TRACED_MAX, WATCHED_IN
+from snapkafka.ops.invariants import WATCHED_IN, prove_violations, violations_in
 from snapkafka.protocol import SENT_BARE, Abort, CheckResult, TopicPartition, Trigger, Verdict
-from snapkafka.wire import headers
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 from tests.worlds.service_world import served
@@ -42,11 +40,6 @@ class Ledger:
         admin = self.cluster.the_admin
         admin.topics = {"orders": FakeTopic(1), self.cluster.the_ledger.topic: FakeTopic(1)}
         admin.ends, admin.starts = {ORDERS: 9}, {ORDERS: 1}
-        ours, check = headers.ledger_id(bytes(16)), headers.tp_check(*ORDERS)
-        cause = headers.topic_check(ORDERS.topic), ORDERS.partition
-        for offset in range(1, 9):  # each is the effect of the one before it
-            stamp = headers.stamp_with_cause(ours, check, 0, self.worker.process, offset, *cause, offset - 1)
-            admin.headers_at[ORDERS, offset] = [(headers.HEADER, stamp)]
 
     def take(
         self,
@@ -130,6 +123,7 @@ def judged(folder: Path, rounds: Sequence[Judged]) -> FakeCluster:
             "s0",
         ),
         ([("passed", None)], [Holding.UNPROVEN], None, None, None),
+        ([("passed", 0), ("passed", None)], [Holding.HOLDS, Holding.UNPROVEN], "s0", "s0", None),
     ],
 )  # fmt: skip
 async def test_where_it_holds_and_where_it_broke_first(
@@ -148,10 +142,60 @@ async def test_where_it_holds_and_where_it_broke_first(
     assert named == [last, last_ok, broke]
     (listed,) = await ops.invariants(cluster, "ns")
     assert (listed.last, listed.last_ok) == tuple(
-        it and dataclasses.replace(it, rows=(), sql="", causes=()) for it in (found.last, found.last_ok)
+        it and dataclasses.replace(it, rows=(), sql="") for it in (found.last, found.last_ok)
     )
     if listed.last and listed.last.holding is Holding.VIOLATED:
         assert listed.broke is not None and listed.broke.id == broke
+
+
+async def test_what_is_not_evaluated_any_more_does_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it was before: in the list, metrics, and the service."""
+    ledger = Ledger(tmp_path)
+    for found in (0, None, None):
+        ledger.take("passed", found)
+    (listed,) = await ops.invariants(ledger.cluster, "ns")
+    assert listed.state is Holding.UNPROVEN
+    since = listed.not_evaluated_since
+    assert since is not None and since.id == "s1"
+    with served(ledger.cluster) as client:
+        text = client.get("/metrics").text
+        assert "snapkafka_invariant_violations{" not in text
+        named = "snapkafka_invariant_not_evaluated_since_timestamp_seconds"
+        assert [line for line in text.splitlines() if line.startswith(f"{named}{{")]
+        (one,) = client.get("/v1/invariants").json()["invariants"]
+    assert (one["holding"], one["not_evaluated_since"]["snapshot_id"]) == ("unproven", "s1")
+    ledger.take("passed", 0)
+    (listed,) = await ops.invariants(ledger.cluster, "ns")
+    assert (listed.state, listed.not_evaluated_since) == (Holding.HOLDS, None)
+    ledger.take("passed", 2)
+    ledger.take("passed", None)
+    (listed,) = await ops.invariants(ledger.cluster, "ns")
+    assert listed.state is Holding.VIOLATED
+
+
+def test_the_list_prints_since_when_it_is_not_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "connect", lambda _: judged(tmp_path, [("passed", 0), ("passed", None)]))
+    with console.capture() as printed:
+        command.list_invariants(namespace="ns")
+    assert "holds" not in printed.get()
+    assert "not evaluated since s1" in " ".join(printed.get().split())
+
+
+async def test_one_that_cannot_be_evaluated_leaves_the_others(tmp_path: Path) -> None:
+    """The snapshot is UNVERIFIABLE, or INCONSISTENT, by its invariants alone."""
+    checks = [
+        CheckEntry(name="V1", run=True, status="passed"),
+        CheckEntry(name="V6 odd", run=True, status="unverifiable"),
+    ]
+    broken = CheckEntry(name="V6 money", run=True, status="failed", found=1)
+    assert [it.name for it in violations_in("s", "INCONSISTENT", [*checks, broken], "")] == ["money"]
+    assert prove_violations("UNVERIFIABLE", checks, "")
+    assert not prove_violations("UNVERIFIABLE", checks, "a process forgot its colour")
+    assert not prove_violations("UNVERIFIABLE", [CheckEntry(name="V1", run=True, status="unverifiable")], "")
 
 
 async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest(tmp_path: Path) -> None:
@@ -281,36 +325,7 @@ def test_the_command_prints_where_it_broke_and_the_rows(
     for line in ("violated", "first violated in s1", "last violated in s2", "last held in s0"):
         assert line in text, text
     assert '{"row": 1, "of": 1}' in text
-    gone = "offset 0 of orders[0] was deleted: the log begins at 1"
-    assert f'{{"row": 0, "of": 1}}\n    {gone}\n' in text
-    sent = "orders[0] offset 1, sent by bank (process 0, seq 1), before any snapshot"
-    assert f'{{"row": 1, "of": 1}}\n    {sent}\n    the record of its cause cannot be read: {gone}\n' in text
-
-
-async def test_the_history_has_the_causes_of_the_first_messages(tmp_path: Path) -> None:
-    """As far as the log has them, and a bounded number of them; `--json` has the same."""
-    found = await ops.invariant_history(judged(tmp_path, [("passed", 7)]), "ns", "money")
-    (broke,) = found.evaluations
-    assert len(broke.rows) == 7
-    assert [(it.topic, it.offset, len(it.trace.steps)) for it in broke.causes] == [
-        ("orders", offset, offset) for offset in range(TRACED_MAX)
-    ]
-    assert broke.causes[0].trace.end == "offset 0 of orders[0] was deleted: the log begins at 1"
-    assert [step.offset for step in broke.causes[3].trace.steps] == [3, 2, 1]
-
-
-def test_a_message_that_is_not_traced_has_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules["snapkafka.ops.invariants"], "STEPS_MAX", 2)
-    monkeypatch.setattr(command, "STEPS_MAX", 2)
-    monkeypatch.setattr(command, "connect", lambda _: judged(tmp_path, [("passed", 7)]))
-    with console.capture() as printed:
-        command.history("money", namespace="ns")
-    text = printed.get()
-    assert [f"causes: snapkafka trace orders 0 {offset}" in text for offset in range(7)] == [
-        offset >= 2 for offset in range(7)
-    ]
+    assert '{"row": 1, "of": 1}\n    causes: snapkafka trace orders 0 1\n' in text
 
 
 def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tmp_path: Path) -> None:

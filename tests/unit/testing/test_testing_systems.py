@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import faust
+import msgspec
 import pytest
 
 import snapkafka
@@ -51,6 +52,15 @@ def test_an_inconsistent_snapshot_fails_the_test_with_its_records() -> None:
         "  orders[1] offset 42: it is red",
     ]
     assert taken("VERIFIED", True).assert_consistent().verdict == "VERIFIED"
+
+
+def test_a_snapshot_in_which_nothing_happened_shows_nothing() -> None:
+    """An agent that fails at each record receives nothing: every check passes."""
+    snapshot = taken("VERIFIED", True)
+    snapshot.__dict__["assembled"] = msgspec.structs.replace(snapshot.assembled, idle=True)
+    with pytest.raises(AssertionError, match="no agent has received anything"):
+        snapshot.assert_consistent()
+    assert snapshot.assert_consistent(allow_idle=True).idle
 
 
 def test_a_key_in_two_partitions_fails_the_test_beside_a_good_verdict() -> None:

@@ -13,15 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from snapkafka.errors import InstallError
 
-from ...reading import watch_positions
-from ..describe import internal_topics, runs_no_agents
+from ..describe import runs_no_agents
 from ..restores import crash_if_refused, keep_metadata, plans_of_app
-from ..support import require_usable
 from ..uncommitted import commit_restored
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.records import TopicPartition, WhyUnread
-
     from ..host import Host
     from ..restores import AppliedRestores
     from .assignment import AssignmentAnnouncer
@@ -29,6 +25,10 @@ if TYPE_CHECKING:
     from .running_events import Events
 
 logger = logging.getLogger("snapkafka")
+
+
+class UnknownClientError(Exception):
+    """A client of Kafka that the driver was not written for."""
 
 
 class Membership:
@@ -73,11 +73,8 @@ class Membership:
         if host.machine.process is None and not host.absent:
             with host.failing_open("to join"):
                 await self._join(topics)
-                require_usable(host.app)
+                _refuse_transport(self._consumer)
         await self._wait_for_restores(topics)
-        if not host.absent:
-            with host.failing_open("to watch its positions"):
-                watch_positions(self._consumer._thread._ensure_consumer(), self._moved)
         await self._subscribe(topics)
         if not host.absent:
             with host.failing_open("to keep metadata in commits"):
@@ -94,10 +91,6 @@ class Membership:
             self._resuming.announced()
         except Exception as error:
             self._host.stand_down("to end a rebalance", error)
-
-    def _moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
-        if tp.topic not in internal_topics(self._host.app) | set(self._host.app.tables.changelog_topics):
-            self._host.reading_moved(tp, start, end, why)
 
     def ack(self, message: Any) -> bool:
         """Replace `Consumer.ack`: note an acknowledgement, also by `event.ack()`, which no sensor sees."""
@@ -142,3 +135,16 @@ class Membership:
                     "snapkafka: could not check whether the app was restored: %r", error, extra=host.about()
                 )
             host.stand_down("to see whether a restore is open", error)
+
+
+def _refuse_transport(consumer: Any) -> None:
+    """Refuse an unknown consumer. Asked when this worker has joined, so that the ledger names a worker that cannot
+    take part.
+
+    Raises:
+        UnknownClientError: the positions and commits of such a consumer are unknown.
+    """
+    from faust.transport.drivers.aiokafka import Consumer
+
+    if not isinstance(consumer, Consumer):
+        raise UnknownClientError(f"the transport {type(consumer).__module__} is not aiokafka's")

@@ -1,0 +1,256 @@
+"""V6: invariants in SQL, by DuckDB, over the Parquet files of a snapshot (see `snapkafka.checks.invariants`).
+
+An invariant that cannot be evaluated (a value that does not cast, an unknown column, more time than there is, a cast of
+`unwritten_casts`) proves nothing, and concerns no other.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
+from snapkafka.checks.invariants import Invariant
+from snapkafka.errors import BadInputError, StorageError
+from snapkafka.manifest import STATE, STATE_DELTA, Manifest, TableEntry, state_table
+from snapkafka.store import Folder, Store, chained_sql, places_of, sql_name, sql_of_files, state_parents
+from snapkafka.store.database import database, locked, one_line
+
+from .schemas import IN_FLIGHT, SCHEMAS, in_flight_sql, schema
+from .unwritten_casts import long_number_sql, problem_of, reads_json
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: An invariant has so many seconds.
+SECONDS_MAX: Final = 600.0
+#: Rows that are taken from DuckDB at a time.
+ROWS: Final = 10_000
+_PLACE: Final = ("topic", "partition", "offset")
+_TYPES: Final[Mapping[str, str]] = {"string": "VARCHAR", "binary": "BLOB", "timestamp": "TIMESTAMPTZ"}
+
+
+class Tables(NamedTuple):
+    """The tables of a snapshot for SQL: a query for each, the files that these read, and the file system that opens
+    them."""
+
+    queries: Mapping[str, str]
+    files: Sequence[str]
+    filesystem: Any = None
+
+
+def tables_at(
+    store: Store, own: Iterable[TableEntry], place: Callable[[str], str], parents: Sequence[Manifest]
+) -> Tables:
+    """Return the tables of a snapshot, of an incremental one with the whole state.
+
+    Args:
+        own: its own tables.
+        place: of a file of them.
+        parents: the base of an incremental snapshot, oldest first.
+    """
+    found = {table.name: [place(file.path) for file in table.files] for table in own}
+    queries = {name: f"SELECT * FROM {sql_of_files(files)}" for name, files in found.items()}
+    below = [places_of(store, state_table(parent)) for parent in parents]
+    if parents:
+        queries[STATE] = chained_sql([*below, found[STATE_DELTA]])
+        del queries[STATE_DELTA]
+    files = [file for of_table in (*found.values(), *below) for file in of_table]
+    return Tables(queries, files, store.filesystem)
+
+
+def staged(
+    store: Store, folder: Folder, stem: str, own: Iterable[TableEntry], parents: Sequence[Manifest]
+) -> Tables:
+    """Return the tables of a snapshot that lies in a folder of `Store.staging`; `stem`: its final one."""
+
+    def place(path: str) -> str:
+        return str(folder / path.removeprefix(f"{stem}/")) if isinstance(folder, Path) else store.place(path)
+
+    return tables_at(store, own, place, parents)
+
+
+def published(store: Store, manifest: Manifest) -> Tables:
+    """Return the tables of an assembled snapshot."""
+    return tables_at(store, manifest.tables, store.place, state_parents(store, manifest))
+
+
+def in_folder(folder: Path) -> Tables:
+    """Return the tables of a folder that has a folder of Parquet files for each."""
+    files = {
+        of.name: [str(file) for file in sorted(of.glob("*.parquet"))]
+        for of in folder.iterdir()
+        if of.is_dir()
+    }
+    queries = {name: f"SELECT * FROM {sql_of_files(found)}" for name, found in files.items()}
+    return Tables(queries, [file for found in files.values() for file in found])
+
+
+def require_valid(asked: Iterable[Invariant]) -> None:
+    """Refuse predicates that cannot be evaluated whatever the tables hold.
+
+    Raises:
+        BadInputError: names the predicate, and what to write.
+    """
+    for invariant in asked:
+        with _empty() as tables:
+            if problem := _problem(tables, invariant):
+                raise BadInputError(
+                    f"invariant {invariant.name}: {problem}", hint="see docs/explanation/verification.md (V6)"
+                )
+
+
+def check(invariants: Iterable[Invariant], tables: Tables) -> list[CheckOutcome]:
+    """Evaluate each invariant."""
+    invariants = list(invariants)
+    if not invariants:
+        return []  # DuckDB takes longer to start than a small snapshot
+    with _empty() as empty, opened(tables) as there:
+        return [_outcome(empty, there, invariant) for invariant in invariants]
+
+
+@contextmanager
+def opened(*snapshots: Tables, schemas: Sequence[str] = ("main",)) -> Iterator[DuckDBPyConnection]:
+    """Provide DuckDB with the tables of snapshots as views, each in its schema, and with nothing else.
+
+    Raises:
+        StorageError: a file is missing, or cannot be read.
+    """
+    import duckdb
+
+    with database(each.filesystem for each in snapshots) as found:
+        for name, tables in zip(schemas, snapshots, strict=True):
+            found.execute(f"CREATE SCHEMA IF NOT EXISTS {sql_name(name)}")
+            for table, query in tables.queries.items():
+                try:
+                    found.execute(f"CREATE VIEW {sql_name(name)}.{sql_name(table)} AS {query}")
+                except duckdb.Error as error:
+                    raise StorageError(f"table {table} cannot be read: {one_line(error)}") from error
+            if "messages" in tables.queries:
+                there = f"{sql_name(name)}.{sql_name(IN_FLIGHT)}"
+                found.execute(f"CREATE VIEW {there} AS {in_flight_sql(f'{sql_name(name)}.messages')}")
+        locked(found, ((file, each.filesystem) for each in snapshots for file in each.files))
+        yield found
+
+
+@contextmanager
+def _empty() -> Iterator[DuckDBPyConnection]:
+    """Provide DuckDB with every table, empty."""
+    with database([]) as found:
+        for name in SCHEMAS:
+            columns = (part.split(" ", 1) for part in schema(name).split(", "))
+            typed = ", ".join(f"{sql_name(column)} {type_of(kind)}" for column, kind in columns)
+            found.execute(f"CREATE TABLE {sql_name(name)} ({typed})")
+        found.execute(f"CREATE VIEW {IN_FLIGHT} AS {in_flight_sql('messages')}")
+        locked(found, [])
+        yield found
+
+
+def type_of(kind: str) -> str:
+    """Return a type of DuckDB for one of `schemas`."""
+    outer, _, inner = kind.removesuffix(">").partition("<")
+    if outer == "array":
+        return f"{type_of(inner)}[]"
+    if outer == "map":
+        return f"MAP({', '.join(map(type_of, inner.split(',')))})"
+    if outer == "struct":
+        fields = (field.split(":") for field in inner.split(","))
+        return f"STRUCT({', '.join(f'{sql_name(name)} {type_of(of)}' for name, of in fields)})"
+    return _TYPES.get(kind, kind)
+
+
+def _problem(empty: DuckDBPyConnection, invariant: Invariant) -> str:
+    """Return why an invariant cannot be evaluated whatever the tables hold; empty: it can be."""
+    import duckdb
+
+    try:
+        statements = empty.extract_statements(invariant.sql)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            return "it has to be one SELECT"
+        return problem_of(empty, statements[0].query)
+    except duckdb.Error as error:
+        return one_line(error)
+
+
+def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: Invariant) -> CheckOutcome:
+    import duckdb
+
+    name = f"V6 {invariant.name}"
+    if problem := _problem(empty, invariant):
+        return _not_evaluated(name, problem)
+    watch = threading.Timer(SECONDS_MAX, there.interrupt)
+    watch.start()
+    try:
+        if reads_json(empty, invariant.sql) and (long := there.execute(LONG_NUMBER).fetchone()):
+            return _not_evaluated(
+                name, f"JSON has the number {long[0]}, of which DuckDB keeps 15 digits: write it as a text"
+            )
+        found, first = first_rows(there.execute(invariant.sql))
+    except duckdb.InterruptException:
+        return _not_evaluated(name, f"it takes more than {SECONDS_MAX:g} s")
+    except duckdb.Error as error:
+        return _not_evaluated(name, one_line(error))
+    finally:
+        watch.cancel()
+    return CheckOutcome(
+        check=name,
+        status=Status.FAILED if found else Status.PASSED,
+        found=found,
+        witnesses=tuple(_witness(name, text, row) for text, row in first),
+    )
+
+
+def _not_evaluated(name: str, why: str) -> CheckOutcome:
+    witness = Witness(check=name, topic="", partition=-1, offset=-1, what=f"not evaluated: {why}")
+    return CheckOutcome(check=name, status=Status.UNVERIFIABLE, found=1, witnesses=(witness,))
+
+
+def first_rows(done: DuckDBPyConnection) -> tuple[int, list[tuple[str, Mapping[str, Any]]]]:
+    """Return how many rows there are, and the first of them as JSON, in that order."""
+    columns, found = [column[0] for column in done.description or ()], 0
+    first: list[tuple[str, Mapping[str, Any]]] = []
+    while rows := done.fetchmany(ROWS):
+        found += len(rows)
+        named = (dict(zip(columns, row, strict=True)) for row in rows)
+        both = [*first, *((_as_json(row), row) for row in named)]
+        first = heapq.nsmallest(WITNESSES_MAX, both, key=lambda pair: pair[0].encode())
+    return found, first
+
+
+def _as_json(row: Mapping[str, Any]) -> str:
+    """Return a row as JSON, without nulls."""
+    kept = {column: _plain(value) for column, value in row.items() if value is not None}
+    return msgspec.json.encode(kept, enc_hook=str).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as msgspec writes it, exact numbers with all their digits."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Decimal):
+        return msgspec.Raw(format(value, "f").encode())
+    if isinstance(value, int) and not isinstance(value, bool):
+        return msgspec.Raw(str(value).encode())
+    return value
+
+
+def _witness(name: str, text: str, row: Mapping[str, Any]) -> Witness:
+    topic, partition, offset = (row.get(column) for column in _PLACE)
+    if isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int):
+        return Witness(check=name, topic=topic, partition=partition, offset=offset, what=text)
+    return Witness(check=name, topic="", partition=-1, offset=-1, what=text)
+
+
+#: Finds a number in keys and values that the functions for JSON would round.
+LONG_NUMBER: Final = long_number_sql(
+    [(STATE, "key"), (STATE, "value"), ("messages", "key"), ("messages", "value")]
+)

@@ -1,0 +1,18 @@
+"""The tables of a snapshot as files, from a few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from snapkafka.assembly import SCHEMAS, Tables, arrow, in_folder, parquet_of
+
+
+def in_files(folder: Path, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Tables:
+    """Write every table into a folder, the others without rows."""
+    for name in SCHEMAS:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        table = parquet_of(arrow(name, list(rows.get(name, ()))))
+        (folder / name / "part-00000.parquet").write_bytes(table)
+    return in_folder(folder)
