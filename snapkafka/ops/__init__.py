@@ -49,7 +49,7 @@ from .invariants import (
     invariants_in,
     with_rows,
 )
-from .keep import KeptRound, Outcome, Quiet, Schedule, keep
+from .keep import KeptRound, Outcome, Schedule, keep
 from .listing import Details, Summary, list_snapshots, show
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune

@@ -16,7 +16,7 @@ import msgspec
 from snapkafka.assembly.progress import Working, from_line
 from snapkafka.assembly.spark.entry import PARENT
 from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
-from snapkafka.errors import BadInputError, InternalError, Option, SnapkafkaError, Verb
+from snapkafka.errors import BadInputError, InternalError, Option, Verb
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.child import await_child, run_child
@@ -60,20 +60,17 @@ async def assemble(
     launch: Launch = BESIDE_US,
     notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
-    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
 
     An incremental one that cannot build on its parent gets its whole state (`JobResult.why_full`). Of several
-    snapshots, one that fails does not stop the others.
+    snapshots, one that fails does not stop the others; the first error is raised after them.
 
     Args:
         spec: names the snapshots; `where` counts for the broker.
         launch: the Python that runs the job, and its environment.
         notify: called with each line of the job's log.
         progress: called with the progress.
-        failed: called with each snapshot that failed while others did not; None: the first such error is raised, after
-            the others are assembled.
 
     Raises:
         UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as their
@@ -82,7 +79,7 @@ async def assemble(
     if not spec.snapshots:
         raise BadInputError("no snapshot is named", hint=(Verb("list"), " shows them"))
     wanted = changed(spec, bootstrap=where.bootstrap, manifests=())
-    return await _job(wanted, notify, progress, launch, failed)
+    return await _job(wanted, notify, progress, launch)
 
 
 async def verify(
@@ -92,7 +89,6 @@ async def verify(
     launch: Launch = BESIDE_US,
     notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
-    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Verify assembled snapshots again, from their manifests and the log alone.
 
@@ -101,7 +97,6 @@ async def verify(
             `latest`, the last one assembled: the ledger or the storage leads to their manifests. Decoding matters to
             invariants only.
         launch, notify, progress: as for `assemble`.
-        failed: called with the manifest of each snapshot that failed while others did not; None: as for `assemble`.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
@@ -118,7 +113,6 @@ async def verify(
         notify,
         progress,
         launch,
-        failed,
     )
 
 
@@ -127,7 +121,6 @@ async def _job(
     notify: Callable[[str], None] | None,
     progress: Callable[[Working], None] | None,
     launch: Launch,
-    failed: Callable[[str, SnapkafkaError], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Run the job, with credentials in its environment. It ends with this process, whatever happens."""
     launch.require_engine(spec)
@@ -174,7 +167,5 @@ async def _job(
     if report.error is not None:
         raise report.error.error()
     for item in report.failed:
-        if failed is None:
-            raise item.error()
-        failed(item.id, item.error())
+        raise item.error()
     return report.snapshots

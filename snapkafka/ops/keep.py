@@ -1,8 +1,8 @@
 """`keep`: periodic snapshots, assembled and verified, with old ones pruned; one keeper at a time.
 
 Each moment of the schedule has a name, `keep-20261125T213000Z`, which is the id of its snapshot. Another keeper of the
-same namespace, after a crash or on another machine, requests the same snapshot by that name and gets it, once; an
-interrupted assembly is done in the next round. The lock only avoids double work.
+same namespace, after a crash or on another machine, requests the same snapshot by that name and gets it, once. Nothing
+old is made up for: the next round comes. The lock only avoids double work.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -29,7 +29,6 @@ from snapkafka.errors import (
     InternalError,
     LedgerUnusableError,
     OffsetsGoneError,
-    Option,
     SnapkafkaError,
     SnapshotFailedError,
     TimedOutError,
@@ -37,7 +36,6 @@ from snapkafka.errors import (
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
-from snapkafka.protocol.ledger_state import Status
 from snapkafka.store import lies_in, open_store, read_manifest, written_down
 from snapkafka.store.locks import locked
 from snapkafka.units import wall_ms
@@ -46,7 +44,7 @@ from snapkafka.until import within
 from .assembling import BESIDE_US, assemble
 from .checkpointing import checkpoint_due
 from .invariants import Violation, violations_in
-from .listing import Summary, list_snapshots, summaries
+from .listing import Summary, summaries
 from .pruning import Policy, plan_pruning, prune
 from .triggering import trigger
 
@@ -55,39 +53,9 @@ OF_ONE: Final = (SnapshotFailedError, TimedOutError, OffsetsGoneError)
 #: ... and what befalls an assembly whatever the snapshot; in the first round of a keeper it is rather a slip.
 OF_ALL: Final = (BrokerUnavailableError, LedgerUnusableError, DependencyMissingError)
 PREFIX: Final = "keep-"
-#: Snapshots that were captured and not assembled are made up for once, up to so many in a round.
-CATCH_UP_MAX: Final = 8
+#: After so long a round is ended; the next one takes its own snapshot.
+ROUND_MS: Final = 3_600_000
 RETRIES: Final = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quiet:
-    """A time of day, by this machine's clock, in which no snapshot is taken; it may include midnight."""
-
-    begin: time
-    end: time
-
-    @classmethod
-    def parse(cls, text: str) -> Quiet:
-        """Read `22:00-23:00`.
-
-        Raises:
-            BadInputError: it is not a valid time of day.
-        """
-        try:
-            begin, end = (time.fromisoformat(part.strip()) for part in text.split("-"))
-        except ValueError:
-            begin = end = time()
-        if begin == end or begin.tzinfo or end.tzinfo:
-            raise BadInputError(f"--quiet {text!r} is not a time of day", hint="write it as 22:00-23:00")
-        return cls(begin=begin, end=end)
-
-    def covers(self, at_ms: int) -> bool:
-        """Return whether it includes a moment (milliseconds since 1970)."""
-        now = datetime.fromtimestamp(at_ms / 1_000).time()
-        if self.begin < self.end:
-            return self.begin <= now < self.end
-        return now >= self.begin or now < self.end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,21 +65,16 @@ class Schedule:
     Args:
         every_ms: the time between two moments, counted from 1970, so that all keepers have the same.
         incremental: each builds on the latest verified one in the storage, if there is one that fits.
-        full_daily: the first of each day (UTC) is full all the same.
-        keep_last, keep_days: the snapshots that `prune` keeps; both None: all.
-        quiet: times of day without snapshots.
+        keep_last: the number of snapshots that `prune` keeps; None: all.
         ttl_ms: the time after which a snapshot that is not captured fails.
-        round_ms: the time after which a round is ended; the next one makes up for it.
+        round_ms: the time after which a round is ended.
     """
 
     every_ms: int
     incremental: bool = False
-    full_daily: bool = False
     keep_last: int | None = None
-    keep_days: float | None = None
-    quiet: Sequence[Quiet] = ()
     ttl_ms: int = 5_000
-    round_ms: int = 3_600_000
+    round_ms: int = ROUND_MS
 
 
 class Outcome(StrEnum):
@@ -121,18 +84,15 @@ class Outcome(StrEnum):
     #: INCONSISTENT or UNVERIFIABLE.
     NOT_GOOD = "not good"
     FAILED = "failed"
-    QUIET = "quiet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRound:
     """A moment of the schedule and the outcome of its snapshot.
 
-    `made_up_for`: earlier snapshots that were assembled as well; `given_up`: those that could not be, or were too many,
-    and are not tried again; `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed.
-    `violated`: the invariants that its snapshots violate, those made up for as well. `why_full`: why an incremental one
-    has its whole state (`JobResult.why_full`). `checkpoint_due`: the number of records that a `snapkafka checkpoint`
-    would remove; 0: it is not due.
+    `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed. `violated`: the invariants
+    that its snapshot violates. `why_full`: why an incremental one has its whole state (`JobResult.why_full`).
+    `checkpoint_due`: the number of records that a `snapkafka checkpoint` would remove; 0: it is not due.
     """
 
     id: str
@@ -143,16 +103,13 @@ class KeptRound:
     manifest: str = ""
     violated: tuple[Violation, ...] = ()
     why_full: str = ""
-    made_up_for: tuple[str, ...] = ()
-    given_up: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     why: str = ""
     code: str = ""
     checkpoint_due: int = 0
 
 
-Failures = dict[str, SnapkafkaError]
-Assemble = Callable[[Sequence[str], Failures], Awaitable[tuple[JobResult, ...]]]
+Assemble = Callable[[str], Awaitable[JobResult]]
 
 
 def name_at(at_ms: int, every_ms: int) -> str:
@@ -193,16 +150,15 @@ async def keep(
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(storage).check_writable())
 
-    async def made(names: Sequence[str], failures: Failures) -> tuple[JobResult, ...]:
-        wanted = changed(spec, namespace=namespace, snapshots=tuple(names), storage=storage)
-        return await assemble(where, wanted, notify=notify, failed=failures.__setitem__)
+    async def made(name: str) -> JobResult:
+        wanted = changed(spec, namespace=namespace, snapshots=(name,), storage=storage)
+        return (await assemble(where, wanted, notify=notify))[0]
 
     first, too_long = True, _too_long(schedule)
-    async with keeping_lock(storage, namespace) as hold:
+    with keeping_lock(storage, namespace):
         while True:
             now_ms = clock()
             try:
-                hold()
                 async with within(schedule.round_ms / 1_000, lambda: too_long.with_traceback(None)):
                     found = await round_at(
                         now_ms, where, namespace, schedule, storage=storage, who=who, made=made
@@ -231,12 +187,12 @@ async def round_at(
 ) -> KeptRound:
     """Run the round of a moment, or the rest of it: trigger, assemble and verify, prune.
 
+    Old snapshots are pruned whatever befell this one: else they would fill the storage.
+
     Args:
-        made: assembles snapshots, in the order of their epochs, and notes those that it cannot.
+        made: assembles a snapshot.
     """
     name = name_at(now_ms, schedule.every_ms)
-    if any(quiet.covers(now_ms) for quiet in schedule.quiet):
-        return KeptRound(id=name, outcome=Outcome.QUIET)
     ledger = await read_ledger(where, namespace)
     kind, due = _type(schedule, summaries(ledger), name, storage), checkpoint_due(ledger, now_ms)
     try:
@@ -251,20 +207,20 @@ async def round_at(
             retries=RETRIES,
             wait=True,
         )
+        found = await _assembled(taken, made)
     except OF_ONE as error:
-        return replace(_failed(name, error), checkpoint_due=due)
-    found = replace(await _assembled(await list_snapshots(where, namespace), taken, made), checkpoint_due=due)
-    if found.outcome is Outcome.FAILED:
-        return found
+        found = _failed(name, error)
+    found = replace(found, checkpoint_due=due)
     try:
         return replace(found, removed=await _pruned(where, schedule, namespace, storage))
     except SnapkafkaError as error:  # the snapshot stands all the same
+        if found.outcome is Outcome.FAILED:
+            return found
         return replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
 
 
-async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) -> KeptRound:
-    """Assemble a captured snapshot; return its round. Earlier unassembled ones come first, if no later one is
-    assembled: otherwise they were tried already, or are too many.
+async def _assembled(taken: Summary, made: Assemble) -> KeptRound:
+    """Assemble a captured snapshot; return its round.
 
     Raises:
         SnapkafkaError: what befalls every assembly (`OF_ALL`).
@@ -280,39 +236,19 @@ async def _assembled(listed: Iterable[Summary], taken: Summary, made: Assemble) 
             manifest=taken.manifest,
             violated=() if good else await asyncio.to_thread(_stored_violations, taken.manifest),
         )
-    ours = [item for item in listed if item.id.startswith(PREFIX) and item.epoch < taken.epoch]
-    tried = max((item.epoch for item in ours if item.verdict), default=0)
-    waiting = [item.id for item in ours if item.status is Status.CAPTURED and item.epoch > tried]
-    failures: Failures = {}
     try:
-        results = await made([*waiting[-CATCH_UP_MAX:], taken.id], failures)
+        result = await made(taken.id)
     except OF_ALL:
         raise
     except SnapkafkaError as error:
-        return _failed(taken.id, error)
-    by_id = {result.id: result for result in results}
-    own = by_id.pop(taken.id, None)
-    failure = failures.pop(taken.id, None)
-    # The next round tries those after the newest one that is assembled by now.
-    newest = max((result.epoch for result in results), default=0)
-    given_up = tuple(
-        item.id for item in ours if item.id in waiting and item.id not in by_id and item.epoch < newest
-    )
-    violated = tuple(
-        item
-        for result in results
-        for item in violations_in(result.id, result.verdict, result.checks, result.contaminated)
-    )
-    found = replace(found, made_up_for=tuple(by_id), given_up=given_up, violated=violated)
-    if failure is not None:
-        return replace(found, outcome=Outcome.FAILED, why=failure.message, code=failure.code)
-    assert own is not None, "every snapshot was assembled or failed"
+        return replace(found, outcome=Outcome.FAILED, why=error.message, code=error.code)
     return replace(
         found,
-        outcome=Outcome.VERIFIED if own.good else Outcome.NOT_GOOD,
-        verdict=own.verdict,
-        manifest=own.manifest,
-        why_full=own.why_full,
+        outcome=Outcome.VERIFIED if result.good else Outcome.NOT_GOOD,
+        verdict=result.verdict,
+        manifest=result.manifest,
+        why_full=result.why_full,
+        violated=violations_in(result.id, result.verdict, result.checks, result.contaminated),
     )
 
 
@@ -331,19 +267,15 @@ def _type(schedule: Schedule, listed: Sequence[Summary], name: str, storage: str
         if item.id == name:
             return item.type
     good = [item for item in listed if item.verdict in GOOD and lies_in(place, item.manifest)]
-    if not (schedule.incremental and good):
-        return "full"
-    today = name[: len(PREFIX) + len("20261125")]
-    full_today = any(item.type == "full" and item.id.startswith(today) for item in good)
-    return "full" if schedule.full_daily and not full_today else "incremental"
+    return "incremental" if schedule.incremental and good else "full"
 
 
 async def _pruned(
     where: Connection | Cluster, schedule: Schedule, namespace: str, storage: str
 ) -> tuple[str, ...]:
-    if schedule.keep_last is None and schedule.keep_days is None:
+    if schedule.keep_last is None:
         return ()
-    policy = Policy(last=schedule.keep_last, days=schedule.keep_days, namespace=namespace)
+    policy = Policy(last=schedule.keep_last, namespace=namespace)
     planned = await plan_pruning(storage, policy, where=where)
     return tuple(item.id for item in (await prune(storage, policy, planned, where=where)).removed)
 
@@ -351,7 +283,7 @@ async def _pruned(
 def _too_long(schedule: Schedule) -> TimedOutError:
     return TimedOutError(
         f"the round was ended after {schedule.round_ms / 60_000:g} min",
-        hint=("raise ", Option("round-within"), ", or see in its log where it hung"),
+        hint="see in its log where it hung",
     )
 
 
@@ -365,36 +297,23 @@ def _failed(name: str, error: SnapkafkaError) -> KeptRound:
     return KeptRound(id=name, outcome=Outcome.FAILED, why=error.message, code=error.code)
 
 
-@contextlib.asynccontextmanager
-async def keeping_lock(storage: str, namespace: str) -> AsyncIterator[Callable[[], None]]:
+@contextlib.contextmanager
+def keeping_lock(storage: str, namespace: str) -> Iterator[None]:
     """Hold the lock of a namespace and a storage on this machine; it ends with the process.
 
-    Yields:
-        a function to call in each round: whoever cleans temporary folders removes old files, locked or not.
-
     Raises:
-        TimedOutError: another process holds it; the function raises this as well.
+        TimedOutError: another process holds it.
     """
     place = open_store(storage).uri
     digest = hashlib.sha256(f"{namespace}\0{place}".encode()).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"snapkafka-keep-{os.getuid()}-{digest}.lock"
-    mine: os.stat_result | None = None
+    path.touch(mode=0o600)
     with contextlib.ExitStack() as held:
-
-        def hold() -> None:
-            nonlocal mine
-            path.touch(mode=0o600)
-            there = path.stat()
-            if mine is not None and os.path.samestat(mine, there):
-                return
-            try:
-                held.enter_context(locked(path, wait=False))
-            except BlockingIOError:
-                raise TimedOutError(
-                    f"another `snapkafka keep` of namespace {namespace} is running for {place}",
-                    hint="let it run, or stop it first",
-                ) from None
-            mine = there
-
-        hold()
-        yield hold
+        try:
+            held.enter_context(locked(path, wait=False))
+        except BlockingIOError:
+            raise TimedOutError(
+                f"another `snapkafka keep` of namespace {namespace} is running for {place}",
+                hint="let it run, or stop it first",
+            ) from None
+        yield

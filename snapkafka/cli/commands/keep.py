@@ -9,7 +9,7 @@ import typer
 
 from snapkafka import ops
 from snapkafka.cli.job_options import READING, Spec, job_options
-from snapkafka.cli.options import AsJson, Bootstrap, KeepDays, KeepLast, Namespace, Ttl, ttl_ms_of
+from snapkafka.cli.options import AsJson, Bootstrap, KeepLast, Namespace, Ttl, ttl_ms_of
 from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
@@ -22,7 +22,6 @@ COLOURS = {
     Outcome.VERIFIED: "green",
     Outcome.NOT_GOOD: "bold red",
     Outcome.FAILED: "red",
-    Outcome.QUIET: "dim",
 }
 
 
@@ -43,24 +42,11 @@ def keep(
         bool,
         typer.Option("--incremental", help="Take incremental snapshots, each on the latest verified one."),
     ] = False,
-    full_daily: Annotated[
-        bool, typer.Option("--full-daily", help="With --incremental: the first of each day (UTC) is full.")
-    ] = False,
     keep_last: KeepLast = None,
-    keep_days: KeepDays = None,
-    quiet: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--quiet", metavar="HH:MM-HH:MM", help="No snapshots at this local time of day. Repeatable."
-        ),
-    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Run the current round, or finish it, then exit.")
     ] = False,
     ttl: Ttl = "5s",
-    round_within: Annotated[
-        str, typer.Option("--round-within", metavar="TIME", help="End a round that takes longer than TIME.")
-    ] = "1h",
     spec: Spec = ops.JobSpec,
     as_json: AsJson = False,
 ) -> None:
@@ -75,12 +61,8 @@ def keep(
             ops.Schedule(
                 every_ms=duration_ms(every, "--every"),
                 incremental=incremental,
-                full_daily=full_daily,
                 keep_last=keep_last,
-                keep_days=keep_days,
-                quiet=[ops.Quiet.parse(text) for text in quiet or ()],
                 ttl_ms=ttl_ms_of(ttl),
-                round_ms=duration_ms(round_within, "--round-within"),
             ),
             storage=storage,
             once=once,
@@ -101,8 +83,6 @@ def keep(
 def _print_round(item: KeptRound) -> None:
     parts = [item.type, item.verdict, item.why, item.manifest]
     parts += [f"whole state: {item.why_full}"] if item.why_full else []
-    parts += [f"not assembled: {', '.join(item.given_up)}"] if item.given_up else []
-    parts += [f"also assembled: {', '.join(item.made_up_for)}"] if item.made_up_for else []
     parts += [f"pruned: {len(item.removed)}"] if item.removed else []
     if item.checkpoint_due:
         parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")

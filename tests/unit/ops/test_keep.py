@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -67,39 +63,28 @@ class Keeper:
         Worker(self.cluster.the_ledger, "shop", "orders")
         self.storage = storage
         self.schedule = ops.Schedule(**{"every_ms": 10 * MINUTE_MS, **schedule})  # type: ignore[arg-type]
-        self.asked: list[list[str]] = []
+        self.asked: list[str] = []
         self.verdict = "VERIFIED"
         self.checks: tuple[CheckEntry, ...] = ()
         self.contaminated = ""
         self.beyond_help: set[str] = set()
         self.why: SnapkafkaError = OffsetsGoneError("its records are gone")
 
-    async def made(
-        self, names: Sequence[str], failures: dict[str, SnapkafkaError]
-    ) -> tuple[ops.JobResult, ...]:
-        self.asked.append([*names])
-        failures |= {name: self.why for name in names if name in self.beyond_help}
-        if self.beyond_help.issuperset(names):
+    async def made(self, name: str) -> ops.JobResult:
+        self.asked.append(name)
+        if name in self.beyond_help:
             raise self.why
-        names = [name for name in names if name not in failures]
-        listed = {item.id: item for item in await ops.list_snapshots(self.cluster, "ns")}
-        for number, name in enumerate(names):
-            place = f"{self.storage}/{name}.json"
-            epoch = listed[name].epoch
-            self.cluster.the_ledger.put(
-                Verdict(n=100 * epoch + number, epoch=epoch, verdict=self.verdict, manifest=place)
-            )
-        return tuple(
-            ops.JobResult(
-                id=name,
-                epoch=listed[name].epoch,
-                verdict=self.verdict,
-                good=self.verdict == "VERIFIED",
-                manifest=f"{self.storage}/{name}.json",
-                checks=self.checks,
-                contaminated=self.contaminated,
-            )
-            for name in names
+        (epoch,) = (item.epoch for item in await ops.list_snapshots(self.cluster, "ns") if item.id == name)
+        place = f"{self.storage}/{name}.json"
+        self.cluster.the_ledger.put(Verdict(n=100 * epoch, epoch=epoch, verdict=self.verdict, manifest=place))
+        return ops.JobResult(
+            id=name,
+            epoch=epoch,
+            verdict=self.verdict,
+            good=self.verdict == "VERIFIED",
+            manifest=place,
+            checks=self.checks,
+            contaminated=self.contaminated,
         )
 
     async def round(self, minutes: float) -> ops.KeptRound:
@@ -126,15 +111,12 @@ async def test_each_moment_has_a_snapshot_of_its_name_however_often_it_is_asked_
     assert first == again
     assert (first.id, second.id) == ("keep-20261125T000000Z", "keep-20261125T001000Z")
     assert [trigger.id for trigger in keeper.triggers()] == [first.id, second.id]
-    assert keeper.asked == [[first.id], [second.id]]
+    assert keeper.asked == [first.id, second.id]
 
 
-async def test_incremental_ones_build_on_verified_ones_and_the_first_of_a_day_is_full(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path, incremental=True, full_daily=True)
-    types = [(await keeper.round(minutes)).type for minutes in (0, 10, 20, 1440, 1450)]
-    assert types == ["full", "incremental", "incremental", "full", "incremental"]
-    without = Keeper(tmp_path, incremental=True)
-    assert [(await without.round(minutes)).type for minutes in (0, 1440)] == ["full", "incremental"]
+async def test_incremental_ones_build_on_verified_ones(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path, incremental=True)
+    assert [(await keeper.round(minutes)).type for minutes in (0, 1440)] == ["full", "incremental"]
 
 
 async def test_nothing_builds_on_what_is_not_good(tmp_path: Path) -> None:
@@ -145,32 +127,11 @@ async def test_nothing_builds_on_what_is_not_good(tmp_path: Path) -> None:
     assert (await keeper.round(10)).type == "full"
 
 
-async def test_what_was_captured_and_not_assembled_is_made_up_for(tmp_path: Path) -> None:
+async def test_nothing_old_is_made_up_for(tmp_path: Path) -> None:
     keeper = Keeper(tmp_path)
-    missed = name_at(START_MS, 10 * MINUTE_MS)
-    await ops.trigger(keeper.cluster, "ns", snapshot_id=missed, wait=True)
-    await ops.trigger(keeper.cluster, "ns", snapshot_id="by-hand", wait=True)
+    await ops.trigger(keeper.cluster, "ns", snapshot_id=name_at(START_MS, 10 * MINUTE_MS), wait=True)
     found = await keeper.round(10)
-    assert keeper.asked == [[missed, found.id]]
-    assert found.made_up_for == (missed,)
-
-
-async def test_one_beyond_help_keeps_no_other_from_being_assembled_and_is_given_up(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path)
-    missed = [name_at(START_MS + minutes * MINUTE_MS, 10 * MINUTE_MS) for minutes in (0, 10)]
-    for name in missed:
-        await ops.trigger(keeper.cluster, "ns", snapshot_id=name, wait=True)
-    keeper.beyond_help.add(missed[0])
-    found = await keeper.round(20)
-    assert keeper.asked == [[*missed, found.id]]
-    assert (found.outcome, found.made_up_for, found.given_up) == (
-        ops.Outcome.VERIFIED,
-        (missed[1],),
-        (missed[0],),
-    )
-    later = await keeper.round(30)
-    assert keeper.asked[1:] == [[later.id]], "what is given up is not tried in every round"
-    assert later.given_up == ()
+    assert keeper.asked == [found.id]
 
 
 @pytest.mark.parametrize("error", [cls for cls in all_errors() if not issubclass(cls, OF_ALL)])
@@ -184,7 +145,8 @@ async def test_one_that_fails_is_reported_and_costs_only_its_round(
     found = await keeper.round(0)
     assert (found.outcome, found.code, found.why) == (ops.Outcome.FAILED, error.code, "there it lies")
     later = await keeper.round(10)
-    assert (later.outcome, later.given_up) == (ops.Outcome.VERIFIED, (found.id,))
+    assert later.outcome is ops.Outcome.VERIFIED
+    assert keeper.asked == [found.id, later.id]
 
 
 async def test_parents_are_of_this_storage(tmp_path: Path) -> None:
@@ -263,31 +225,6 @@ async def test_an_error_of_the_system_is_reported_as_it_is_and_the_next_round_fo
     ]
 
 
-async def test_what_the_next_round_tries_again_is_not_called_given_up(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path)
-    missed = [name_at(START_MS + minutes * MINUTE_MS, 10 * MINUTE_MS) for minutes in (0, 10, 20, 30)]
-    for name in missed[:3]:
-        await ops.trigger(keeper.cluster, "ns", snapshot_id=name, wait=True)
-    keeper.beyond_help |= {missed[0], missed[2], missed[3]}
-    found = await keeper.round(30)
-    assert (found.outcome, found.made_up_for, found.given_up) == (
-        ops.Outcome.FAILED,
-        (missed[1],),
-        (missed[0],),
-    )
-    keeper.beyond_help.clear()
-    assert (await keeper.round(40)).made_up_for == (missed[2], missed[3])
-
-
-async def test_those_that_are_too_many_are_named(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path)
-    missed = [name_at(START_MS + 10 * n * MINUTE_MS, 10 * MINUTE_MS) for n in range(10)]
-    for name in missed:
-        await ops.trigger(keeper.cluster, "ns", snapshot_id=name, wait=True)
-    found = await keeper.round(100)
-    assert (found.made_up_for, found.given_up) == (tuple(missed[2:]), tuple(missed[:2]))
-
-
 async def test_a_round_that_hangs_is_ended_and_the_next_one_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,6 +300,17 @@ async def test_old_ones_are_pruned(tmp_path: Path) -> None:
     assert (await keeper.round(0)).removed == ("old-1", "old-0")
 
 
+async def test_old_ones_are_pruned_by_a_round_that_fails_as_well(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for number in range(3):
+        write_snapshot(store, f"old-{number}", epoch=number + 1, namespace="ns")
+    keeper = Keeper(tmp_path, keep_last=1)
+    keeper.cluster.the_admin.topics = {"_snapkafka.ns": FakeTopic(1)}
+    keeper.beyond_help.add(name_at(START_MS, 10 * MINUTE_MS))
+    found = await keeper.round(0)
+    assert (found.outcome, found.removed) == (ops.Outcome.FAILED, ("old-1", "old-0"))
+
+
 async def test_what_a_fork_was_created_from_is_not_pruned(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     for number in range(3):
@@ -376,89 +324,14 @@ async def test_what_a_fork_was_created_from_is_not_pruned(tmp_path: Path) -> Non
     assert (await keeper.round(0)).removed == ("old-1",)
 
 
-@pytest.mark.parametrize(
-    ("text", "inside", "outside"),
-    [
-        ("22:00-23:00", ["22:00", "22:59"], ["21:59", "23:00"]),
-        ("23:30-00:30", ["23:30", "00:29"], ["00:30", "12:00"]),
-    ],
-)
-async def test_quiet_times_may_pass_midnight(
-    text: str, inside: list[str], outside: list[str], tmp_path: Path
-) -> None:
-    quiet = ops.Quiet.parse(text)
-
-    def at(clock: str) -> int:
-        return round(datetime.fromisoformat(f"2026-11-25T{clock}").timestamp()) * 1_000  # this machine's time
-
-    assert all(quiet.covers(at(clock)) for clock in inside)
-    assert not any(quiet.covers(at(clock)) for clock in outside)
-    keeper = Keeper(tmp_path, quiet=[quiet])
-    found = await keeper.round((at(inside[0]) - START_MS) / MINUTE_MS)
-    assert (found.outcome, keeper.triggers()) == (ops.Outcome.QUIET, [])
-
-
-@pytest.mark.parametrize("text", ["", "22", "22:00", "25:00-26:00", "22:00-22:00", "1h-2h"])
-def test_what_is_no_time_of_day_is_refused(text: str) -> None:
-    with pytest.raises(BadInputError, match="is not a time of day"):
-        ops.Quiet.parse(text)
-
-
-async def test_one_keeper_at_a_time(tmp_path: Path) -> None:
-    async with keeping_lock(str(tmp_path), "ns"):
-        with pytest.raises(TimedOutError, match="another `snapkafka keep` of namespace ns"):
-            async with keeping_lock(str(tmp_path), "ns"):
-                pass
-        async with keeping_lock(str(tmp_path), "other"):
+def test_one_keeper_at_a_time(tmp_path: Path) -> None:
+    with keeping_lock(str(tmp_path), "ns"):
+        with pytest.raises(TimedOutError), keeping_lock(str(tmp_path), "ns"):
             pass
-    async with keeping_lock(str(tmp_path), "ns"):
+        with keeping_lock(str(tmp_path), "other"):
+            pass
+    with keeping_lock(str(tmp_path), "ns"):
         pass
-
-
-async def test_a_lock_file_that_was_removed_is_held_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those who clean temporary folders remove what is old, locked or not."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    storage = str(tmp_path / "snaps")
-    async with keeping_lock(storage, "ns") as hold:
-        (path,) = tmp_path.glob("*.lock")  # noqa: ASYNC240
-        os.utime(path, (0, 0))
-        hold()
-        assert time.time() - path.stat().st_mtime < 60
-        path.unlink()
-        hold()
-        with pytest.raises(TimedOutError, match="another `snapkafka keep`"):
-            async with keeping_lock(storage, "ns"):
-                pass
-        path.unlink()
-        async with keeping_lock(storage, "ns"):  # it was quicker
-            with pytest.raises(TimedOutError, match="another `snapkafka keep`"):
-                hold()
-        hold()
-
-
-async def test_each_round_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[str] = []
-
-    @contextlib.asynccontextmanager
-    async def lock(*_: str) -> AsyncIterator[Callable[[], None]]:
-        yield lambda: held.append("held")
-
-    async def round_of(*_: object, **__: object) -> ops.KeptRound:
-        return ops.KeptRound(id="keep-x", outcome=ops.Outcome.VERIFIED)
-
-    monkeypatch.setattr(MODULE, "keeping_lock", lock)
-    monkeypatch.setattr(MODULE, "round_at", round_of)
-    await ops.keep(
-        Connection(bootstrap="127.0.0.1:1"),
-        "ns",
-        ops.Schedule(every_ms=10_000),
-        storage=str(tmp_path),
-        spec=ops.JobSpec(engine="embedded"),
-        once=True,
-    )
-    assert held == ["held"]
 
 
 async def test_a_round_has_the_invariants_that_failed_and_prints_their_first_rows(tmp_path: Path) -> None:
@@ -493,18 +366,6 @@ async def test_rows_of_a_snapshot_that_proves_nothing_are_not_called_violations(
     )
     found = await keeper.round(0)
     assert (found.outcome, found.violated) == (ops.Outcome.NOT_GOOD, ())
-
-
-async def test_a_violation_in_a_snapshot_that_is_made_up_for_is_printed_with_its_id(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path)
-    missed = name_at(START_MS, 10 * MINUTE_MS)
-    await ops.trigger(keeper.cluster, "ns", snapshot_id=missed, wait=True)
-    keeper.verdict, keeper.checks = "INCONSISTENT", VIOLATED
-    found = await keeper.round(10)
-    assert [item.id for item in found.violated] == [missed, found.id]
-    with console.capture() as printed:
-        _print_round(found)
-    assert f"invariant money is violated in {missed}, rows: 9" in printed.get()
 
 
 async def test_a_keeper_that_was_killed_before_its_report_reports_the_violation_afterwards(
