@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench import (
-    aligning,
     building,
     busy,
     delays,
@@ -19,9 +18,7 @@ from tests.bench import (
     ledger,
     live,
     mesh,
-    mesh_running,
     requests,
-    restoring,
     scale,
     small,
     steady,
@@ -36,7 +33,6 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
     return {
         name.removeprefix("bench_"): function
         for module in (
-            aligning,
             busy,
             delays,
             hot,
@@ -44,11 +40,9 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
             live,
             requests,
             mesh,
-            mesh_running,
             steady,
             building,
             small,
-            restoring,
             scale,
         )
         for name, function in vars(module).items()
