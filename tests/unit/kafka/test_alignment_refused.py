@@ -1,0 +1,44 @@
+"""What an aligned trigger is refused for: agents in a cycle, and a time that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from snapkafka.errors import BadInputError, TriggerRefusedError
+from snapkafka.kafka.preflight import check_alignment
+from snapkafka.protocol import Bye
+from tests.protocol.test_aligned import system
+from tests.protocol.world import A, B, Process, World, settle
+
+
+def test_a_cycle_is_refused_from_the_snapshot_on_that_it_ended() -> None:
+    world = World()
+    front, back = system(world)
+    back.send(A)
+    check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)  # nobody knows of the cycle yet
+    world.trigger(align=True)
+    settle(front, back)
+    with pytest.raises(TriggerRefusedError):
+        check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)
+    check_alignment(world.fold, (), 5_000, align=False, timeout_ms=0)
+    check_alignment(world.fold, ("front",), 5_000, align=True, timeout_ms=0)
+
+
+def test_an_ordinary_snapshot_shows_the_cycle_as_well() -> None:
+    world = World()
+    front, back = system(world)
+    back.send(A)
+    world.trigger()
+    settle(front, back)
+    with pytest.raises(TriggerRefusedError):
+        check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)
+    check_alignment(world.fold, ("front",), 5_000, align=True, timeout_ms=0)
+    world.append(Bye(process=back.id, n=78))
+    Process(world, "back", (B,))
+    check_alignment(world.fold, (), 5_000, align=True, timeout_ms=0)  # nobody knows where the new one sends
+
+
+@pytest.mark.parametrize("timeout_ms", [-1, 5_001])
+def test_a_time_to_align_lies_within_the_time_to_live(timeout_ms: int) -> None:
+    with pytest.raises(BadInputError):
+        check_alignment(World().fold, (), 5_000, align=True, timeout_ms=timeout_ms)
