@@ -18,7 +18,7 @@ help:  ## say what there is
 setup:  ## make .venv with everything in it; Java and jars too where they are missing (PYTHON=python3.12 picks one)
 	@$(PYTHON) -m tools.setup
 
-demo: $(READY)  ## see a snapshot taken, assembled and verified (ARGS="..." are passed on)
+demo: .venv/.demo  ## see a snapshot taken, assembled and verified (ARGS="..." are passed on)
 	@$(VENV)/python -m snapkafka.demo $(ARGS)
 
 PYTEST = $(VENV)/python -m pytest
@@ -108,9 +108,12 @@ clean:  ## remove what was made here; what was fetched stays in the cache, which
 	rm -rf .venv setup.log dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Set up once, and again whenever pyproject.toml changes.
+# Set up once, and again whenever pyproject.toml changes. The demo does without servers and tools of the tests.
 $(READY): pyproject.toml
 	@$(PYTHON) -m tools.setup
+
+.venv/.demo: pyproject.toml
+	@$(PYTHON) -m tools.setup demo
 
 # uv can resolve to the lowest of what is named.
 .venv/oldest/.ready: pyproject.toml $(READY)

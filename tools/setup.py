@@ -1,9 +1,9 @@
 """From a plain Python to a working checkout: `python3 -m tools.setup` (which is `make setup`).
 
 Makes `.venv`, installs the checkout into it with everything that its tests need, and brings Java and jars where they
-are missing. It states first what it will fetch, and skips what is there. Run again it does nothing, until
-pyproject.toml or a jar set changes. Only the standard library is used, and down to the version check nothing that an
-old Python does not know.
+are missing; with `demo` behind it, what the demo needs and no more. It states first what it will fetch, and skips what
+is there. Run again it does nothing, until pyproject.toml or a jar set changes. Only the standard library is used, and
+down to the version check nothing that an old Python does not know.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Final
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime.environment import child_environment
 from snapkafka.runtime.fetching import cache_dir, relevant_line
-from snapkafka.runtime.ivy import KAFKA_JARS, S3_JARS, SPARK_JARS, cached_jars
+from snapkafka.runtime.ivy import KAFKA_JARS, S3_JARS, SPARK_JARS, JarSet, cached_jars
 from snapkafka.runtime.jdk import find_java
-from tools.toolchain import S3_SERVER_JARS
+from tests.servers.jars import S3_SERVER_JARS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +39,42 @@ if TYPE_CHECKING:
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 VENV: Final = CHECKOUT / ".venv"
 PYTHON: Final = VENV / "bin" / "python"
-#: Written last; holds what the environment was made for. make compares its age with that of pyproject.toml.
-STAMP: Final = VENV / ".ready"
-JAR_SETS: Final = (KAFKA_JARS, SPARK_JARS, S3_JARS, S3_SERVER_JARS)
 #: What the running command prints; stays where it failed.
 LOG: Final = CHECKOUT / "setup.log"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Jars:
+    """A set of jars: what it is called here and in `tools.toolchain`, its size, and how long it takes to fetch."""
+
+    jar_set: JarSet
+    what: str
+    part: str
+    megabytes: int
+    seconds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Goal:
+    """What a checkout is set up for: extras of pyproject.toml, sets of jars, and how long pip takes."""
+
+    extras: str
+    jars: tuple[Jars, ...]
+    megabytes: int
+    seconds: int
+    #: Written last; holds what the environment was made for. make compares its age with that of pyproject.toml.
+    stamp: str
+
+
+KAFKA: Final = Jars(jar_set=KAFKA_JARS, what="Kafka 4.4", part="kafka", megabytes=43, seconds=70)
+SPARK: Final = Jars(jar_set=SPARK_JARS, what="Spark's Kafka source", part="spark", megabytes=10, seconds=20)
+S3: Final = Jars(jar_set=S3_JARS, what="Spark's S3", part="s3", megabytes=10, seconds=30)
+S3_SERVER: Final = Jars(jar_set=S3_SERVER_JARS, what="an S3 server", part="s3proxy", megabytes=13, seconds=30)
+#: Sizes and times were measured on a clean machine of two cores.
+GOALS: Final = {
+    "demo": Goal(extras="demo,service", jars=(KAFKA, SPARK), megabytes=560, seconds=110, stamp=".demo"),
+    "all": Goal(extras="dev", jars=(KAFKA, SPARK, S3, S3_SERVER), megabytes=640, seconds=150, stamp=".ready"),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,10 +87,10 @@ class Step:
     commands: tuple[Sequence[str], ...]
 
 
-def main() -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Set up the checkout; return 0 if it is ready, the exit status of the error otherwise."""
     try:
-        return _setup()
+        return _setup(GOALS[arguments[0] if arguments else "all"])
     except DependencyMissingError as error:
         print(f"error: {error}\n  hint: {error.advice}", file=sys.stderr)
         return error.exit_status
@@ -68,27 +99,30 @@ def main() -> int:
         return 130
 
 
-def _setup() -> int:
-    if _is_ready():
-        STAMP.touch()
+def _setup(goal: Goal) -> int:
+    if _is_ready(goal):
+        (VENV / goal.stamp).touch()
         print(f"{VENV.name} is ready, nothing to do")
         return 0
-    steps = _plan()
+    steps = _plan(goal)
     _announce(steps)
     started = time.monotonic()
     for number, step in enumerate(steps, 1):
         _perform(step, f"[{number}/{len(steps)}] {step.what}")
-    STAMP.write_text(_fingerprint(), encoding="utf-8")
+    for stamp in {goal.stamp, GOALS["demo"].stamp}:  # who has everything has what the demo needs
+        (VENV / stamp).write_text(_fingerprint(), encoding="utf-8")
     print(f"ready after {time.monotonic() - started:.0f} s. Next: make demo, make test, make help")
     return 0
 
 
-def _is_ready() -> bool:
+def _is_ready(goal: Goal) -> bool:
     try:
-        stamp = STAMP.read_text("utf-8")
+        stamp = (VENV / goal.stamp).read_text("utf-8")
     except OSError:
         return False
-    return stamp == _fingerprint() and PYTHON.exists() and all(map(cached_jars, JAR_SETS))
+    return (
+        stamp == _fingerprint() and PYTHON.exists() and all(cached_jars(jars.jar_set) for jars in goal.jars)
+    )
 
 
 def _fingerprint() -> str:
@@ -96,22 +130,23 @@ def _fingerprint() -> str:
     return hashlib.sha256(made_for).hexdigest() + "\n"
 
 
-def _plan() -> list[Step]:
-    """List the missing parts. Sizes and times were measured on a clean machine of two cores."""
+def _plan(goal: Goal) -> list[Step]:
+    """List the missing parts."""
     toolchain = (str(PYTHON), "-m", "tools.toolchain")
-    steps = [Step(what="Python packages", megabytes=640, seconds=150, commands=(*_make_venv(), _install()))]
+    packages = (*_make_venv(), _install(goal.extras))
+    steps = [Step(what="Python packages", megabytes=goal.megabytes, seconds=goal.seconds, commands=packages)]
     if find_java() is None:
         steps.append(Step(what="Java 21", megabytes=34, seconds=5, commands=((*toolchain, "java"),)))
-    if cached_jars(KAFKA_JARS) is None:
-        steps.append(Step(what="Kafka 4.4", megabytes=43, seconds=70, commands=((*toolchain, "kafka"),)))
-    if cached_jars(SPARK_JARS) is None:
-        steps.append(
-            Step(what="Spark's Kafka source", megabytes=10, seconds=20, commands=((*toolchain, "spark"),))
+    steps += [
+        Step(
+            what=jars.what,
+            megabytes=jars.megabytes,
+            seconds=jars.seconds,
+            commands=((*toolchain, jars.part),),
         )
-    if cached_jars(S3_JARS) is None:
-        steps.append(Step(what="Spark's S3", megabytes=10, seconds=30, commands=((*toolchain, "s3"),)))
-    if cached_jars(S3_SERVER_JARS) is None:
-        steps.append(Step(what="an S3 server", megabytes=13, seconds=30, commands=((*toolchain, "s3proxy"),)))
+        for jars in goal.jars
+        if cached_jars(jars.jar_set) is None
+    ]
     return steps
 
 
@@ -130,10 +165,9 @@ def _make_venv() -> list[Sequence[str]]:
     )
 
 
-def _install() -> Sequence[str]:
-    """Return the command that installs the checkout, editable, with its development extra: by uv if installed, else
-    pip."""
-    target = f"{CHECKOUT}[dev]"
+def _install(extras: str) -> Sequence[str]:
+    """Return the command that installs the checkout, editable, with these extras: by uv if installed, else pip."""
+    target = f"{CHECKOUT}[{extras}]"
     if uv := shutil.which("uv"):
         return (uv, "pip", "install", "--python", str(PYTHON), "--editable", target)
     return (str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--editable", target)
@@ -204,4 +238,4 @@ def _line(title: str, text: str, *, end: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -14,7 +14,7 @@ from snapkafka.demo.story import DemoSnapshot
 
 #: Who proved it, by the engine.
 PROVED_BY: Final = {
-    "both": "by two engines",
+    "both": "by the embedded engine, the first by Spark as well",
     "embedded": "by the embedded engine",
     "spark": "by Spark",
 }

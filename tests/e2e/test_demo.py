@@ -17,8 +17,6 @@ import pytest
 from snapkafka.demo import TOTAL, wait_until
 from snapkafka.errors import TimedOutError
 
-pytestmark = pytest.mark.nightly
-
 DEMO = (sys.executable, "-m", "snapkafka.demo", "--json", "--storage")
 #: A shell in the background leaves Ctrl-C ignored for all that it starts.
 WITH_CTRL_C = (
@@ -29,7 +27,7 @@ WITH_CTRL_C = (
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("engine", ["embedded", pytest.param("both")])
+@pytest.mark.parametrize("engine", ["embedded", pytest.param("both", marks=pytest.mark.nightly)])
 def test_the_result_as_data(tmp_path: Path, engine: str) -> None:
     """Three verified snapshots, the money right in each; what is said on the way goes to standard error."""
     chosen = ["--engine=embedded"] if engine == "embedded" else []
@@ -48,6 +46,7 @@ def test_the_result_as_data(tmp_path: Path, engine: str) -> None:
         assert "starting Spark" in log.read_text()
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     """With broker, workers and load running. What it says goes to a file: a pipe would wait for whoever is left."""

@@ -23,8 +23,8 @@ from snapkafka.store import Store, open_store, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.installed import write_sitecustomize
 from tests.kafka.waiting import until
+from tests.servers.s3 import EmbeddedS3
 from tests.spark.scene import Stage, play, play_on
-from tools.s3 import EmbeddedS3
 
 
 @pytest.fixture(scope="module")

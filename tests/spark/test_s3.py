@@ -31,9 +31,9 @@ from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import JOB
 from snapkafka.store import Store, manifest_name, objects, open_store, state_parts, state_sql
 from snapkafka.testing import Broker
+from tests.servers.s3 import EmbeddedS3
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.throttling import Throttle
-from tools.s3 import EmbeddedS3
 
 pytestmark = pytest.mark.nightly
 

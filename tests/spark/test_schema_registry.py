@@ -18,9 +18,9 @@ from snapkafka.assembly.spark.values import schema_numbers
 from snapkafka.assembly.spark.values.values import decoded, key_and_value
 from snapkafka.store import read_manifest
 from snapkafka.testing import Broker, free_ports
+from tests.servers.registry import EmbeddedRegistry
 from tests.spark.scene import play, play_on
 from tests.spark.test_codecs import ROWS, avro
-from tools.registry import EmbeddedRegistry
 
 pytestmark = pytest.mark.nightly
 

@@ -21,7 +21,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(setup, "CHECKOUT", tmp_path)
     monkeypatch.setattr(setup, "VENV", tmp_path / ".venv")
     monkeypatch.setattr(setup, "PYTHON", tmp_path / ".venv/bin/python")
-    monkeypatch.setattr(setup, "STAMP", tmp_path / ".venv/.ready")
     monkeypatch.setattr(setup, "LOG", tmp_path / "setup.log")
     monkeypatch.setenv("SNAPKAFKA_CACHE", str(tmp_path / "cache"))
     return tmp_path
@@ -30,7 +29,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def perform(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Let the only step be a Python that runs `code`."""
     step = setup.Step(what="Things", megabytes=1, seconds=1, commands=((sys.executable, "-c", code),))
-    monkeypatch.setattr(setup, "_plan", lambda: [step])
+    monkeypatch.setattr(setup, "_plan", lambda _: [step])
 
 
 def test_a_second_run_does_nothing_until_pyproject_changes(
@@ -42,11 +41,13 @@ def test_a_second_run_does_nothing_until_pyproject_changes(
     )
     assert setup.main() == 0
     setup.PYTHON.touch()
-    for jar_set in setup.JAR_SETS:
-        jar_set.place().mkdir(parents=True)
-        (jar_set.place() / jar_set.first_jar()).touch()
+    for jars in setup.GOALS["all"].jars:
+        jars.jar_set.place().mkdir(parents=True)
+        (jars.jar_set.place() / jars.jar_set.first_jar()).touch()
     capsys.readouterr()
     assert setup.main() == 0
+    assert capsys.readouterr().out == ".venv is ready, nothing to do\n"
+    assert setup.main(["demo"]) == 0, "who has everything has what the demo needs"
     assert capsys.readouterr().out == ".venv is ready, nothing to do\n"
     (checkout / "pyproject.toml").write_text("[project]\nname='new'\n")
     assert setup.main() == 0
@@ -66,18 +67,16 @@ def test_says_first_what_it_will_fetch(
 
 
 def test_what_is_here_is_not_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned(goal: str) -> list[str]:
+        return [step.what for step in setup._plan(setup.GOALS[goal])]
+
     monkeypatch.setattr(setup, "find_java", lambda: None)
-    assert [step.what for step in setup._plan()] == [
-        "Python packages",
-        "Java 21",
-        "Kafka 4.4",
-        "Spark's Kafka source",
-        "Spark's S3",
-        "an S3 server",
-    ]
+    of_the_demo = ["Python packages", "Java 21", "Kafka 4.4", "Spark's Kafka source"]
+    assert planned("demo") == of_the_demo
+    assert planned("all") == [*of_the_demo, "Spark's S3", "an S3 server"]
     KAFKA_JARS.place().mkdir(parents=True)
     (KAFKA_JARS.place() / KAFKA_JARS.first_jar()).touch()
-    assert "Kafka 4.4" not in [step.what for step in setup._plan()]
+    assert "Kafka 4.4" not in planned("demo")
 
 
 def test_without_network_it_says_so_in_one_line(
@@ -92,7 +91,7 @@ def test_without_network_it_says_so_in_one_line(
     assert error == "error: Things: the network cannot be reached (Temporary failure in name resolution)"
     assert "setup.log" in hint
     assert "no match" in (checkout / "setup.log").read_text()
-    assert not setup.STAMP.exists()
+    assert not list((checkout / ".venv").glob("*"))
 
 
 def test_without_venv_and_uv_it_says_what_to_install(

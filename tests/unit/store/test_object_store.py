@@ -38,11 +38,11 @@ from snapkafka.store import (
 )
 from snapkafka.store.objects import ObjectStore
 from snapkafka.store.uri import canonical
+from tests.servers.s3 import EmbeddedS3
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import in_state, write_snapshot
 from tests.worlds.throttling import Throttle
-from tools.s3 import EmbeddedS3
 
 A_DAY: float = 86_400
 

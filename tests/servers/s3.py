@@ -12,8 +12,8 @@ import urllib.request
 
 from snapkafka.runtime.ivy import jars
 from snapkafka.testing.embedded import HOST
-from tools.served import Served
-from tools.toolchain import S3_SERVER_JARS
+from tests.servers.jars import S3_SERVER_JARS
+from tests.servers.served import Served
 
 
 class EmbeddedS3(Served):

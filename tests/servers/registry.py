@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from snapkafka.runtime.ivy import jars
 from snapkafka.testing.embedded import HOST
-from tools.served import Served
-from tools.toolchain import REGISTRY_JARS
+from tests.servers.jars import REGISTRY_JARS
+from tests.servers.served import Served
 
 
 class EmbeddedRegistry(Served):
