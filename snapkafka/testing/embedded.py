@@ -101,12 +101,12 @@ class EmbeddedKafka:
         self.cluster_id: str = _random_uuid() if beside is None else beside.cluster_id
         self._beside = beside
         self._port_given = port > 0
-        self.port, self._controller_port = free_ports(2)
+        self.port, self.controller_port = free_ports(2)
         if self._port_given:
             self.port = port
         self._was_up = False
         self._keep_data = keep_data
-        self._overrides = dict(properties or {})
+        self.properties = dict(properties or {})
         self._command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -165,7 +165,7 @@ class EmbeddedKafka:
                     if self._was_up or self._port_given:  # clients know the address
                         raise
                     self.kill()
-                    self.port, self._controller_port = free_ports(2)
+                    self.port, self.controller_port = free_ports(2)
                     self._write_config()
         except BaseException:
             self.kill()
@@ -231,16 +231,16 @@ class EmbeddedKafka:
     def _write_config(self) -> None:
         (self.folder / "tmp").mkdir(exist_ok=True)
         settings = PROPERTIES | {
-            "controller.quorum.voters": f"1@{HOST}:{(self._beside or self)._controller_port}",
+            "controller.quorum.voters": f"1@{HOST}:{(self._beside or self).controller_port}",
             "listeners": f"CLIENT://{HOST}:{self.port}",
             "advertised.listeners": f"CLIENT://{self.bootstrap}",
             "log.dirs": str(self.folder / "data"),
         }
         if self._beside is None:
-            settings["listeners"] += f",CONTROLLER://{HOST}:{self._controller_port}"
+            settings["listeners"] += f",CONTROLLER://{HOST}:{self.controller_port}"
         else:
             settings |= {"process.roles": "broker", "node.id": "2"}
-        lines = (f"{key}={value}\n" for key, value in (settings | self._overrides).items())
+        lines = (f"{key}={value}\n" for key, value in (settings | self.properties).items())
         self._config.write_text("".join(lines), encoding="utf-8")
 
     def _format(self, timeout_s: float) -> None:

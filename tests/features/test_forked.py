@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from snapkafka.demo import System, observing, wait_until
-from snapkafka.kafka import Connection, KafkaLedger
+from snapkafka.kafka import Connection, KafkaTopicAdmin, topic_name
 from snapkafka.protocol import prefixed
 from snapkafka.testing import Broker, create_topics
 
@@ -85,9 +85,9 @@ def test_a_worker_of_a_fork_touches_nothing_of_production(
     assert not (tmp_path / "data").exists()
 
     async def production() -> bool:
-        admin = KafkaLedger(Connection(bootstrap=kafka.bootstrap), namespace)
+        admin = KafkaTopicAdmin(Connection(bootstrap=kafka.bootstrap))
         try:
-            return await admin._describe() is None
+            return topic_name(namespace) not in await admin.describe_topics()
         finally:
             await admin.close()
 

@@ -29,8 +29,8 @@ def guarded_broker(
             **(properties or {}),
         }
     )
-    controller = broker._controller_port
-    broker._overrides |= {
+    controller = broker.controller_port
+    broker.properties |= {
         "listeners": f"CLIENT://{broker.bootstrap},CONTROLLER://{HOST}:{controller},GUARDED://{HOST}:{port}",
         "advertised.listeners": f"CLIENT://{broker.bootstrap},GUARDED://{HOST}:{port}",
     }

@@ -137,8 +137,8 @@ def broker_of(server: Kerberos, monkeypatch: pytest.MonkeyPatch) -> Iterator[tup
         }
     )
     open_door = f"CLIENT://{broker.bootstrap}"
-    broker._overrides |= {
-        "listeners": f"{open_door},TICKET://{HOST}:{door},CONTROLLER://{HOST}:{broker._controller_port}",
+    broker.properties |= {
+        "listeners": f"{open_door},TICKET://{HOST}:{door},CONTROLLER://{HOST}:{broker.controller_port}",
         "advertised.listeners": f"{open_door},TICKET://{BROKER}:{door}",
     }
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", server.java_flag)  # the broker is the one Java that it is for

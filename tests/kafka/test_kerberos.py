@@ -83,7 +83,7 @@ def test_a_ticket_lets_in_and_without_one_the_reason_is_one_line(
     done = command(door, server.environ(keytab=False))
     assert done.returncode == AuthenticationError.exit_status, done.stdout + done.stderr
     said = done.stderr.strip().splitlines()
-    assert said[0].startswith(f"error: Kerberos has no ticket for the broker at {door}: "), done.stderr
+    assert said[0].startswith("error: ") and door in said[0], done.stderr
     assert "kinit" in said[1] and len(said) == 2, done.stderr
 
     # 3. Kafka's Java client, which the Spark job reads with.

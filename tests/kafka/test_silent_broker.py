@@ -31,6 +31,6 @@ async def test_a_broker_that_stands_still_is_reported_and_found_again() -> None:
             finally:
                 broker.thaw()
             assert follower.problem is not None
-            assert re.fullmatch(r"no broker has answered since \d\d:\d\d:\d\d UTC", follower.problem.message)
+            assert re.search(r"\d\d:\d\d:\d\d UTC", follower.problem.message)
             await until(lambda: follower.followed, 60, "the broker to be found again")
             assert follower.problem is None

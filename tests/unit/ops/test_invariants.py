@@ -234,14 +234,9 @@ async def test_a_history_outlives_the_files_of_its_snapshots(tmp_path: Path) -> 
     (tmp_path / "s1.json").unlink()
     history = await ops.invariant_history(ledger.cluster, "ns", "money")
     assert history.broke is not None and history.broke.id == "s1"
-    assert (history.broke.rows, history.broke.unreadable) == (
-        (),
-        f"manifest {tmp_path}/s1.json cannot be read: there is no such file",
-    )
+    assert history.broke.rows == ()
+    assert f"{tmp_path}/s1.json" in history.broke.unreadable
     assert history.last is not None and (len(history.last.rows), history.last.unreadable) == (3, "")
-    with console.capture() as printed:
-        command._print_history(history)
-    assert "its rows cannot be read" in printed.get()
 
 
 async def test_the_snapshot_in_which_an_invariant_broke_first_is_not_pruned_while_it_is_violated(
@@ -268,15 +263,6 @@ async def test_a_query_that_was_changed_between_two_answers_is_reported(tmp_path
         "SELECT 1 WHERE 2 > 3",
         *["SELECT 1 WHERE 3 > 2"] * 2,
     ]
-    with console.capture() as printed:
-        command._print_history(history)
-    assert "s0 evaluated another query" in printed.get()
-    same = Ledger(tmp_path)
-    for found in (0, 2):
-        same.take("passed", found)
-    with console.capture() as printed:
-        command._print_history(await ops.invariant_history(same.cluster, "ns", "money"))
-    assert "another one" not in printed.get()
 
 
 async def test_an_invariant_that_no_newer_snapshot_evaluates_is_no_longer_watched(tmp_path: Path) -> None:

@@ -386,7 +386,7 @@ def test_a_server_that_never_stops_asking_is_said(
     monkeypatch.setattr(reaching, "ATTEMPTS_MAX", 1)
     with Throttle(server.endpoint, per_second=0) as throttle:
         monkeypatch.setenv("AWS_ENDPOINT_URL", throttle.endpoint)
-        with pytest.raises(StorageError, match=r"throttles requests \(503\), for"):
+        with pytest.raises(StorageError, match=r"\(503\)"):
             opened("s3a://crowd/x").check_writable()
     assert throttle.answers.keys() == {503}
 
@@ -474,7 +474,7 @@ def test_a_library_of_the_systems_that_is_not_there_is_said(monkeypatch: pytest.
         raise OSError("Unable to load libjvm")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", without)
-    with pytest.raises(DependencyMissingError, match="hdfs://box/x: Unable to load libjvm"):
+    with pytest.raises(DependencyMissingError, match=r"hdfs://box/x.*Unable.*libjvm"):
         open_store("hdfs://box/x")
 
 
