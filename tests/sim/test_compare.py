@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from snapkafka.wire import codec
 from studies.compare import pictures, study
 from studies.compare import reach as reach_module
-from studies.compare.check import problems
 from studies.compare.command import main
-from studies.compare.fitting import Point, fit
 from studies.compare.methods import (
     METHODS,
     Alignment,
@@ -188,37 +183,7 @@ def test_all_methods_meet_the_same_messages() -> None:
         assert world.idle and world.latencies_s.keys() == without.latencies_s.keys()
 
 
-def test_fixed_arrivals_come_at_even_gaps() -> None:
-    load = SMALL.but(topology="fan-in", nodes=2, arrivals="fixed")
-    times = [request.time_s for request in load.requests]
-    assert all(b - a == pytest.approx(1 / 60) for a, b in pairwise(times))
-    assert run(load, Textbook).holds
-
-
 # -- what it costs -------------------------------------------------------------------------------------------
-
-
-def test_buffers_are_real_memory() -> None:
-    """What the textbook method is said to hold is what Python's allocator sees beyond a run without a snapshot."""
-    load = Workload(topology="fan-in", nodes=3, rate=2000.0, message_bytes=2000, late_s=0.5, state_bytes=8192)
-    assert load.requests
-
-    def allocated(method: type[Method]) -> tuple[World, int]:
-        tracemalloc.start()
-        world = World(load, method)
-        world.run()
-        now, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        return world, now
-
-    _, without = allocated(Nothing)
-    world, with_buffers = allocated(Textbook)
-    assert isinstance(world.method, Textbook) and world.method.snapshot is not None
-    held = sum(len(data) for data in world.method.buffers.values())
-    assert held == world.meter.peak("messages") > 3_500_000
-    world.method.snapshot = None
-    copies = held  # the finished snapshot holds the same bytes once more, for the check
-    assert with_buffers - without == pytest.approx(held + copies, rel=0.15)
 
 
 def test_the_textbook_method_needs_what_comes_in_while_the_marker_is_late(reach: Reach) -> None:
@@ -248,103 +213,7 @@ def test_ours_depends_neither_on_rate_nor_on_delay() -> None:
     assert textbook[1] > 5 * textbook[0]
 
 
-def test_ours_is_what_the_ledger_holds(reach: Reach) -> None:
-    """A node holds the records of all nodes: to the byte what the codec makes of them."""
-    world = World(SMALL, Offsets)
-    world.run()
-    assert isinstance(world.method, Offsets)
-    ledger, epoch = world.method.ledger, world.method.epoch
-    since = [codec.encode(record) for record in ledger.records[2 * SMALL.nodes :]]
-    assert len(since) == 1 + 2 * SMALL.nodes, "a trigger, and a report and a Closed of each"
-    assert world.meter.peak("records") == sum(map(len, since))
-    assert ledger.fold.snapshots[epoch].captured_at is not None
-    assert 1e6 < reach.of(Offsets).bytes < 2e6, "9,900 channels: 1.34 MB, a 1,500th of the textbook's"
-
-
-def test_who_waits_shows_it_in_latency_and_who_does_not_does_not() -> None:
-    found = {outcome.method: outcome for outcome in run_all(LAYERS)}
-    late_s = LAYERS.late_s
-    assert found[StopTheWorld.name].longest_stop_s > late_s
-    assert found[Alignment.name].longest_stop_s > late_s
-    assert found[StopTheWorld.name].added_p99_s > late_s / 2 < found[Alignment.name].added_p99_s
-    ours = found[Offsets.name]
-    assert ours.longest_stop_s <= 0.003 and ours.added_p99_s < 0.005 and ours.took_s < 0.1
-    assert found[Textbook.name].took_s >= late_s, "it has to wait for the markers; offsets need not"
-    assert found[Fork.name].longest_stop_s < found[Textbook.name].longest_stop_s
-
-
-def test_blocked_channels_push_back_instead_of_growing() -> None:
-    slow, fast = (run(LAYERS.but(rate=rate, scale=0.0001), Alignment) for rate in (100.0, 400.0))
-    assert fast.holds and fast.messages_bytes < 2.5 * slow.messages_bytes + 2000
-    assert run(LAYERS.but(rate=400.0), Textbook).messages_bytes > 5 * fast.messages_bytes
-
-
-def test_a_forked_child_holds_only_pages_that_were_written() -> None:
-    quiet = run(SMALL.but(rate=2.0, state_bytes=1 << 20), Fork)
-    assert quiet.holds and 0 < quiet.state_bytes < (1 << 20) / 2
-
-
-def test_the_check_names_a_process_without_a_state() -> None:
-    world = World(SMALL, Textbook)
-    world.run()
-    assert world.method.snapshot is not None
-    del world.method.snapshot.states[2]
-    assert problems(world, world.method.snapshot) == ["no state of process 2"]
-
-
-# -- lines ---------------------------------------------------------------------------------------------------
-
-
-def test_a_line_through_points_on_it_is_certain_and_its_interval_widens_far_out() -> None:
-    line = fit([Point(x, 5 + 2 * x, "") for x in (1.0, 2.0, 4.0)])
-    assert line.at(100) == pytest.approx(205) and line.interval(100) == pytest.approx((205, 205))
-    rough = fit([Point(1, 1.1, ""), Point(2, 1.9, ""), Point(4, 4.2, "")])
-    near, far = rough.interval(2), rough.interval(200)
-    assert far[1] - far[0] > 20 * (near[1] - near[0]) > 0
-
-
 # -- the command ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--nodes", "2"], "--nodes 2: 3 to 1000"),
-        (["--rate", "0"], "--rate 0"),
-        (["--rate", "nan"], "--rate nan"),
-        (["--bytes", "8"], "--bytes 8: 16 to"),
-        (["--late", "-1"], "--late -1"),
-        (["--late", "soon"], "invalid float value: 'soon'"),
-    ],
-)
-def test_a_bad_argument_is_one_line_and_status_2(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--out", str(tmp_path), *arguments]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and lines[0].startswith("error: ") and said in lines[0]
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_an_out_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--json"]) == 2
-    streams = capsys.readouterr()
-    assert "--out" in streams.err and json.loads(streams.out)["error"]["code"] == "bad-input"
-
-
-def test_an_out_that_cannot_be_is_said_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("")
-    assert main(["--out", str(tmp_path / "file")]) == 8
-    assert "hint: check --out" in capsys.readouterr().err
-
-
-def test_without_matplotlib_it_says_what_to_install(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["--out", str(tmp_path / "out")]) == 12
-    assert "matplotlib, which is not installed\n  hint: run `make setup`" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_the_command_on_a_small_system(

@@ -1,4 +1,4 @@
-"""Ledger records as bytes. These tests run on `avro`, and once more on `avro-python3` (test_codec_on_avro_python3)."""
+"""Ledger records as bytes."""
 
 from __future__ import annotations
 
