@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -160,6 +161,9 @@ def _at(ms: int) -> datetime | None:
 def position_rows(view: CutView) -> list[dict[str, Any]]:
     """Return the position of every agent: the first offset that it had not started, and later ones that it had; events
     below `replay_until` may have had effects in the state before (R10), 0: none have."""
+    never_read: Counter[tuple[str, str, int]] = Counter()
+    for item in view.captured.never_read:
+        never_read[item.app, item.topic, item.partition] += item.records
     return [
         {
             "app": source.app,
@@ -170,6 +174,7 @@ def position_rows(view: CutView) -> list[dict[str, Any]]:
             "started_above": list(agent.started_above),
             "replay_until": agent.replay_until,
             "process": source.receiver,
+            "never_read": never_read[source.app, source.topic, source.partition],
         }
         for source in view.captured.inputs
         for agent in source.agents

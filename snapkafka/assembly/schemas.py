@@ -40,7 +40,7 @@ SCHEMAS: Final[Mapping[str, str]] = {
     ),
     POSITIONS: (
         "app string, agent string, topic string, partition int, position bigint, started_above array<bigint>, "
-        "replay_until bigint, process bigint"
+        "replay_until bigint, process bigint, never_read bigint"
     ),
     AROUND: (
         "sender bigint, sender_app string, receiver_app string, receiver bigint, topic string, partition int, "
@@ -101,6 +101,7 @@ COMMENTS: Final[Mapping[str, str]] = {
     f"{AROUND}.bytes": "the bytes of its key and value",
     "process": "the process: the ledger offset of its first record",
     f"{POSITIONS}.process": "the process that cut the input",
+    "never_read": "how many records of the input, all below the position, were never read (at least, where unknown)",
     "host": "the machine of the process",
     "pid": "its process id there",
     "left": "it had left before the trigger",

@@ -187,6 +187,20 @@ KINDS: Final[Mapping[str, Kind]] = {
         "retention deleted records that were received before the cut",
         _SOONER,
     ),
+    "never-read": Kind(
+        "V2",
+        Weight.NOTE,
+        "{text}",
+        "the log was shortened before the reader came to these records, or its loop sought past them",
+        "keep records for as long as readers may lag; process these from elsewhere",
+    ),
+    "never-read-unclear": Kind(
+        "V2",
+        Weight.UNVERIFIABLE,
+        "{text}",
+        "a reader went on elsewhere, and cannot tell which records it passed",
+        "restart it once the cause is known",
+    ),
     "state-last-missing": Kind(
         "V3",
         Weight.UNVERIFIABLE,

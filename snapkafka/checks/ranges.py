@@ -28,7 +28,7 @@ TAIL_MAX: Final = 100_000
 
 #: The kinds that follow from the bounds of the log alone.
 OF_BOUNDS: Final = frozenset(
-    kind for kind in KINDS if kind.split("-")[0] in ("recreated", "renewed", "gone", "unread")
+    kind for kind in KINDS if kind.split("-")[0] in ("recreated", "renewed", "gone", "unread", "never")
 )
 
 
@@ -81,7 +81,8 @@ class Missing(NamedTuple):
 
 
 def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
-    """Find what is wrong with the bounds of the log themselves: missing records, recreated topics.
+    """Find what is wrong with the bounds of the log themselves, and with those of what was read: missing records,
+    recreated topics, records that nobody read.
 
     Returns:
         the first findings of each kind, and how many there are of each.
@@ -95,6 +96,9 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
                 Finding(it.kind, *it.tp, offset, it.process, app=it.app, a=it.a, b=it.b)
                 for offset in range(it.start, min(it.end, it.start + WITNESSES_MAX))
             ]
+    for finding, records in never_read(view):
+        counts[finding.kind] += records
+        findings.append(finding)
     return findings, counts
 
 
@@ -138,6 +142,14 @@ def gone_left(view: CutView) -> Iterator[Missing]:
     for tp, source, start in _present_inputs(view) if view.any_left else ():
         after = max(source.position, _white_end(view, tp))
         yield Missing("gone-left", tp, after, min(start, source.log_end), app=source.app, b=start)
+
+
+def never_read(view: CutView) -> Iterator[tuple[Finding, int]]:
+    """Find records that readers passed without reading them, and how many: one finding per range."""
+    for item in view.captured.never_read:
+        kind = "never-read" if item.start >= 0 else "never-read-unclear"
+        place = (item.topic, item.partition, item.start)
+        yield Finding(kind, *place, item.process, app=item.app, text=str(item)), item.records
 
 
 def _present_inputs(view: CutView) -> Iterator[tuple[TopicPartition, InputCut, int]]:

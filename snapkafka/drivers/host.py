@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from snapkafka.logs import about
+from snapkafka.protocol.captured_snapshot import WHY_UNREAD
+from snapkafka.protocol.records import Skipped
 from snapkafka.protocol.worker import WorkerProtocol
 
 from .guard import CLUSTER_AT_FAULT, Guard
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
     from snapkafka.protocol.actions import Action
     from snapkafka.protocol.events import Event
+    from snapkafka.protocol.records import TopicPartition, WhyUnread
 
 logger = logging.getLogger("snapkafka")
 
@@ -71,6 +74,25 @@ class KafkaHost(Guard, MachineDriver):
         except Exception as error:
             self.stand_down("to carry out what the protocol asks for", error)
             return None
+
+    def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
+        """Note that reading an input goes on at `end`, and not at `start`: see `reading.Moved`."""
+        try:
+            start = self.machine.positions.reads_at(tp) if start is None else start
+            moved = Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=why)
+            self.machine.reading_moved(moved)
+            if start < end:
+                self.metrics.never_read[why] += 1 if start < 0 else end - start
+                logger.warning(
+                    "snapkafka: records %s to %d of %s are never read: %s",
+                    "up" if start < 0 else start,
+                    end - 1,
+                    tp,
+                    WHY_UNREAD[why],
+                    extra=self.about(),
+                )
+        except Exception as error:
+            self.stand_down("to note which records are never read", error)
 
     def answering(self) -> Callable[[Event], None]:
         """Return a function that feeds the answer to a question asked now. An answer that arrives after the ledger was

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from snapkafka.protocol.captured_snapshot import WHY_UNREAD
+
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
 
@@ -82,6 +84,7 @@ class Metrics:
     ledger_garbage: int = 0
     ledger_recreated: int = 0
     ledger_cut_short: int = 0
+    never_read: Counter[str] = field(default_factory=Counter)  # records of inputs, by why
     outcomes: Counter[str] = field(default_factory=Counter)  # "captured", or the code of the failure
     requests: Counter[str] = field(default_factory=Counter)  # of our own clients, by API
     cut_s: Histogram = field(default_factory=lambda: Histogram(CUT_S))
@@ -157,6 +160,14 @@ def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
         ("ledger-garbage", metrics.ledger_garbage),
     ):
         ignored.add_metric([reason], count)
+    never_read = CounterMetricFamily(
+        "snapkafka_never_read",
+        "Records of its inputs that this worker passed without reading",
+        labels=["reason"],
+    )
+    for why in WHY_UNREAD:
+        never_read.add_metric([why], metrics.never_read[why])
+    yield never_read
     requests = CounterMetricFamily(
         "snapkafka_requests",
         "Requests of snapkafka's own clients in this worker to Kafka; those of the app are not among them",

@@ -64,7 +64,8 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     state = work.reading.state
     views = latest_of_apps(state)
     found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
-    found += [*_about_global_tables(views), *_about_split_keys(state, views), *_about_standing_agents(state)]
+    found += [*_about_global_tables(views), *_about_split_keys(state, views)]
+    found += [*_about_standing_agents(state), *_about_never_read(state)]
     found += await _about_unread(work)
     found += await _about_ledger(work, now_ms)
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
@@ -188,6 +189,21 @@ def _about_split_keys(state: LedgerState, views: list[ProcessView]) -> Iterator[
             weight=Weight.WARNING,
             what=f"snapshot {name}: {remark}",
             do="place keys by murmur2_random, or group_by before the table; then write these keys again",
+        )
+
+
+def _about_never_read(state: LedgerState) -> Iterator[Advice]:
+    """Name the records that nobody read, by the newest captured snapshot."""
+    newest = max(
+        (view.epoch for view in state.snapshots.values() if view.captured_at is not None), default=None
+    )
+    for item in state.captured(newest).never_read if newest is not None else ():
+        yield Advice(
+            code="never-read",
+            weight=Weight.WARNING,
+            what=str(item),
+            do="keep records for as long as readers may lag (retention.ms), and process these from elsewhere",
+            subject=item.topic,
         )
 
 

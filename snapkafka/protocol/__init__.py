@@ -36,11 +36,13 @@ from .actions import (
 )
 from .alignment_records import Aligning, Outcome
 from .captured_snapshot import (
+    WHY_UNREAD,
     BaseCut,
     Captured,
     ChangelogCut,
     Code,
     InputCut,
+    NeverRead,
     Outsider,
     ProcessCut,
     Recorded,

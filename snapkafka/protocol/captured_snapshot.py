@@ -6,6 +6,8 @@ The records of one epoch, gathered into one value once every expected input is c
 
 from __future__ import annotations
 
+from typing import Final
+
 from ._dataclass import value
 from .alignment_records import Outcome
 from .facts import OldTopic, Renewed
@@ -20,8 +22,15 @@ from .records import (
     SeqRange,
     Table,
     TornEvent,
+    WhyUnread,
 )
 from .snapshots import Unread
+
+#: Why records were never read, in words.
+WHY_UNREAD: Final[dict[WhyUnread, str]] = {
+    "lost": "lost before they were read",
+    "sought": "skipped by the loop",
+}
 
 
 @value
@@ -140,6 +149,31 @@ class Uncaptured:
 
 
 @value
+class NeverRead:
+    """Records `[start, end)` of an input that a process of the app passed without reading them, though they are below
+    its position; -1: it cannot tell which."""
+
+    app: str
+    process: int
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: WhyUnread
+
+    @property
+    def records(self) -> int:
+        """How many they are, at least."""
+        return max(1, self.end - self.start)
+
+    def __str__(self) -> str:
+        which = (
+            f"records {self.start} to {self.end - 1}" if self.start >= 0 else "some records, unknown which,"
+        )
+        return f"{which} of {self.topic}[{self.partition}] were never read by {self.app}: {WHY_UNREAD[self.reason]}"
+
+
+@value
 class Code:
     """The fingerprint of an app's code: its agents and tables, and the types that they read, as its latest process of
     the snapshot announced them. A restore compares it with the code that would run."""
@@ -190,7 +224,8 @@ class Captured:
     not hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this.
     `outsiders`: processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
     recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated.
-    `alignment`: of an aligned snapshot (R16), the result. `released`: what its processes held back for that."""
+    `alignment`: of an aligned snapshot (R16), the result. `released`: what its processes held back for that.
+    `never_read`: records below positions that nobody read."""
 
     id: str
     attempt: int
@@ -215,6 +250,7 @@ class Captured:
     renewed: tuple[Renewed, ...] = ()
     old_topics: tuple[OldTopic, ...] = ()
     alignment: Outcome | None = None
+    never_read: tuple[NeverRead, ...] = ()
 
     @property
     def replays(self) -> int:

@@ -86,6 +86,7 @@ def closed(
         recorded=tuple(cut.recorded),
         torn=tuple(cut.torn),
         cut_us=cut.cut_us,
+        skipped=cut.skipped,
     )
 
 

@@ -24,6 +24,7 @@ from .records import (
     Heard,
     LogEnd,
     Position,
+    Skipped,
     TopicPartition,
     TornEvent,
 )
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from .ledger_view import LedgerView
     from .snapshots import SnapshotView
 
+#: So many ranges that were never read are told apart.
+SKIPPED_MAX: Final = 100
 #: So many cuts of one assignment are remembered, for an event that starts below what they noted.
 NOTED_MAX: Final = 32
 _NO_RULE: Final = Rule(0)
@@ -51,6 +54,26 @@ class Positions:
         self._skipped: dict[tuple[str, TopicPartition], frozenset[int]] = {}
         #: Of the cuts under this assignment: the epochs in (previous, epoch] that each serves, and what it noted.
         self._noted: deque[tuple[int, int, tuple[Position, ...]]] = deque(maxlen=NOTED_MAX)
+        #: What was passed without being read, whoever has its input now.
+        self.skipped: tuple[Skipped, ...] = ()
+
+    def moved(self, seen: Skipped) -> None:
+        """Note that reading goes on at `end`, and not at `start`: what lies between is never read."""
+        self._goes_back(TopicPartition(seen.topic, seen.partition), seen.end)
+        kept = list(self.skipped)
+        if seen.start < 0 or (seen.start < seen.end and len(kept) >= SKIPPED_MAX):
+            seen = replace(seen, start=-1, end=-1)
+        if seen.start < seen.end or (seen.start < 0 and seen not in kept):
+            kept.append(seen)
+        self.skipped = tuple(kept)
+
+    def _goes_back(self, tp: TopicPartition, offset: int) -> None:
+        """Note that reading goes on here: what was passed above is read after all."""
+        above = (
+            replace(item, end=min(item.end, offset)) if (item.topic, item.partition) == tp else item
+            for item in self.skipped
+        )
+        self.skipped = tuple(item for item in above if item.start < item.end or item.start < 0)
 
     def assign(
         self,
@@ -71,6 +94,8 @@ class Positions:
         """
         self._inputs = {entry.tp: entry for entry in inputs}
         since = self._next
+        for tp, entry in self._inputs.items() if self.skipped else ():
+            self._goes_back(tp, entry.position)
         self._starts = {
             (agent, tp): rules.get((agent, tp), _NO_RULE).start(entry.position)
             for tp, entry in self._inputs.items()
@@ -93,6 +118,12 @@ class Positions:
         for (_, tp), offset in self._next.items():
             until = offset if undone_from is None else min(offset, kept.get(tp, 0))
             self._replay_until[tp] = max(self._replay_until.get(tp, 0), until)
+        if self.skipped:  # where nothing was started behind it, whoever reads next comes to it again
+            self.skipped = tuple(
+                item
+                for item in self.skipped
+                if not 0 <= self.reads_at(TopicPartition(item.topic, item.partition)) <= item.end
+            )
         self._next, self._inputs = {}, {}
         self.forget_cuts()
 
@@ -145,6 +176,10 @@ class Positions:
     def behind(self, ends: Mapping[TopicPartition, int]) -> TopicPartition | None:
         """Return an input of which some agent has not started all below its end; None: there is none."""
         return next((tp for (_, tp), offset in self._next.items() if offset < ends.get(tp, 0)), None)
+
+    def reads_at(self, tp: TopicPartition) -> int:
+        """Return the first offset of an input that no agent has started; -1: it is not ours."""
+        return min((offset for (_, at), offset in self._next.items() if at == tp), default=-1)
 
     def inputs(self) -> tuple[TopicPartition, ...]:
         return tuple(sorted(self._inputs))
@@ -200,6 +235,7 @@ class OpenCut:
     uncounted: frozenset[TopicPartition] = frozenset()
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
+    skipped: tuple[Skipped, ...] = ()  # before the cut
     cut_us: int | None = None
 
     def serves(self, epoch: int) -> bool:
@@ -298,5 +334,6 @@ def take_cut(
         inputs=frozenset(positions.inputs()),
         changelogs=changelogs,
         ends=None if positions.inputs() else (),
+        skipped=positions.skipped,
     )
     return cut, report

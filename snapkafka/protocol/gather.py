@@ -14,6 +14,7 @@ from .captured_snapshot import (
     ChangelogCut,
     Code,
     InputCut,
+    NeverRead,
     Outsider,
     ProcessCut,
     Recorded,
@@ -86,6 +87,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         old_topics=tuple(
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
         ),
+        never_read=tuple(_never_read(state, parts)),
         alignment=outcome(state, snapshot, inputs, senders),
     )
 
@@ -270,6 +272,21 @@ def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> I
                     start=item.start,
                     end=item.end,
                 )
+
+
+def _never_read(state: LedgerView, parts: list[Part]) -> Iterator[NeverRead]:
+    """Yield what the processes passed without reading it, of any input of theirs before the cut (R3)."""
+    for part in parts:
+        for item in part.closed.skipped:
+            yield NeverRead(
+                app=_app(state, part),
+                process=part.process,
+                topic=item.topic,
+                partition=item.partition,
+                start=item.start,
+                end=item.end,
+                reason=item.reason,
+            )
 
 
 def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:

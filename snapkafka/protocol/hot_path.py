@@ -17,7 +17,7 @@ from .colours import Cause, Colours, Effect, Torn, effect_of
 from .cut import Positions
 from .identity import EarlierIncarnations
 from .ledger_state import LedgerState
-from .records import MIXED, OUT_OF_ORDER, SENT_BARE, TopicPartition
+from .records import MIXED, OUT_OF_ORDER, SENT_BARE, Skipped, TopicPartition
 from .sent import Sent
 
 _NOTHING: Sequence[Action] = ()
@@ -72,6 +72,10 @@ class Work(ABC):
             for above, upto in self.positions.void(agent, tp, offset)
             for action in self._abort_open(above, upto, OUT_OF_ORDER, what, channel, captured=True)
         ]
+
+    def reading_moved(self, moved: Skipped) -> None:
+        """Note that reading an input goes on elsewhere: the log had no longer what came next, or the app sought."""
+        self.positions.moved(moved)
 
     def batch_started(self, events: Sequence[Cause]) -> Sequence[Action]:
         """Note that an agent is handed several records at once: they start now, or continue, in one colour, until each

@@ -18,6 +18,9 @@ SOMEBODY: Final = -2
 #: (`stopped`: it cut for an app that does not run).
 Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
 
+#: Why a process never read some records: they were deleted before it came to them, or its app sought past them.
+WhyUnread = Literal["lost", "sought"]
+
 #: How far a restore has come: it may be aborted before it is `ready`, and only finished after.
 RestoreStage = Literal["begun", "appending", "ready", "done", "aborted"]
 ForkStage = Literal["begun", "created"]
@@ -162,6 +165,18 @@ class TornEvent:
     was: int
     met: int
     table: str = ""
+
+
+@value
+class Skipped:
+    """Offsets `[start, end)` of an input that the process passed without reading them (R3); -1: it cannot tell which.
+    They are below its position all the same."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: WhyUnread
 
 
 @value

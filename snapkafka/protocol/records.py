@@ -33,10 +33,12 @@ from .offsets import (
     RunsWithout,
     SentEnd,
     SeqRange,
+    Skipped,
     Table,
     TopicId,
     TopicPartition,
     TornEvent,
+    WhyUnread,
 )
 from .operator_records import Fork, Pause, Restore, Retire, Verdict
 from .process_records import FOREIGN, RESTORE, Assigned, Bye, Dead, Hello
@@ -88,6 +90,7 @@ __all__ = [
     "Seen",
     "SentEnd",
     "SeqRange",
+    "Skipped",
     "SnapshotName",
     "Table",
     "TailLost",
@@ -96,6 +99,7 @@ __all__ = [
     "TornEvent",
     "Trigger",
     "Verdict",
+    "WhyUnread",
 ]
 
 #: The code of an `Abort`: an event was started that a cut had noted as started (R3).
@@ -186,8 +190,8 @@ class Closed(InParts, rest="sent"):
     is -1.
     `unnamed`: partitions with white records of it that nobody had named as an input, as far as it had read the ledger.
     `unstamped`: one past the last record that it sent somewhere without a header, because a size limit had no room for
-    it (R15). The fields from `sent` on change nothing in the fold of the ledger, so no process reads those of others:
-    whoever gathers a captured snapshot asks for them.
+    it (R15). `skipped`: what it passed without reading it (R3). The fields from `sent` on change nothing in the
+    fold of the ledger, so no process reads those of others: whoever gathers a captured snapshot asks for them.
     """
 
     process: int
@@ -203,6 +207,7 @@ class Closed(InParts, rest="sent"):
     recorded: tuple[ChannelRange, ...] = ()
     cut_us: int = 0
     torn: tuple[TornEvent, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
 
 @value

@@ -26,6 +26,7 @@ from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Dead, TopicPartition
 
 from .judge import Violation, causal
+from .world.broker_log import COMMITTED
 from .world.cut_ledger import hide
 from .world.world import World
 from .world.world_plan import WorldPlan, make_plan
@@ -125,7 +126,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     found = [] if otherwise is Verdict.UNVERIFIABLE or verdict is Verdict.VERIFIED_OPEN else found
     doubted = [*_doubted(world, findings), *_doubted_topics(world, view, findings)]
     doubted += _doubted_left(world, findings)
-    return [*found, *doubted, *_unlisted(world, view, findings)], verdict
+    return [*found, *doubted, *_unlisted(world, view, findings), *_never_read(world, view)], verdict
 
 
 def _aligned(world: World, view: CutView, in_flight: int) -> Iterator[Violation]:
@@ -223,6 +224,29 @@ def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[
         if truly[place] != listed[place]:
             what = f"{truly[place]} events of {place} ran twice, and {listed[place]} are listed"
             yield Violation("unlisted", what)
+
+
+def _never_read(world: World, view: CutView) -> Iterator[Violation]:
+    """Compare the records below positions that no agent has run with those that the snapshot lists."""
+    if "skip" not in world.plan.faults:
+        return
+    ran = {(it.app, it.agent, it.tp, it.offset) for it in world.history.executions}
+    listed = {
+        (it.app, TopicPartition(it.topic, it.partition), offset)
+        for it in view.captured.never_read
+        for offset in range(it.start, it.end)
+    }
+    for source in view.captured.inputs:
+        tp = TopicPartition(source.topic, source.partition)
+        log = world.broker.log(tp)
+        for agent in source.agents:
+            for offset in range(min(agent.offset, len(log))):
+                if log[offset].marker or log[offset].state != COMMITTED:
+                    continue
+                never = (source.app, agent.agent, tp, offset) not in ran
+                if never != ((source.app, tp, offset) in listed):
+                    what = "was never run, and is not listed" if never else "was run, and is listed"
+                    yield Violation("unlisted", f"{tp}@{offset} {what} as never read by {source.app}")
 
 
 def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:

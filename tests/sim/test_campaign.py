@@ -32,6 +32,7 @@ from tests.sim.mutants.plans import (
     relayed,
     relays_off,
     renewed,
+    skipping,
     stripped,
     unanswered,
     unnoticed,
@@ -113,6 +114,17 @@ def test_no_seed_breaks_it_and_every_rule_has_work_to_do() -> None:
     ):
         assert counts[name] > 5, name
     assert counts["captured"] > CAMPAIGN
+
+
+def test_records_that_a_reader_passes_are_listed_as_never_read() -> None:
+    """R3: those, and no others."""
+    counts: Counter[str] = Counter()
+    for seed in range(40):
+        outcome = run(seed, skipping(make_plan(seed)))
+        assert outcome.violations == [], seed
+        counts += outcome.counts
+    assert counts["skipped"] > 100
+    assert counts["found: never-read"] > 100
 
 
 @pytest.mark.nightly

@@ -23,7 +23,7 @@ from snapkafka.checks import (
     reading_ranges,
 )
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.protocol import Renewed, SenderEnd, TopicPartition
+from snapkafka.protocol import NeverRead, Renewed, SenderEnd, TopicPartition
 from snapkafka.wire.headers import topic_check
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import HOUR, Changelog
@@ -106,8 +106,12 @@ def damaged(seed: int, *, tail_max: int = TAIL_MAX) -> Damaged:
         Renewed(topic=topic, process=10, app="app1", since=19)
         for topic in (small[0].inputs[0].topic, made[0].log.tp.topic)
     )
+    passed = tuple(
+        NeverRead(app="app1", process=10, topic=newer[0].topic, partition=0, start=n, end=n, reason="lost")
+        for n in (3, -1)
+    )
     view = CutView(
-        replace(captured(world), renewed=newer),
+        replace(captured(world), renewed=newer, never_read=passed),
         world.bounds,
         {tp: end.white_end for tp, end in with_parent.items()},
         with_parent,

@@ -168,6 +168,8 @@ def print_details(console: Screen, found: Details, *, everything: bool = False) 
     if found.positions:
         _print_positions(console, found, None if everything else POSITIONS_SHOWN)
     print_uncaptured(console, found.uncaptured)
+    for passed in found.captured.never_read if found.captured is not None else ():
+        console.print(("note:", "yellow"), f" {passed}")
     if found.checks:
         console.print("checks: " + ", ".join(map(_went, found.checks)))
         if {check.records for check in found.checks if check.records >= 0} == {0}:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from ..kafka_process import KafkaProcess
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
+    from snapkafka.protocol.records import TopicPartition, WhyUnread
 
 
 class Host(KafkaProcess):
@@ -21,3 +23,11 @@ class Host(KafkaProcess):
     def __init__(self, app: Any, config: Config) -> None:
         super().__init__(config)
         self.app = app
+
+    def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
+        """Note it in the thread of the app; the consumer has its own."""
+        if self.runs_here():
+            super().reading_moved(tp, start, end, why)
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
+                self.loop.call_soon_threadsafe(super().reading_moved, tp, start, end, why)

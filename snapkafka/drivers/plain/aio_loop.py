@@ -18,6 +18,7 @@ from snapkafka.until import until
 from snapkafka.wire import headers as wire
 
 from ..outcomes import FENCED
+from ..reading import watch_positions
 from ..waiting import meet
 from .aio_sends import AioSends
 from .aio_settings import connection_of, require_usable
@@ -131,6 +132,7 @@ class AioParticipant(Participant):
 
     def _patch(self) -> None:
         if self._consumer is not None:
+            watch_positions(self._consumer, self.host.reading_moved, self._patches.put)
             for name in ("getone", "getmany"):
                 self._patches.put(self._consumer, name, _read_around)
             self._patches.put(self._consumer, "pause", self._paused_by_loop)

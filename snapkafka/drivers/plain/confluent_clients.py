@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import TopicPartition as OurPartition
 
+from ..reading import UNKNOWN, Moved
 from .holding import HeldInputs
 from .participant import READ_AROUND, READ_BY
 from .transactions import Transactions
@@ -37,13 +38,17 @@ class Consumer(confluent_kafka.Consumer):
     Attributes:
         config: its settings.
         held: what its participant holds back; None: no participant reads it.
+        moved: told where a position moves without a record.
     """
 
     def __init__(self, config: Settings, **more: Any) -> None:
         super().__init__(dict(config), **more)
         self.config = {**config, **more}
         self.held: HeldInputs | None = None
+        self.moved: Moved | None = None
         self._sought: dict[tuple[str, int], int] = {}  # what librdkafka has no position of
+        self._next: dict[OurPartition, int] = {}  # what is to come
+        self._to_bound: set[OurPartition] = set()  # sought to the start or end of the log, wherever that is
 
     def plainly(self, timeout_s: float) -> Any:
         """Read a record, as confluent-kafka does, from all inputs but those that are held back."""
@@ -57,7 +62,7 @@ class Consumer(confluent_kafka.Consumer):
         """Read a record again, once its partition is not held back any more."""
         self._hold_back()
         super().seek(TopicPartition(tp.topic, tp.partition, offset))
-        self._sought[tp] = offset
+        self._sought[tp] = self._next[tp] = offset
 
     def _hold_back(self) -> None:
         if self.held is not None:
@@ -72,7 +77,35 @@ class Consumer(confluent_kafka.Consumer):
     def seek(self, partition: TopicPartition) -> None:
         """Seek; see `confluent_kafka.Consumer.seek`."""
         super().seek(partition)
-        self._sought.pop((partition.topic, partition.partition), None)
+        tp, to = OurPartition(partition.topic, partition.partition), partition.offset
+        self._sought.pop(tp, None)
+        if self.moved is not None and to >= 0:
+            self.moved(tp, self._next.get(tp), to, "sought")
+            self._next[tp] = to
+        elif to < 0:
+            self._to_bound.add(tp)
+
+    def starts(self, partitions: list[TopicPartition]) -> None:
+        """Note where reading starts after an assignment."""
+        self._to_bound.clear()
+        self._next = {OurPartition(tp.topic, tp.partition): tp.offset for tp in partitions if tp.offset >= 0}
+
+    def came(self, tp: OurPartition, offset: int) -> None:
+        """Note a record that was read. What should have come before it was lost, unless the log still has it:
+        compaction and transactions leave gaps. librdkafka resets a position by itself, and tells nobody; but it knows
+        where the log began when the record was fetched."""
+        due, self._next[tp] = self._next.get(tp, offset), offset + 1
+        if self.moved is None:
+            return
+        if tp in self._to_bound:
+            self._to_bound.remove(tp)
+            self.moved(tp, due, offset, "sought")
+        elif offset > due:
+            begins, _ = super().get_watermark_offsets(TopicPartition(*tp), cached=True)
+            if begins > offset or begins < 0:
+                self.moved(tp, UNKNOWN, offset, "lost")
+            elif begins > due:
+                self.moved(tp, due, begins, "lost")
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return the positions; that of a record that is held back is its offset."""

@@ -95,7 +95,7 @@ class ConfluentParticipant(Participant):
                 self._consumer.subscribe(
                     list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked
                 )
-                self._consumer.held = self.host.held
+                self._consumer.held, self._consumer.moved = self.host.held, self.host.reading_moved
         except BaseException:
             self._leave_clients()
             self._thread.call(self.leave(in_order=True))
@@ -127,7 +127,7 @@ class ConfluentParticipant(Participant):
         if self._producer is not None:
             self._producer.sends = self._producer.transactions = None
         if self._consumer is not None:
-            self._consumer.held = None
+            self._consumer.held = self._consumer.moved = None
 
     def _await_identity(self) -> None:
         """Wait until this process has an id, as long as R15 allows."""
@@ -212,6 +212,7 @@ class ConfluentParticipant(Participant):
         """Return whether the loop gets this record now."""
         (tp, offset), held = place_of(message), self.host.held
         times, header = held.times, None
+        consumer.came(tp, offset)
         if held.holds(tp):
             consumer.put_back(tp, offset)
             return False
@@ -242,6 +243,7 @@ class ConfluentParticipant(Participant):
         if self.plan.table is not None and self.transactions is not None:
             self.transactions.require_kept()  # its changelog is read up to no open transaction
         partitions = self._announced(consumer, partitions)
+        consumer.starts(partitions)
         consumer.assign(partitions)
         self.rewound()
         if self._on_assign is not None:

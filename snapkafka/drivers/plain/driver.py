@@ -19,7 +19,7 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.protocol.actions import Action, SendMarkers, StartTimer
 from snapkafka.protocol.events import Event
-from snapkafka.protocol.records import LedgerRecord
+from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 from ..kafka_process import KafkaProcess
 from ..ledger_tasks import LedgerTasks
@@ -30,6 +30,7 @@ from .holding import HeldInputs
 
 if TYPE_CHECKING:
     from snapkafka.kafka.login.connection import Connection
+    from snapkafka.protocol.records import WhyUnread
 
 logger = logging.getLogger("snapkafka")
 
@@ -77,6 +78,11 @@ class PlainDriver(KafkaProcess):
         """Do the actions of the machine, from any thread."""
         with self.lock:
             return super().do(actions, us=us)
+
+    def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
+        """Note, from any thread, that reading goes on elsewhere."""
+        with self.lock:
+            super().reading_moved(tp, start, end, why)
 
     def withdraw(self) -> None:
         """Let go what is held back, and give up the identity."""

@@ -82,6 +82,8 @@ def strike(world: Surroundings[Process]) -> bool:
         return _hang(world)
     elif world.chance("abort"):
         return _abort(world, processes)
+    elif processes and world.chance("skip"):
+        return world.rng.choice(processes).skip()
     elif processes and world.chance("window"):
         return world.rng.choice(processes).expire_window()
     else:

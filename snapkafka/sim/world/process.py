@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from snapkafka.protocol.actions import HoldRecord, TurnedRed
 from snapkafka.protocol.events import ChannelEnded, InputsAssigned, MarkerMet, RecordMet
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import Skipped, TopicPartition
 
 from .broker_log import ABORTED, COMMITTED, OPEN, SimStored
 from .ledger_user import LedgerUser
@@ -189,6 +189,20 @@ class Process(LedgerUser):
         self.consumer.done.setdefault(tp, {})[offset] = len(agents)
         for agent in agents:
             self.consumer.queues.setdefault((agent, tp), deque()).append((offset, record))
+
+    def skip(self) -> bool:
+        """Go on somewhat further in an input: the log was shortened, or the app sought."""
+        able = [tp for tp, at in self.consumer.fetch.items() if at < len(self.world.broker.log(tp))]
+        if not self.joined or not able:
+            return False
+        tp = self.world.rng.choice(able)
+        at, end = self.consumer.fetch[tp], len(self.world.broker.log(tp))
+        self.consumer.fetch[tp] = to = self.world.rng.randint(at + 1, end)
+        self.world.count("skipped")
+        self.machine.reading_moved(
+            Skipped(topic=tp.topic, partition=tp.partition, start=at, end=to, reason="sought")
+        )
+        return True
 
     def _reply(self, _: object) -> None:
         record = self.world.broker.log(self.reply_tp)[self.replies_at]

@@ -112,7 +112,8 @@ ALIGNS, ALIGNED = "aligns 2", 0.25
 CUT_SHORT = {"cut-short": 0.003, "fill-ends": 0.2}
 CUT_SHORT_SEEDS = frozenset({2, 12})
 #: Not among them: "disorder", an agent is handed a record after a later one. What was skipped and runs in another
-#: life, after a crash or a rebalance, looks like a replay, so it goes with no other fault: `disordered`.
+#: life, after a crash or a rebalance, looks like a replay, so it goes with no other fault: `disordered`. Likewise
+#: "skip", a reader passes some records, for whoever reads next may come to them again: `skipping`.
 
 
 #: The share of worlds in which agents read tables over several steps. The name is so chosen that the seeds which are

@@ -47,6 +47,7 @@ SEEDS: Final = {
     "R2 outsider": 20,
     "R2 beside": 20,
     "R3 order": 0,
+    "R3 skipped": 0,
     "R4 report": 43,
     "R5 colour": 5,
     "R6 torn": 5,

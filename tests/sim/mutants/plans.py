@@ -254,6 +254,11 @@ def disordered(plan: WorldPlan) -> WorldPlan:
     return alone(apps=2, workers=1, disorder=0.3)(plan)
 
 
+def skipping(plan: WorldPlan) -> WorldPlan:
+    """Let readers pass records, without other faults."""
+    return alone(apps=2, workers=1, skip=0.03)(plan)
+
+
 def looks(plan: WorldPlan) -> WorldPlan:
     """Let agents read their table over several steps, at once with others, with few other faults."""
     one = alone(apps=1, workers=1)(plan)

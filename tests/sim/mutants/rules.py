@@ -45,6 +45,7 @@ from .plans import (
     late,
     looks,
     outgrown,
+    skipping,
     sober,
     stripped,
     unreported,
@@ -340,6 +341,12 @@ LIVENESS: Final[tuple[Mutant, ...]] = (
 #: Rules that keep a verdict right: without them a snapshot that is sound is accused, or one passes of which a process
 #: reports that something is lost.
 VERDICTS: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R3 skipped",
+        "a reader does not report what it has passed",
+        patching(cut.Positions, "moved", lambda _: lambda self, seen: None),
+        skipping,
+    ),
     Mutant(
         "R8 asked",
         "the trigger's log ends count for a sender that left after they were asked for",

@@ -137,7 +137,9 @@ def test_a_record_that_was_fetched_already_is_put_back() -> None:
     driver = Driver()
     part = held_loop(driver)
     back: list[tuple[TopicPartition, int]] = []
-    client: Any = SimpleNamespace(put_back=lambda tp, offset: back.append((tp, offset)))
+    client: Any = SimpleNamespace(
+        came=lambda tp, offset: None, put_back=lambda tp, offset: back.append((tp, offset))
+    )
     driver.held.hold_all()
     assert not part._take_in(client, Message(3))
     assert back == [(ORDERS, 3)] and not part.events.run()
@@ -151,7 +153,9 @@ def test_so_is_one_that_is_held_back_while_it_is_looked_at(monkeypatch: pytest.M
     driver = Driver()
     part = held_loop(driver)
     back: list[int] = []
-    client: Any = SimpleNamespace(put_back=lambda tp, offset: back.append(offset))
+    client: Any = SimpleNamespace(
+        came=lambda tp, offset: None, put_back=lambda tp, offset: back.append(offset)
+    )
     ask = part.incoming.ask
 
     def asked(*arguments: Any) -> Any:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from snapkafka.errors import InstallError
 
-from ..describe import runs_no_agents
+from ...reading import watch_positions
+from ..describe import internal_topics, runs_no_agents
 from ..restores import crash_if_refused, keep_metadata, plans_of_app
 from ..uncommitted import commit_restored
 
 if TYPE_CHECKING:
+    from snapkafka.protocol.records import TopicPartition, WhyUnread
+
     from ..host import Host
     from ..restores import AppliedRestores
     from .assignment import AssignmentAnnouncer
@@ -75,6 +78,9 @@ class Membership:
                 await self._join(topics)
                 _refuse_transport(self._consumer)
         await self._wait_for_restores(topics)
+        if not host.absent:
+            with host.failing_open("to watch its positions"):
+                watch_positions(self._consumer._thread._ensure_consumer(), self._moved)
         await self._subscribe(topics)
         if not host.absent:
             with host.failing_open("to keep metadata in commits"):
@@ -91,6 +97,10 @@ class Membership:
             self._resuming.announced()
         except Exception as error:
             self._host.stand_down("to end a rebalance", error)
+
+    def _moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
+        if tp.topic not in internal_topics(self._host.app) | set(self._host.app.tables.changelog_topics):
+            self._host.reading_moved(tp, start, end, why)
 
     def ack(self, message: Any) -> bool:
         """Replace `Consumer.ack`: note an acknowledgement, also by `event.ack()`, which no sensor sees."""
