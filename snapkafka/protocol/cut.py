@@ -142,14 +142,6 @@ class Positions:
             return True
         return False
 
-    def started(self) -> dict[TopicPartition, int]:
-        """Return one past the last event that was ever started here, per input, whoever has it now; or the position at
-        which it was assigned since, if that is higher."""
-        started = dict(self._replay_until)
-        for (_, tp), offset in self._next.items():
-            started[tp] = max(offset, started.get(tp, 0))
-        return started
-
     def remember(self, previous: int, epoch: int, noted: tuple[Position, ...]) -> None:
         """Remember the positions noted by a cut for the epochs in (previous, epoch]."""
         self._noted.append((previous, epoch, noted))

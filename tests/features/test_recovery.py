@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.checks import Verdict
 from snapkafka.testing import Broker
 
 from .replaying import Counting, capture, counting
@@ -81,27 +80,6 @@ def test_after_a_crash_the_snapshot_says_up_to_where_events_run_again(
         after = capture(observer, "after the replay")
         assert {cut.partition: cut.position for cut in after.inputs} == ends
         assert after.replays == 0
-
-
-def test_after_a_stop_in_order_nothing_runs_again_though_the_disk_holds_the_tables(
-    kafka: Broker, tmp_path: Path
-) -> None:
-    """The worker has noted beside its tables what they hold effects of. So the next one on this disk tells what waits
-    in the inputs from what has had effects, though it reads nothing of the changelog."""
-    with counting(kafka, tmp_path, SAME.env(tmp_path)) as run:
-        first = run.start()
-        run.observer.wait_for_workers(run.system)
-        run.produce(BEFORE)
-        run.wait_for_effects(BEFORE)
-        run.system.interrupt(first)
-        assert run.committed == BEFORE, "it has stopped without a commit"
-        ends = run.produce(LATER)
-        run.start(sleep="0.5")
-        wait_for_inputs(run, set(run.observer.state.processes))
-        captured = capture(run.observer, "much waits")
-        assert all(cut.position < ends[cut.partition] for cut in captured.inputs), "it shows nothing"
-        assert {position.replay_until for cut in captured.inputs for position in cut.agents} == {0}
-        assert run.verdict(captured) == (Verdict.VERIFIED, {})
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from snapkafka.protocol import (
     CutReport,
     Hello,
     InputsAssigned,
-    InputsRevoked,
     MarkerMet,
     ReadLedgerTo,
     RecordMet,
@@ -137,23 +136,6 @@ def test_r3_the_cut_notes_positions_and_what_runs(world: World, pair: tuple[Proc
     assert report.running == (Running(agent="agent", topic="a", partition=0, offset=1),)
     assert report.changelogs == (TopicPartition("p-t-changelog", 0),)
     assert (report.previous, report.epoch) == (0, epoch)
-
-
-def test_r10_what_was_ever_started_is_known_whoever_has_the_input_now(world: World) -> None:
-    """R10: where effects of inputs past the position are already in the state, the report says up to where. A driver
-    whose state outlives the process asks for that when it stops."""
-    p = Process(world, "p", (A, B))
-    p.end(p.start(A, 0))
-    p.start(A, 1)
-    assert p.machine.positions.started() == {A: 2, B: 0}
-    p.feed(InputsRevoked())
-    p.start(B, 6)  # it was in hand, and is begun only now
-    assert p.machine.positions.started() == {A: 2, B: 7}
-    p.give(B, positions={B: 9})
-    assert p.machine.positions.started() == {A: 2, B: 9}
-    p.give(A, positions={A: 1})
-    p.start(A, 1)
-    assert p.machine.positions.started() == {A: 2, B: 9}, "as it runs again"
 
 
 def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:

@@ -261,7 +261,3 @@ class FaustDriver(Host):
         hello = await hello_of(self, topics, ours=ours, by_threads=self.reads.by_threads())
         report_missing(self, hello)
         await self.join(hello)
-
-    def note_stores(self) -> None:
-        """Note what the stores of the app's tables hold: the app has stopped."""
-        self.tables.leave()

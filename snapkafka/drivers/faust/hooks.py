@@ -115,8 +115,6 @@ def _wrap_life(driver: FaustDriver) -> None:
 
     async def stop() -> None:
         await on_stop()
-        with driver.failing_open("to record what its tables hold", then=STOPS):
-            driver.note_stores()
         with driver.failing_open("to leave", then=STOPS):
             await driver.stop()
 

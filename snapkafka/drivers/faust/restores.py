@@ -36,7 +36,6 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
 
 from ..ledger_tasks import RETRY_S
-from .tables.store_note import store_of
 
 if TYPE_CHECKING:
     from ..waiting import WorkerWaits
@@ -248,7 +247,7 @@ class AppliedRestores:
 
     # -- stores ---------------------------------------------------------------------------------------------------
 
-    def renew_store(self, table: Any, tp: TopicPartition, ask: Callable[[Any], int | None]) -> bool:
+    def renew_store(self, table: Any, tp: TopicPartition, ask: Callable[[Any], int | None]) -> None:
         """Remove the store of a table partition if it is older than a restore (D1), or of another cluster.
 
         `reset_state` is not used: it removes the tables of all partitions.
@@ -257,16 +256,10 @@ class AppliedRestores:
             table: Faust's.
             tp: of its changelog.
             ask: for the offset up to which the store has read it.
-
-        Returns:
-            whether it was removed.
         """
         base, store = self.base(tp), store_of(table, tp.partition)
-        if base is None or store is None:
-            return False
-        mark = store / MARK
-        if _read(mark) == base.plan:
-            return False
+        if base is None or store is None or _read(mark := store / MARK) == base.plan:
+            return
         removed = False
         if store.exists():
             offset = None if base.elsewhere else ask(tp)
@@ -285,7 +278,6 @@ class AppliedRestores:
                 table.name,
                 extra=self._host.about(),
             )
-        return removed
 
 
 def keep_metadata(restored: AppliedRestores, client: Any) -> None:
@@ -393,3 +385,10 @@ def _close(table: Any, partition: int) -> None:
             opened.close()
     del opened
     gc.collect()
+
+
+def store_of(table: Any, partition: int) -> Path | None:
+    """Return where a table keeps a partition on disk; None: it lies in memory, or the place is unknown."""
+    store = getattr(table.data, "storage", table.data)
+    path = getattr(store, "partition_path", None)
+    return None if path is None else Path(path(partition))

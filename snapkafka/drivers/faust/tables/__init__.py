@@ -4,6 +4,5 @@
 |---|---|
 | `changelogs` | take in records of changelogs |
 | `reads`, `views`, `table_class`, `thread_reads` | learn what events read |
-| `store_note` | note beside the stores which effects they hold |
 | `recovery` | recover tables of exactly-once apps to the end |
 """

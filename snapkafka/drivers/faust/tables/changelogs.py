@@ -17,13 +17,15 @@ from snapkafka.wire import headers as wire
 
 from ..describe import is_global
 from .reads import Reads, is_fixed
-from .store_note import Place, StoreNote, store_of
 from .table_class import reporting
 
 if TYPE_CHECKING:
     from ..host import Host
     from ..inbound.sensors import Sensors
     from ..restores import AppliedRestores
+
+#: (topic check, partition) of an input.
+Place = tuple[int, int]
 
 #: Kafka's name of the time for which no record of a topic is compacted.
 LAG: Final = "min.compaction.lag.ms"
@@ -54,12 +56,9 @@ class Tables:
             tuple[Any, int], int
         ] = {}  # of records in Faust's queue, while an event could be torn
         self._effects: dict[Place, int] = {}  # one past the causes that were met
-        self._noted: dict[Place, int] = {}  # or noted on the disk
         self._void: set[tuple[Any, int]] = set()  # records in Faust's queue that are not to be applied
-        self._vague = False  # was there a record without a cause?
-        self._disk: StoreNote | None = None
         self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
-        self._holds_known = self._holds_unknown = False  # did one hold anything, and is it known of what?
+        self._holds = False  # did one hold anything?
         self._applied: dict[
             Any, int
         ] = {}  # changelog partition of a global table -> one past the last applied
@@ -69,12 +68,7 @@ class Tables:
         """Patch the tables: all are defined by now, and no store is open."""
         from faust.stores.base import SerializedStore
 
-        found = list(self._host.app.tables.values())
-        disk = None
-        if any(store_of(table, 0) is not None for table in found):
-            disk = StoreNote(self._host.app.conf.tabledir)
-            self._noted.update(disk.effects)
-        for table in found:
+        for table in self._host.app.tables.values():
             self._attach_to_changelog(table)
             self._attach_to_store(table)
             self._attach_to_silent_changes(table)
@@ -87,7 +81,6 @@ class Tables:
             table.in_place = of_sets
             self._sensors.attach_table(table)
             table.__class__ = reporting(table.__class__, of_sets=of_sets)
-        self._disk = disk
 
     # -- changelogs -----------------------------------------------------------------------------------------------
 
@@ -102,11 +95,10 @@ class Tables:
         Records below the base of a restore, and records that it appended, are not effects of present events.
         """
         base = self._restored.base(tp)
-        if base is not None and (offset < base.end or (stamp is not None and stamp.process <= base.author)):
-            pass
-        elif stamp is None or stamp.cause is None:
-            self._vague = True
-        else:
+        restored = base is not None and (
+            offset < base.end or (stamp is not None and stamp.process <= base.author)
+        )
+        if stamp is not None and stamp.cause is not None and not restored:
             topic, partition, cause = stamp.cause
             self._effects[topic, partition] = max(cause + 1, self._effects.get((topic, partition), 0))
         if stamp is not None and self._host.machine.colours.tearing:
@@ -114,8 +106,7 @@ class Tables:
 
     def effects_until(self, tp: TopicPartition) -> int:
         """Return one past the last event of an input that may have had effects in the tables; 0: none had."""
-        met, noted = self._effects.get(_place(tp), 0), self._noted.get(_place(tp), 0)
-        return max(met, noted, self._bounds.get(tp, 0))
+        return max(self._effects.get(_place(tp), 0), self._bounds.get(tp, 0))
 
     def applied(self, table: Any, tp: TopicPartition) -> int | None:
         """Return up to which offset the copy of a global table has applied its changelog; None: the table is not
@@ -132,35 +123,12 @@ class Tables:
 
     def to_bound(self, inputs: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return the inputs for which a store may hold effects that were never met here: their log ends are needed."""
-        known = self._disk.known if self._disk is not None else None
-        if self._holds_unknown:
-            known = frozenset()
-        elif not self._holds_known or known is None:
-            return []
-        return [tp for tp in inputs if tp not in self._bounds and _place(tp) not in known]
+        return [tp for tp in inputs if self._holds and tp not in self._bounds]
 
     def bound(self, ends: Mapping[TopicPartition, int]) -> None:
         """Take these log ends as bounds of effects that were never met. Later effects of other processes will be
         met."""
         self._bounds.update(ends)
-
-    def leave(self) -> None:
-        """Note which effects the tables on disk hold, if known: the worker has stopped in order."""
-        if self._disk is None:
-            return
-        if self._vague:
-            self._disk.leave_nothing()
-            return
-        effects = dict(self._effects)
-        for place, until in self._noted.items():
-            effects[place] = max(until, effects.get(place, 0))
-        for tp, until in (*self._bounds.items(), *self._host.machine.positions.started().items()):
-            effects[_place(tp)] = max(until, effects.get(_place(tp), 0))
-        known = self._disk.known
-        if self._holds_unknown or known is not None:
-            bounded = frozenset(map(_place, self._bounds))
-            known = bounded if self._holds_unknown or known is None else known | bounded
-        self._disk.leave(effects, known)
 
     def on_revoked(self) -> None:
         """Forget what waits: a rebalance empties the queues."""
@@ -216,16 +184,12 @@ class Tables:
         ask = table.persisted_offset
 
         def persisted_offset(tp: Any) -> int | None:
-            if self._restored.renew_store(table, tp, ask):
-                self._noted.clear()  # of a time before
+            self._restored.renew_store(table, tp, ask)
             offset: int | None = ask(tp)
             try:
                 if tp not in self._asked:
                     self._asked.add(tp)
-                    if offset is not None:
-                        noted = self._disk is not None and self._disk.is_noted(table, tp.partition)
-                        self._holds_known |= noted
-                        self._holds_unknown |= not noted
+                    self._holds |= offset is not None
             except Exception as error:
                 self._host.stand_down("to see what a store holds", error)
             return offset
