@@ -51,11 +51,8 @@ class AuditedWorker:
 
     app: str
     process: int
-    how: str
     reason: str
-    not_forked: str
     pause_us: int
-    child_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +192,6 @@ def _workers(captured: Captured, answers: dict[int, Answer]) -> Iterator[Audited
         yield AuditedWorker(
             app=apps[process],
             process=process,
-            how=ended.how,
             reason=ended.reason,
-            not_forked=ended.not_forked,
             pause_us=ended.pause_us,
-            child_bytes=ended.child_bytes,
         )

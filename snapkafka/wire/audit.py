@@ -46,19 +46,15 @@ class AuditedTable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Audited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last message of a worker. `how`: "fork" or "scan"; empty: not audited, for `reason`. `not_forked`: why it
-    scanned. `pause_us`: the time that its loop stood still at the cut. `child_bytes`: memory that the child had for
-    itself in the end."""
+    """The last message of a worker. `reason`: why it was not audited. `pause_us`: the time that its loop stood still at
+    the cut."""
 
     epoch: int
     process: int
-    how: str = ""
     reason: str = ""
-    not_forked: str = ""
     chunks: int = 0
     tables: tuple[AuditedTable, ...] = ()
     pause_us: int = 0
-    child_bytes: int = 0
 
 
 #: The place of a message, and its bytes.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-import signal
-import threading
 from typing import Any
 
 import faust
@@ -14,10 +12,8 @@ import faust
 import snapkafka
 
 APP = os.environ["SMALL_APP_ID"]
-#: What keeps a worker from forking: "" nothing, "thread", "rocksdb", "platform".
-HINDERED = os.environ.get("AUDITED_HINDERED", "")
-#: What becomes of the child: "" it ends, "hangs", "killed"; "wrong": a damaged auditor.
-CHILD = os.environ.get("AUDITED_CHILD", "")
+#: What is wrong with its audits: "" nothing, "slow", "wrong".
+FAULT = os.environ.get("AUDITED_FAULT", "")
 
 app = faust.App(
     APP,
@@ -47,7 +43,9 @@ accounts = app.Table("accounts", value_type=Account)
 windows = app.Table("windows", default=int).tumbling(2.0, expires=4.0)
 members = app.SetTable("members")
 world = app.GlobalTable("world", default=list, partitions=1, recovery_buffer_size=1)
-stored = app.Table("stored", default=list, store="rocksdb:stored") if HINDERED == "rocksdb" else None
+stored = (
+    app.Table("stored", default=list, store="rocksdb:stored") if "AUDITED_ROCKSDB" in os.environ else None
+)
 
 
 @app.agent(source, name="keep", concurrency=4)
@@ -86,28 +84,10 @@ async def spread(stream: Any) -> None:
         world[event.key] = [*world[event.key][-5:], event.value.decode()]
 
 
-def _hangs(*_: Any) -> Any:
-    threading.Event().wait()
-
-
-def _is_killed(*_: Any) -> Any:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _hinder() -> None:
+if FAULT == "slow":
     auditor: Any = importlib.import_module("snapkafka.drivers.faust.audit.auditor")
-    forked: Any = importlib.import_module("snapkafka.drivers.faust.audit.forked")
+    scanning: Any = importlib.import_module("snapkafka.drivers.faust.audit.scan")
+    auditor.WITHIN_S, scanning.SLICE_S, scanning.REST_S = 1.0, 0.0, 1.0
+if FAULT == "wrong":
     wire: Any = importlib.import_module("snapkafka.wire.audit")
-    if HINDERED == "platform":
-        forked.sys = type("sys", (), {"platform": "darwin"})
-    if HINDERED == "thread":
-        threading.Thread(target=threading.Event().wait, name="of-a-library", daemon=True).start()
-    if CHILD == "hangs":
-        auditor.WITHIN_S, forked.rows_of = 3.0, _hangs
-    if CHILD == "killed":
-        forked.rows_of = _is_killed
-    if CHILD == "wrong":
-        wire.digest = lambda value: bytes(wire.DIGEST_BYTES)
-
-
-_hinder()
+    wire.digest = lambda value: bytes(wire.DIGEST_BYTES)

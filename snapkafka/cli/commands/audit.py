@@ -77,10 +77,6 @@ def _print(found: ops.AuditReport) -> None:
         console.print(("differs", "red"), f": {finding.cause}")
     if len(found.findings) > SHOWN:
         console.print(f"and {len(found.findings) - SHOWN:,} more: --json has them")
-    for worker in found.workers:
-        if worker.not_forked:
-            note = f"process {worker.process} of {worker.app} scanned its tables: {worker.not_forked}"
-            console.print(("note", "yellow"), f": {note}")
     unaudited = sum(bool(part.reason) for part in found.partitions)
     verdict: Part = ("are what their changelogs say", "green")
     if not found.partitions:

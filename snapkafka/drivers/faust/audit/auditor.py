@@ -17,7 +17,6 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.audit import TOPIC, Audited, chunk, last
 
 from ..connection import connection_of
-from .forked import Child, fork, why_not
 from .image import TableImage, images
 from .scan import Scan
 
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
     from ..tables.changelogs import Tables
     from ..tables.reads import Reads
 
-#: An audit that is not done by then ends: its child is killed.
+#: An audit that is not done by then ends.
 WITHIN_S: Final = 300.0
-#: A child that nobody has killed so long after that ends by itself.
-GRACE_S: Final = 10.0
 #: What a failure is not followed by.
 GOES_ON: Final = "the snapshot stands, without an audit of this worker"
 BUSY: Final = "the audit of an earlier snapshot still runs"
@@ -68,23 +65,10 @@ class TableAudit:
             return
         started = time.perf_counter()
         found = self._images(epoch)
-        not_forked = why_not(found)
-        source: Child | Scan | None = None
-        if not not_forked:
-            try:
-                source = fork(found, WITHIN_S + GRACE_S)
-            except OSError as error:
-                not_forked = f"the fork failed: {error}"
-        if source is None:
-            source = self._reads.scan = Scan(found)
-        audited = Audited(
-            epoch=epoch,
-            process=process,
-            how="fork" if isinstance(source, Child) else "scan",
-            not_forked=not_forked,
-            pause_us=round((time.perf_counter() - started) * 1e6),
-        )
-        self._running = self._host.spawn(self._run(source, audited, found))
+        scan = self._reads.scan = Scan(found)
+        pause_us = round((time.perf_counter() - started) * 1e6)
+        audited = Audited(epoch=epoch, process=process, pause_us=pause_us)
+        self._running = self._host.spawn(self._run(scan, audited, found))
 
     def _images(self, epoch: int) -> list[TableImage]:
         machine = self._host.machine
@@ -103,46 +87,32 @@ class TableAudit:
 
     # -- in the background --------------------------------------------------------------------------------------------
 
-    async def _run(self, source: Child | Scan, audited: Audited, found: list[TableImage]) -> None:
+    async def _run(self, scan: Scan, audited: Audited, found: list[TableImage]) -> None:
         producer = self._producer()
         try:
             sent: list[int] = []
-            reason = await self._relay(source, audited, producer, sent)
+            reason = await self._relay(scan, audited, producer, sent)
             tables = tuple(
-                msgspec.structs.replace(image.described, reason=source.failed.get(n, image.reason))
+                msgspec.structs.replace(image.described, reason=scan.failed.get(n, image.reason))
                 for n, image in enumerate(found)
             )
-            done = msgspec.structs.replace(
-                audited,
-                how="" if reason else audited.how,
-                reason=reason,
-                chunks=len(sent),
-                tables=tables,
-                child_bytes=source.bytes if isinstance(source, Child) else 0,
-            )
+            done = msgspec.structs.replace(audited, reason=reason, chunks=len(sent), tables=tables)
             await producer.send(b"", last(done), ())
         except Exception as error:
             self._host.log_failed("to audit its tables", error, GOES_ON)
         finally:
-            if isinstance(source, Child):
-                await source.end()
-            elif self._reads.scan is source:
-                self._reads.scan = None
+            self._reads.scan = None
             await producer.close()
 
-    async def _relay(
-        self, source: Child | Scan, audited: Audited, producer: LedgerProducer, sent: list[int]
-    ) -> str:
+    async def _relay(self, scan: Scan, audited: Audited, producer: LedgerProducer, sent: list[int]) -> str:
         """Send the pieces as they come, and number them in `sent`; return why they do not all come."""
         try:
-            async with asyncio.timeout(WITHIN_S), aclosing(source.pieces()) as pieces:
+            async with asyncio.timeout(WITHIN_S), aclosing(scan.pieces()) as pieces:
                 async for piece in pieces:
                     await producer.send(b"", chunk(audited.epoch, audited.process, len(sent), piece), ())
                     sent.append(len(piece))
         except TimeoutError:
             return f"it was not done after {WITHIN_S:g} s"
-        except ChildProcessError as error:
-            return str(error)
         return ""
 
     def _producer(self) -> LedgerProducer:

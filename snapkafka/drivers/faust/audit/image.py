@@ -95,12 +95,6 @@ class TableImage:
         raw, _ = dump(self.table.app, item, serializer=codec, headers=None)
         return bytes(raw)
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows of a table in memory, while nothing changes it."""
-        for key, value in self.objects().items():
-            if self.holds(key) and (row := self.row(key, value)) is not None:
-                yield row
-
     def stored_rows(self) -> Iterator[Row]:
         """Return an iterator over a table in RocksDB that sees it as it is now, however slowly it is read."""
         found = [
@@ -147,22 +141,6 @@ def images(
             below = {tp.partition: at for tp in tps if (at := judged_below(table, tp)) is not None}
             found.append(TableImage(table, tuple(sorted(tp.partition for tp in tps)), below))
     return found
-
-
-def rows_of(images: list[TableImage], failed: dict[int, str]) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield the rows of tables in memory, with the number of each table, while nothing changes them.
-
-    Args:
-        failed: gets the number of each table whose rows cannot be made, and why.
-    """
-    for number, image in enumerate(images):
-        if image.reason:
-            continue
-        try:
-            for row in image.rows():
-                yield number, *row
-        except Exception as error:
-            failed[number] = unencodable(error)
 
 
 def unencodable(error: Exception) -> str:
