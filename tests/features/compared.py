@@ -33,7 +33,6 @@ from .rows import (
 
 WAYS_OUTPUTS: Final = [name for row in WAYS for name in (*row.outputs, *row.inner)]
 WAYS_CHANGELOGS: Final = ("counted", "rocks")
-THREADED: Final = {"FEATURES_THREADED": "1"}
 #: Faust's own table of `key_index=True`.
 KEY_INDEX: Final = "by_stream-key_index"
 
@@ -98,8 +97,8 @@ _WAYS: Final = App(
     rows=WAYS,
     drive=drive_alike(WAYS, WAYS_OUTPUTS, 200, 5.0, stretch=False),
     topics={
-        "inputs": [*inputs(WAYS), "across"],
-        "outputs": [*WAYS_OUTPUTS, "across-mid"],
+        "inputs": inputs(WAYS),
+        "outputs": WAYS_OUTPUTS,
         "changelogs": WAYS_CHANGELOGS,
         "isolation": "read_committed",
     },
@@ -112,8 +111,8 @@ _LEAVING: Final = App(
     drive=drive_alike(LEAVING, outputs(LEAVING), 250, 7.0, stretch=True),
     topics={
         "inputs": inputs(LEAVING),
-        "outputs": [*outputs(LEAVING), "attached-mid"],
-        "changelogs": ["threaded"],
+        "outputs": outputs(LEAVING),
+        "changelogs": ["written"],
     },
 )
 _SHARED: Final = App(
@@ -157,8 +156,6 @@ APPS: Final[Mapping[str, App]] = {
     "copies": _COPIES,
     "exactly-once": _EXACTLY_ONCE,
     "exactly-once-ways": _WAYS,
-    "exactly-once-threaded": replace(_WAYS, env=THREADED),
-    "exactly-once-on-commit": replace(_WAYS, env={"FEATURES_ON_COMMIT": "1"}),
     "leaving": _LEAVING,
     "shared": _SHARED,
     "streams": _STREAMS,

@@ -43,10 +43,8 @@ WAYS: Final = [
     Row("both-ways", ("both",), ("both-out",), order="none", inner=("both-mid",)),
 ]
 LEAVING: Final = [
-    Row("stream_publish_on_commit", ("attached",), ("attached-out",), inner=("attached-mid",)),
-    Row("sent-at-once-all-the-same", ("forced",), ("forced-out",)),
-    Row("producer_threaded", ("threaded",), ("threaded-out",), tables=("threaded",)),
-    Row("producer_threaded-both-ways", ("both",), ("both-out",), order="none"),
+    Row("table-and-send_soon", ("written",), ("written-out",), tables=("written",)),
+    Row("send-and-send_soon", ("both",), ("both-out",), order="none"),
     Row("autodiscover", ("found",), ("found-out",)),
 ]
 SHARED: Final = [

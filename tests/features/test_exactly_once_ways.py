@@ -1,5 +1,4 @@
-"""`exactly_once` together with `producer_threaded` and with tables in RocksDB. What of it Faust does not
-do is in docs/reference/features.md."""
+"""`exactly_once` together with tables in RocksDB. What of it Faust does not do is in docs/reference/features.md."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from snapkafka.errors import TimedOutError
 from snapkafka.testing import Broker
 from tests.driver.test_install import take
 
-from .compared import APPS, THREADED
-from .driving import numbered
+from .compared import APPS
 from .harness import Pair, Side, count_records, running
 from .judging import Judge, Row
 
@@ -28,31 +26,6 @@ APP = "tests.features.apps.transactional_ways"
 TOPICS = APPS["exactly-once-ways"].topics
 ACROSS = Row("across", ("across",), (), inner=("across-mid",))
 COUNT = 200
-
-
-@pytest.mark.parametrize(("workers", "keys"), [(1, 1), (2, 11)])
-def test_what_the_thread_sends_is_in_no_transaction(
-    kafka: Broker, tmp_path: Path, workers: int, keys: int
-) -> None:
-    """`producer_threaded`: of the partition that it goes to nobody may commit a position, or another worker has it.
-    Everything gets there all the same, as it does without us, and the worker goes on."""
-    with running(
-        kafka.bootstrap,
-        f"t{uuid.uuid4().hex[:8]}",
-        tmp_path,
-        APP,
-        **TOPICS,
-        env=THREADED,
-        workers=workers,
-    ) as pair:
-        records = [(f"k{n % keys}", value, at) for n, (_, value, at) in enumerate(numbered(COUNT))]
-        pair.load({"across": records}, seconds=5.0, stretch=False)
-        pair.wait_for({"across-mid": COUNT})
-        pair.finish()
-        judge = Judge(pair)
-        judge.captured(ACROSS)
-        judge.consistent()
-        judge.same_errors()
 
 
 def test_a_table_in_rocksdb_keeps_what_was_aborted(kafka: Broker, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def decided(pair: Pair) -> SnapshotView:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["plain", "on_commit", "exactly_once", "threaded"])
+@pytest.mark.parametrize("kind", ["plain", "exactly_once"])
 def test_r15_a_record_that_fits_without_our_header_arrives_on_every_way_out(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:
@@ -168,9 +168,8 @@ def in_flight(pair: Pair) -> None:
 BURST = 40
 
 
-@pytest.mark.parametrize("kind", ["plain", "threaded"])
 def test_r15_bursts_that_are_larger_than_their_topic_takes_lose_nothing(
-    kafka: Broker, namespace: str, tmp_path: Path, kind: str
+    kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """Without snapkafka a batch that is too large is lost as a whole; a burst lost even more with our headers in it."""
     for side in ("ours", "plain"):
@@ -188,7 +187,7 @@ def test_r15_bursts_that_are_larger_than_their_topic_takes_lose_nothing(
         inputs=["sized", "hold"],
         outputs=["burst-out"],
         changelogs=["sized"],
-        env={"FEATURES_KIND": kind, "FEATURES_BATCH": str(BATCH_BYTES)},
+        env={"FEATURES_BATCH": str(BATCH_BYTES)},
         isolation="read_uncommitted",
     ) as pair:
         bursts = ((4, BURST_FITS), (BURST, BURST_FITS), (BURST, 10), (BURST, TOPIC_FITS))

@@ -210,8 +210,8 @@ def test_r7_a_send_that_is_given_up_keeps_nobody_from_closing(
 def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
     world: World, pair: tuple[Process, Process]
 ) -> None:
-    """R7: A failed white send means no `Closed`. So does one that waited for a commit which never came (Faust's
-    `stream_publish_on_commit`); the next snapshot does not wait for it."""
+    """R7: A failed white send means no `Closed`. So does one that was given up with its
+    transaction; the next snapshot does not wait for it."""
     p, q = pair
     white = p.machine.send_entered(p.start(A, 0))
     epoch = world.trigger()
@@ -219,12 +219,12 @@ def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
     red = p.machine.send_entered(p.start(A, 1))
     p.do(p.machine.send_given_up(red, "waited", culprit="a[0]"))
     assert world.snapshot(epoch).open, "a red one harms nobody"
-    p.do(p.machine.send_given_up(white, "was to leave with a commit", culprit="a[0]"))
+    p.do(p.machine.send_given_up(white, "was undone", culprit="a[0]"))
     settle(p, q)
     failure = world.snapshot(epoch).failure
     assert failure is not None
     assert (failure.code, failure.culprit) == ("send-failed", "a[0]")
-    assert "was to leave with a commit" in failure.reason
+    assert "was undone" in failure.reason
     for event in list(p.machine.colours.running):
         p.end(event)
     late = p.machine.send_entered(None)

@@ -18,7 +18,7 @@ from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import BadInputError
 from snapkafka.logs import about
 
-from .support import not_as_expected, other_transport, wrong_transport
+from .support import not_as_expected, refusal
 
 logger = logging.getLogger("snapkafka")
 
@@ -268,12 +268,12 @@ def _about_joining(app: Any, driver: Any, topics: tuple[DescribedTopic, ...]) ->
             what=f"this release of Faust is not supported: {', '.join(found)}",
             do="its workers run without snapshots; use a release of Faust that README names",
         )
-    if scheme := other_transport(app):
+    if why := refusal(app):
         yield Advice(
-            code="other-transport",
+            code="setting-refused",
             weight=Weight.PROBLEM,
-            what=wrong_transport(scheme),
-            do="name the broker as kafka://, Faust's default; its workers run without snapshots until then",
+            what=why,
+            do="take that setting out, kafka:// is Faust's default; its workers run without snapshots until then",
         )
     if not topics:
         yield Advice(

@@ -43,6 +43,7 @@ from .outbound.fast_path import skip_producer_guard
 from .outbound.producer import OutgoingRecords
 from .own_headers import OwnHeaders
 from .restores import AppliedRestores
+from .support import refusal, require_usable
 from .tables.changelogs import Tables
 from .tables.reads import Reads
 from .tables.thread_reads import ThreadReads
@@ -82,7 +83,7 @@ class FaustDriver(Host):
         # until Faust has made what they are parts of
         self.recorder: Recorder
         self.incoming: IncomingRecords | None = None
-        self.outgoing: OutgoingRecords
+        self.outgoing: OutgoingRecords | None = None
         self.membership: Membership | None = None
 
     # -- Faust makes its own parts ------------------------------------------------------------------------------------
@@ -97,7 +98,9 @@ class FaustDriver(Host):
         self.recorder = Recorder(self, self.write)
 
     def producer_made(self, producer: Any) -> None:
-        """Patch the producer that Faust has created."""
+        """Patch the producer that Faust has created, unless the app's settings are refused."""
+        if refusal(self.app):
+            return
         self.outgoing = OutgoingRecords(
             self,
             producer,
@@ -135,7 +138,6 @@ class FaustDriver(Host):
             events=self.events,
             tables=self.tables,
             waiting=self.waiting,
-            assigned=self._attachments_assigned,
         )
         self.membership = Membership(
             self,
@@ -156,7 +158,7 @@ class FaustDriver(Host):
         self._forget_held()
         if self.absent:
             return
-        for part in (self.events, self.replies, self.tables, self.outgoing.attached):
+        for part in (self.events, self.replies, self.tables):
             part.on_revoked()
         self.feed(InputsRevoked())
 
@@ -164,11 +166,8 @@ class FaustDriver(Host):
         if self.incoming is not None:
             self.incoming.held.forget()
 
-    def _attachments_assigned(self, inputs: Any) -> None:
-        self.outgoing.attached.on_assigned(inputs)
-
     def _transactions_rebalanced(self, consumer: Any) -> None:
-        if self.outgoing.transactions is not None:
+        if self.outgoing is not None and self.outgoing.transactions is not None:
             self.outgoing.transactions.on_rebalanced(consumer)
 
     def _record(self, ended: Any) -> None:
@@ -189,7 +188,8 @@ class FaustDriver(Host):
 
     def send_markers(self, action: SendMarkers) -> None:
         """Send them soon, and before any red record."""
-        self.outgoing.markers.due(action)
+        if self.outgoing is not None:
+            self.outgoing.markers.due(action)
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Measure the cut, and audit the tables if that is asked for."""
@@ -252,6 +252,8 @@ class FaustDriver(Host):
         await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
         if self.app.producer_only:
             await self.join(process_hello(self))
+            with self.failing_open("to take part"):
+                require_usable(self.app)
 
     async def _join_as(self, topics: Any) -> None:
         """Join as a consumer of these topics."""

@@ -4,7 +4,6 @@
 |---|---|
 | `app._new_producer` -> `producer.send`, `producer.buffer.put` | stamping (`outbound.producer`) |
 | `app.maybe_start_producer` | its guard is skipped once it has started (`outbound.fast_path`) |
-| `app._attachments.put` | what leaves with a commit (`outbound.commit_attachments`) |
 | the batches of aiokafka's producer | what needs no wait is appended in one step (`outbound.fast_path`) |
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`outbound.transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`inbound.conductor`) |
@@ -41,7 +40,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from .factories import wrap_factory
-from .support import other_transport, wrong_transport
+from .support import refusal
 from .tables.changelogs import delay_compaction
 from .tables.recovery import recover_to_the_end
 from .web import serve
@@ -91,11 +90,11 @@ def _install_hooks(driver: FaustDriver) -> None:
 
 
 def _configured(driver: FaustDriver) -> None:
-    """Create what needs the settings of the app. Where they name another client library, that is known before the
-    worker joins; it joins all the same, and withdraws, so that the ledger names it (`inbound.membership`)."""
-    with driver.failing_open("to read the app's transport"):
-        if scheme := other_transport(driver.app):
-            logger.error("snapkafka: %s", wrong_transport(scheme), extra=driver.about())
+    """Create what needs the settings of the app. What keeps it out of snapshots is known before
+    the worker joins; it joins all the same, and withdraws, so that the ledger names it (`support.require_usable`)."""
+    with driver.failing_open("to read the app's settings"):
+        if why := refusal(driver.app):
+            logger.error("snapkafka: %s", why, extra=driver.about())
     with driver.failing_open("to create its recorder", for_good=True):
         driver.app_configured()
 

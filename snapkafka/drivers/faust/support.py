@@ -47,10 +47,8 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
         "_producer",
         "_consumer",
         "_reply_consumer",
-        "_attachments",
         "_leader_assignor",
     ),
-    "faust.app._attached:Attachments": ("put", "_pending"),
     "faust.agents.replies:ReplyConsumer": ("add(correlation_id, promise)", "_fetchers", "_waiting"),
     "faust.assignor.leader_assignor:LeaderAssignor": ("_leader_topic_name",),
     "faust.channels:Channel": ("_subscribers",),
@@ -129,10 +127,9 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
         "_new_producer(transactional_id)",
         "buffer",
         "key_partition",
-        "threaded_producer",
         "_producer",
     ),
-    "faust.transport.producer:ProducerBuffer": ("put(fut)", "_send_pending(fut)", "pending", "queue"),
+    "faust.transport.producer:ProducerBuffer": ("put(fut)", "pending"),
     "faust.types:AgentT": (),
     "faust.types:StreamT": (),
     "faust.types.tuples:PendingMessage": ("headers",),
@@ -226,14 +223,31 @@ def checksum(functions: Iterable[Any]) -> int | None:
     return found
 
 
-def other_transport(app: Any) -> str:
-    """Return the scheme of a client library that the app uses and snapkafka does not hook into; empty: there is none.
-    The app is configured."""
+#: Settings of an app that hold messages back, or send them by another producer, so that no cut can vouch for them.
+REFUSED: Final = ("stream_publish_on_commit", "producer_threaded")
+
+
+class UnusableError(Exception):
+    """An app whose settings keep its workers out of snapshots."""
+
+
+def refusal(app: Any) -> str:
+    """Return why the settings of an app keep its workers out of snapshots; empty: they do not. It is configured."""
     conf = app.conf
     urls = [url for name in ("broker", "broker_consumer", "broker_producer") for url in getattr(conf, name)]
-    return next((url.scheme for url in urls if url.scheme not in TRANSPORTS), "")
+    if scheme := next((url.scheme for url in urls if url.scheme not in TRANSPORTS), ""):
+        return f"the broker of this app is {scheme}://, and workers take part over kafka:// only"
+    if name := next((name for name in REFUSED if getattr(conf, name)), ""):
+        return f"this app has {name}=True, and workers take part without it only"
+    return ""
 
 
-def wrong_transport(scheme: str) -> str:
-    """Explain why an app takes no part over another client library."""
-    return f"the broker of this app is {scheme}://, and workers take part over kafka:// only"
+def require_usable(app: Any) -> None:
+    """Refuse an app by its settings. Asked when its worker has joined, so that the ledger names a worker that cannot
+    take part.
+
+    Raises:
+        UnusableError: says why.
+    """
+    if why := refusal(app):
+        raise UnusableError(why)

@@ -1,6 +1,6 @@
 """Records that fit the limits of producer and topics by a few bytes, on every way out.
 
-FEATURES_KIND says how the app sends: "plain", "on_commit", "exactly_once" or "threaded"; FEATURES_BATCH how large a
+FEATURES_KIND says how the app sends: "plain" or "exactly_once"; FEATURES_BATCH how large a
 batch may be.
 """
 
@@ -21,8 +21,6 @@ app = new_app(
     broker_commit_interval=0.3,
     producer_max_batch_size=int(os.environ.get("FEATURES_BATCH", TOPIC_BYTES)),
     producer_max_request_size=CLIENT_BYTES,
-    producer_threaded=KIND == "threaded",
-    stream_publish_on_commit=KIND == "on_commit",
     **({"processing_guarantee": "exactly_once"} if KIND == "exactly_once" else {}),
 )
 

@@ -12,8 +12,6 @@ app = new_app(
     broker_session_timeout=6.0,
     broker_heartbeat_interval=1.0,
     broker_commit_interval=float(os.environ.get("FEATURES_COMMIT", "0.4")),
-    producer_threaded="FEATURES_THREADED" in os.environ,
-    stream_publish_on_commit="FEATURES_ON_COMMIT" in os.environ,
 )
 
 counted_mid = target(app, "counted-mid")
@@ -58,7 +56,6 @@ soon_out = target(app, "soon-out")
 
 @app.agent(source(app, "soon"), name="soon")
 async def sends_soon(stream: Any) -> None:
-    """`send_soon` goes by the thread, where there is one."""
     async for event in stream.events():
         soon_mid.send_soon(**saw("soon", event))
 
@@ -75,7 +72,7 @@ both_out = target(app, "both-out")
 
 @app.agent(source(app, "both"), name="both")
 async def both_ways(stream: Any) -> None:
-    """To a topic that it reads by both ways, of which a thread makes two producers."""
+    """To a topic that it reads, by both ways."""
     async for event in stream.events():
         if event.value["n"] % 2:
             both_mid.send_soon(**saw("both", event))
@@ -87,22 +84,6 @@ async def both_ways(stream: Any) -> None:
 async def reads_both_again(stream: Any) -> None:
     async for event in stream.events():
         await both_out.send(**saw("both-again", event), force=True)
-
-
-across_mid = target(app, "across-mid")
-
-
-@app.agent(source(app, "across"), name="across")
-async def sends_across(stream: Any) -> None:
-    """To a partition that another worker may have, by the thread where there is one."""
-    async for event in stream.events():
-        across_mid.send_soon(**saw("across", event) | {"partition": 1 - event.message.partition})
-
-
-@app.agent(across_mid, name="across-again")
-async def reads_across(stream: Any) -> None:
-    async for _ in stream:
-        pass
 
 
 commit_on_signal(app)

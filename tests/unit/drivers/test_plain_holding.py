@@ -201,6 +201,7 @@ async def test_a_loop_of_aiokafka_gets_nothing_before_it_is_let_go(
 async def test_a_loop_of_aiokafka_pauses_and_resumes_as_before() -> None:
     client = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="billing", enable_auto_commit=False)
     client.assign([Partition(*ORDERS)])
+    client._fetcher = SimpleNamespace(request_offset_reset=None)  # as once it has started
     part = participant(namespace="shop", consumer=client, inputs=["orders"])
     part._patch()
     client.pause(Partition(*ORDERS))

@@ -21,7 +21,7 @@ for the broker keeps its slot; our calls bypass the queue.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,7 +68,6 @@ class AssignmentAnnouncer:
     Args:
         host: whose machine is fed.
         consumer: Faust's.
-        assigned: called with the assigned inputs.
     """
 
     def __init__(
@@ -79,10 +78,9 @@ class AssignmentAnnouncer:
         events: Events,
         tables: Tables,
         waiting: WorkerWaits,
-        assigned: Callable[[Collection[TopicPartition]], None],
     ) -> None:
         self._host, self._consumer = host, consumer
-        self._events, self._tables, self._waiting, self._assigned = events, tables, waiting, assigned
+        self._events, self._tables, self._waiting = events, tables, waiting
         self._asking: asyncio.Task[None] | None = None
         self._said = False  # that asking fails, since the latest assignment
 
@@ -104,7 +102,6 @@ class AssignmentAnnouncer:
         self._host.feed(InputsRevoked())  # what starts from here on starts under this assignment
         try:
             assignment = assignment_of(self._host.app, self._consumer, self._events)
-            self._assigned(assignment.readers)
             asking = self._asking = self._host.spawn(self._ask(assignment))
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
             await self._waiting.for_inputs(asked=asking.done, moved_on=moved_on)

@@ -16,6 +16,7 @@ from snapkafka.errors import InstallError
 from ...reading import watch_positions
 from ..describe import internal_topics, runs_no_agents
 from ..restores import crash_if_refused, keep_metadata, plans_of_app
+from ..support import require_usable
 from ..uncommitted import commit_restored
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from .running_events import Events
 
 logger = logging.getLogger("snapkafka")
-
-
-class UnknownClientError(Exception):
-    """A client of Kafka that the driver was not written for."""
 
 
 class Membership:
@@ -76,7 +73,7 @@ class Membership:
         if host.machine.process is None and not host.absent:
             with host.failing_open("to join"):
                 await self._join(topics)
-                _refuse_transport(self._consumer)
+                require_usable(host.app)
         await self._wait_for_restores(topics)
         if not host.absent:
             with host.failing_open("to watch its positions"):
@@ -145,16 +142,3 @@ class Membership:
                     "snapkafka: could not check whether the app was restored: %r", error, extra=host.about()
                 )
             host.stand_down("to see whether a restore is open", error)
-
-
-def _refuse_transport(consumer: Any) -> None:
-    """Refuse an unknown consumer. Asked when this worker has joined, so that the ledger names a worker that cannot
-    take part.
-
-    Raises:
-        UnknownClientError: the positions and commits of such a consumer are unknown.
-    """
-    from faust.transport.drivers.aiokafka import Consumer
-
-    if not isinstance(consumer, Consumer):
-        raise UnknownClientError(f"the transport {type(consumer).__module__} is not aiokafka's")

@@ -11,6 +11,5 @@
 | `stamps`, `markers` | the bytes of our header; markers before the first red record |
 | `settle`, `outcomes` | learn the outcome of each send |
 | `transactions` | sends that count when their transaction is committed |
-| `commit_attachments` | messages that leave with a commit |
 | `unstamped` | records that leave without our header, for a size limit |
 """

@@ -27,14 +27,6 @@ def attach(fut: Any, effect: Effect) -> None:
     fut.message = _with_headers(fut.message, [*_as_list(fut.message[HEADERS]), (wire.HEADER, effect)])
 
 
-def detach(fut: Any) -> Effect | None:
-    """Detach the effect of a message."""
-    effect, others = split(fut.message[HEADERS])
-    if effect is not None:
-        fut.message = _with_headers(fut.message, others)
-    return effect
-
-
 def keep_partition(fut: Any, partition: int) -> None:
     """Keep the partition that the app's partitioner chose. It must not be asked twice: one that takes turns would skip
     a partition."""

@@ -14,15 +14,12 @@ fast path past them. A marker is sent under that lock before the first red recor
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from ..describe import in_transactions
 from ..plain_headers import without_ours
-from .carried_effect import attach, detach, split
-from .commit_attachments import CommitAttachments
+from .carried_effect import attach, split
 from .entry import RecordEntry
 from .fast_path import FastPath
 from .markers import Markers
@@ -38,11 +35,6 @@ if TYPE_CHECKING:
     from ..host import Host
     from ..inbound.running_events import Events
     from ..own_headers import OwnHeaders
-
-logger = logging.getLogger("snapkafka")
-
-#: What is sent here would leave by the thread of `producer_threaded`, whose producer knows of no transactions.
-_by_thread: ContextVar[bool] = ContextVar("snapkafka_by_thread", default=False)
 
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
 
@@ -71,7 +63,6 @@ class OutgoingRecords:
         self._machine = host.machine
         self._own_headers, self._waiting = own_headers, waiting
         self._send: Send = producer.send
-        self._theirs = producer.buffer.put
         self._entering = RecordEntry(host, events)
         partitions, unstamped = Partitions(), UnstampedRecords(host, producer, stamps)
         self.markers = Markers(host, stamps, partitions, self._send)
@@ -87,12 +78,9 @@ class OutgoingRecords:
             unstamped=unstamped,
             settling=settling,
         )
-        self._put = self._fast.put
+        self._put, self._theirs = self._fast.put, producer.buffer.put
         producer.send = self.send
         producer.buffer.put = self.put
-        if producer.threaded_producer is not None:
-            self._leave_the_thread(producer.buffer)
-        self.attached = CommitAttachments(host, self._enter, detach)
         self._slow = SlowPath(
             host,
             producer,
@@ -105,32 +93,6 @@ class OutgoingRecords:
             settling=settling,
             waiting=waiting,
             in_transactions=self.transactions is not None,
-        )
-
-    def _leave_the_thread(self, buffer: Any) -> None:
-        """Send what `producer_threaded` would send by the app's own producer: two producers cannot keep the order of
-        seqs in one partition. It belongs to no transaction, as in the thread: there may be none that could be
-        committed."""
-        send_pending = buffer._send_pending
-
-        async def send_as_the_thread_would(fut: Any) -> None:
-            _by_thread.set(True)  # in the buffer's own task
-            await send_pending(fut)
-
-        def put_from_anywhere(fut: Any) -> None:
-            """Put a message into the buffer from any thread, as Faust allows."""
-            if self._host.runs_here():
-                self.put(fut)
-            else:
-                self._host.loop.call_soon_threadsafe(self.put, fut)
-
-        self._put = buffer.pending.put_nowait
-        buffer._send_pending = send_as_the_thread_would
-        buffer.queue = buffer.pending  # what `buffer.size` counts
-        buffer.put = put_from_anywhere
-        logger.info(
-            "snapkafka: producer_threaded is ignored while snapkafka is on: the app's own loop sends",
-            extra=self._host.about(),
         )
 
     # -- Faust calls these ------------------------------------------------------------------------------------
@@ -172,8 +134,6 @@ class OutgoingRecords:
         """Replace `Producer.send`: stamp and append; return what Faust returns, a future of the record's metadata."""
         others: Any = ()
         try:
-            if transactional_id is not None and _by_thread.get():
-                transactional_id = None
             effect, others = split(headers, self._own_headers.sent) if headers else (None, ())
             if self._machine.process is None and not await self._waiting.for_identity():
                 if effect is not None:  # it entered when there was a process: nobody waits for it any more
