@@ -15,12 +15,10 @@ from snapkafka.query.engine import Bounds
 from snapkafka.recovery.editing import RuleCount
 from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
 from snapkafka.recovery.masks import Mask, read_masks
-from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered, StillHeld
+from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered
 from snapkafka.recovery.plan import Plan as RecoveryPlan
 from snapkafka.recovery.plan import Request as RecoveryRequest
 from snapkafka.recovery.recovery import plan_recovery, recover
-from snapkafka.recovery.selection import Selection as RestoreSelection
-from snapkafka.recovery.still_held import still_held
 from snapkafka.recovery.suppression import Suppression, read_suppression
 
 from .aborting import abort

@@ -16,7 +16,6 @@ from snapkafka.recovery.checking import ComparedSystem, SystemCheck
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.plan import Request
 from snapkafka.recovery.positions import apps_of
-from snapkafka.recovery.selection import ALL, Selection, sent_by
 from snapkafka.recovery.session import RestoreBulk, opened_session
 from snapkafka.recovery.suppression import Suppression
 from snapkafka.wire.headers import ledger_id
@@ -44,8 +43,6 @@ async def check_restored(
     name: str,
     *,
     storage: str = "",
-    drop_missing: bool = False,
-    selection: Selection = ALL,
     suppress: Suppression | None = None,
     bulk: RestoreBulk | None = None,
 ) -> CheckedRestore:
@@ -55,24 +52,19 @@ async def check_restored(
     Args:
         name: id, epoch or `latest`, the last good one.
         storage: of its manifest; empty: its place in the ledger.
-        drop_missing: leave out tables, agents and inputs that the code no longer has.
-        selection: compare only this part.
         suppress: names erased keys, which must be absent.
         bulk: for tests; None: by librdkafka.
 
     Raises:
         RestoreRefusedError: the system runs, or the tables of the snapshot are damaged.
-        BadInputError: the snapshot lacks a selected part.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """
     started = time.monotonic()
-    request = Request(namespace=namespace, name=name, storage=storage, selection=selection, suppress=suppress)
+    request = Request(namespace=namespace, name=name, storage=storage, suppress=suppress)
     async with opened_session(
         where, request, lambda manifest: namespace or manifest.namespace, bulk=bulk
     ) as session:
-        if drop_missing:
-            session.drop_missing()
         check = SystemCheck(
             state=session.state,
             admin=session.admin,
@@ -80,8 +72,6 @@ async def check_restored(
             placed=session.placed,
             tables=session.tables,
             ledger_id=ledger_id(bytes.fromhex(session.topic_id)),
-            selection=selection,
-            sender=sent_by(selection, session.whole, session.captured, session.state),
             editing=Editing(session.captured, suppress) if suppress is not None else None,
         )
         if refusals := await check.refusals():

@@ -6,20 +6,17 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from snapkafka.errors import BadInputError, RestoreRefusedError, SnapkafkaError
+from snapkafka.errors import BadInputError, RestoreRefusedError
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
 from snapkafka.query.locate import manifest_places
 from snapkafka.recovery.positions import apps_of
-from snapkafka.recovery.selection import ALL, Selection
 from snapkafka.recovery.session import admin_of
 from snapkafka.recovery.stored_rows import workers_of
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
-
-from .triggering import trigger
 
 #: How often the members of groups are counted.
 WAIT_POLL_S: Final = 0.5
@@ -32,58 +29,18 @@ async def await_workers(
     *,
     wait_s: float,
     storage: str = "",
-    selection: Selection = ALL,
-    safety: bool = True,
-    who: str = "",
     notify: Callable[[str], None] = lambda text: None,
-) -> str:
-    """Wait until the workers that a restore concerns have left their consumer groups, or for `wait_s`.
-
-    Args:
-        safety: if workers still run, take a snapshot first, to be able to return.
-
-    Returns:
-        the id of that snapshot; empty: none was taken.
-    """
+) -> None:
+    """Wait until the workers that a restore concerns have left their consumer groups, or for `wait_s`."""
     (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
-    store, manifest = read_manifest(place)
-    apps = selection.apps or apps_of(manifest.captured)
+    apps = apps_of(read_manifest(place)[1].captured)
     async with admin_of(where) as admin:
         if not any((await workers_of(admin, apps)).values()):
-            return ""
-        async with opened(where, namespace or manifest.namespace) as work:
-            unfinished = work.reading.state.restores.open is not None
-        undo = ""
-        if safety and not unfinished:
-            undo = await _safety_snapshot(
-                where, namespace or manifest.namespace, apps, store.uri, who, notify
-            )
+            return
         notify("waiting for the consumer groups to have no member")
         async for _ in Tries(wait_s, WAIT_POLL_S):  # what is left then is a reason to refuse the plan
             if not any((await workers_of(admin, apps)).values()):
-                break
-    return undo
-
-
-async def _safety_snapshot(
-    where: Connection | Cluster,
-    namespace: str,
-    apps: tuple[str, ...],
-    storage: str,
-    who: str,
-    notify: Callable[[str], None],
-) -> str:
-    snapshot_id = f"before-restore-{random.getrandbits(32):08x}"
-    notify(f"taking snapshot {snapshot_id}, to undo the restore")
-    try:
-        await trigger(
-            where, namespace, snapshot_id=snapshot_id, storage=storage, who=who, apps=apps, wait=True
-        )
-    except SnapkafkaError as error:
-        notify(f"no snapshot was taken ({error.message}): undo returns to where Faust would have continued")
-        return ""
-    notify(f"undo: snapkafka assemble {snapshot_id}; snapkafka restore {snapshot_id}")
-    return snapshot_id
+                return
 
 
 async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: str) -> str:

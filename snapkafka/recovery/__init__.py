@@ -9,11 +9,10 @@ One pipeline with three targets; see docs/guide/restore.md and docs/guide/fork.m
 | `target_in_place`, `target_cluster`, `target_fork` | the plan and the appended records of each |
 | `recovery` | from a plan to its result |
 | `steps`, `finish` | the steps in their order; those past the commit point |
-| `refusals`, `code_changes`, `selection`, `shortened`, `lost_inputs` | every reason to refuse, by a stable code; pure |
+| `reasons`, `code_changes`, `shortened`, `lost_inputs` | every reason to refuse, by a stable code; pure |
 | `positions`, `channels`, `state` | the starts of agents, and the appended records |
 | `topics`, `new_topics` | the created topics, with settings that keep appended records |
 | `suppression`, `masks`, `masking`, `expressions`, `editing` | erased keys, and replaced values |
-| `still_held` | older snapshots that hold erased keys |
 | `appending` | records of the run's own process, stamped, and read back |
 | `comparing`, `comparing_inputs` | tables, positions and messages, compared with a snapshot; pure |
 | `attempt`, `checking` | the comparison before the commit point, and at any time |
@@ -26,7 +25,6 @@ from .editing import Editing
 from .lost_inputs import unexplained
 from .masks import Mask
 from .plan import Irrevocable, PartitionMove, Plan, Recovered, Request, TopicWork
-from .selection import Selection
 from .state import Row, records_of_state
 from .stored_rows import rows_of_state
 from .suppression import Suppression

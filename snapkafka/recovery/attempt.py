@@ -23,7 +23,6 @@ from .channels import Channel
 from .comparing import ComparedTable, StateRow, compare_state
 from .comparing_inputs import ChannelComparison, ComparedChannel, compare_in_flight
 from .positions import changelogs_of
-from .selection import SelectedKeys, Selection
 from .target import Target
 
 #: Differences that the error names.
@@ -43,7 +42,6 @@ class Attempt:
     target: Target
     bulk: Bulk
     author: Author
-    selection: Selection
     state: LedgerState
     starts: Mapping[TopicPartition, int]
     bases: Mapping[TopicPartition, int]
@@ -78,18 +76,14 @@ class Attempt:
 
     def _tables(self) -> Iterator[ComparedTable]:
         cuts = changelogs_of(self.target.captured)
-        keys = SelectedKeys(self.selection.keys) if self.selection.keys else None
 
         def rows() -> Iterator[StateRow]:
             for row, erased in self.target.marked(self.target.rows()):
-                if erased or row.tp not in cuts:
-                    continue
-                if keys is None or keys.takes(cuts[row.tp], row.key):
+                if not erased and row.tp in cuts:
                     yield row.tp, row.key, row.value
 
         def records(tp: TopicPartition) -> Iterator[KafkaRecord]:
-            found = self._read(tp, self.starts[tp])
-            return (it for it in found if keys is None or keys.takes(cuts[tp], it.key))
+            return self._read(tp, self.starts[tp])
 
         return compare_state(rows, records, cuts, is_void=self._is_void)
 

@@ -27,17 +27,11 @@ class Channel(NamedTuple):
     records: tuple[KafkaRecord, ...]
 
 
-def is_external(record: KafkaRecord, ledger_id: int, own: Callable[[int], bool] | None = None) -> bool:
-    """Return whether a record has no stamp of this ledger, or one that does not belong there.
-
-    Args:
-        own: returns whether the sender of a stamp (a process) is restored. If only some apps are, records of others
-            count as external. None: all are.
-    """
+def is_external(record: KafkaRecord, ledger_id: int) -> bool:
+    """Return whether a record has no stamp of this ledger, or one that does not belong there."""
     header = wire.find(record.headers)
     check = wire.tp_check(record.topic, record.partition)
-    stamp = None if header is None else wire.read(header, ledger_id, check)
-    return stamp is None or (own is not None and not own(stamp.process))
+    return header is None or wire.read(header, ledger_id, check) is None
 
 
 def holds_own(
@@ -45,7 +39,6 @@ def holds_own(
     ranges: Sequence[ReadRange],
     in_flight: Iterable[TopicPartition],
     ledger_id: int,
-    sender: Callable[[int], bool] | None = None,
     editing: Editing | None = None,
     count: Callable[[KafkaRecord], None] = lambda record: None,
 ) -> frozenset[TopicPartition]:
@@ -54,7 +47,6 @@ def holds_own(
     Args:
         ranges: from the lowest position to the end.
         in_flight: partitions with records in the table `messages`, and others that need no look.
-        sender: `own` of `is_external`.
         count: called with the external records that come first; all records of the other partitions.
         editing: a partition with an external record of an erased key counts as well: its position cannot go back.
     """
@@ -64,7 +56,7 @@ def holds_own(
         if tp in own or item.start >= item.end:
             continue
         for record in bulk.read([item]):
-            if not is_external(record, ledger_id, sender):
+            if not is_external(record, ledger_id):
                 own.add(tp)
                 break
             count(record)
@@ -79,7 +71,6 @@ def channels(
     in_flight: Mapping[TopicPartition, Sequence[KafkaRecord]],
     own: frozenset[TopicPartition],
     ledger_id: int,
-    sender: Callable[[int], bool] | None = None,
     editing: Editing | None = None,
 ) -> Iterator[Channel]:
     """Collect the records to append to each partition that holds records of the apps, in the order of partitions.
@@ -88,7 +79,6 @@ def channels(
         ranges: from the lowest position to the end, of every input.
         in_flight: the table `messages`; a record that several apps had still to start is in it once.
         own: see `holds_own`.
-        sender: `own` of `is_external`.
         editing: leaves out records of erased keys.
     """
     for item in ranges:
@@ -98,9 +88,7 @@ def channels(
         records = {record.offset: record for record in in_flight.get(tp, ())}
         if item.start < item.end:
             for record in bulk.read([item]):
-                if is_external(record, ledger_id, sender) and not (
-                    sender and wire.is_marker(record.key, record.headers)
-                ):
+                if is_external(record, ledger_id):
                     records.setdefault(record.offset, record)
         ordered = (record for _, record in sorted(records.items()))
         yield Channel(tp, tuple(ordered if editing is None else editing.edit(ordered)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snapkafka.checks import ReadRange
@@ -41,7 +41,6 @@ from .positions import (
     new_positions,
 )
 from .reasons import member_refusals
-from .selection import ALL, SelectedKeys, Selection
 from .session import RestoreBulk
 from .stored_rows import GroupAdmin, StoredTables, rows_of_state
 from .target_facts import Refusal
@@ -97,10 +96,9 @@ class SystemCheck:
 
     Args:
         state: the fold of the present ledger.
-        placed: the snapshot, or the selected part of it, by the names of the compared logs.
+        placed: the snapshot, by the names of the compared logs.
         tables: its tables.
         ledger_id: of the present ledger.
-        sender: returns whether the selected part holds records of a process; None: of all.
         editing: names erased keys, which must be absent.
     """
 
@@ -110,8 +108,6 @@ class SystemCheck:
     placed: Placed
     tables: StoredTables
     ledger_id: int
-    selection: Selection = ALL
-    sender: Callable[[int], bool] | None = None
     editing: Editing | None = None
     notes: list[str] = field(default_factory=list)
     _starts: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -177,18 +173,13 @@ class SystemCheck:
 
     def _tables(self) -> Iterator[ComparedTable]:
         cuts = changelogs_of(self.captured)
-        keys = SelectedKeys(self.selection.keys) if self.selection.keys else None
 
         def rows() -> Iterator[StateRow]:
-            selected = (
-                row
-                for row in rows_of_state(self.placed)
-                if keys is None or (row.tp in cuts and keys.takes(cuts[row.tp], row.key))
-            )
-            return iter(selected if self.editing is None else self.editing.edit(selected))
+            found = rows_of_state(self.placed)
+            return iter(found if self.editing is None else self.editing.edit(found))
 
         def records(tp: TopicPartition) -> Iterator[KafkaRecord]:
-            return (it for it in self._read(tp, 0) if keys is None or keys.takes(cuts[tp], it.key))
+            return self._read(tp, 0)
 
         for table in compare_state(rows, records, cuts, is_void=self._is_void):
             if table.void:
@@ -258,7 +249,7 @@ class SystemCheck:
     def _in_place(self, tp: TopicPartition, lowest: int) -> ChannelComparison:
         """Collect an input whose records are where they were at the cut."""
         messages = sorted(self.tables.in_flight.get(tp, ()), key=lambda it: it.offset)
-        apps = self._apps(whole=bool(messages))
+        apps = self._apps()
         cuts = inputs_of(self.captured)[tp]
         agents = [(agent.offset, frozenset(agent.started_above)) for cut in cuts for agent in cut.agents]
         agents += [(cut.position, frozenset()) for cut in cuts if not cut.agents]
@@ -283,13 +274,12 @@ class SystemCheck:
             in_flight = self.tables.unread({tp: lowest}, {tp: start})
             old = ReadRange(*tp, max(lowest, start), min(base, self._ends.get(tp, 0)))
         own = frozenset({tp})
-        (channel,) = channels(self.bulk, [old], in_flight, own, self.ledger_id, self.sender, self.editing)
+        (channel,) = channels(self.bulk, [old], in_flight, own, self.ledger_id, self.editing)
         return ChannelComparison(tp, channel.records, unread)
 
-    def _apps(self, *, whole: bool = False) -> set[str]:
-        """List the apps whose records are compared. `whole`: all apps, even if a part is selected."""
-        senders = {view.app for view in self.captured.processes} if whole or not self.selection else set()
-        return {*apps_of(self.captured)} | senders
+    def _apps(self) -> set[str]:
+        """List the apps whose records are compared."""
+        return {*apps_of(self.captured), *(view.app for view in self.captured.processes)}
 
     def _is_own(self, record: KafkaRecord, apps: set[str]) -> bool:
         """Return whether it is a record of one of these apps, or of a restore, that a worker takes in."""

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from snapkafka.protocol.captured_snapshot import Captured, InputCut
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Agent, Hello, Table
 
 #: What makes a table or an agent read otherwise, and what to call it.
@@ -98,24 +98,3 @@ def _differences(before: Table | Agent, now: Table | Agent) -> str:
 def _value(of: Table | Agent, name: str) -> str:
     value = getattr(of, name)
     return str(value).lower() if isinstance(value, bool) else value or "not declared"
-
-
-def without(captured: Captured, missing: tuple[MissingInCode, ...]) -> Captured:
-    """Leave out what the code lacks: its state is not appended, and its agents have no positions."""
-    tables = {(item.app, item.topic) for item in missing if item.kind == "table"}
-    inputs = {(item.app, item.topic) for item in missing if item.kind == "input"}
-    agents = {(item.app, item.name) for item in missing if item.kind == "agent"}
-    return dataclasses.replace(
-        captured,
-        changelogs=tuple(cut for cut in captured.changelogs if (cut.app, cut.topic) not in tables),
-        inputs=tuple(
-            left
-            for cut in captured.inputs
-            if (cut.app, cut.topic) not in inputs and (left := _without_agents(cut, agents)) is not None
-        ),
-    )
-
-
-def _without_agents(cut: InputCut, agents: set[tuple[str, str]]) -> InputCut | None:
-    left = tuple(position for position in cut.agents if (cut.app, position.agent) not in agents)
-    return None if cut.agents and not left else dataclasses.replace(cut, agents=left)

@@ -70,7 +70,6 @@ class Commit:
                 epoch=view.begun.epoch,
                 apps=view.apps,
                 who=self.who,
-                only=view.begun.only,
                 origin=view.begun.origin,
             )
         )

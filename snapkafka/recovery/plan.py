@@ -24,7 +24,6 @@ from snapkafka.recovery.suppression import Suppression
 
 from .editing import RuleCount
 from .positions import parts_of
-from .selection import ALL, Selection
 from .target_facts import Refusal
 from .topics import NewTopic
 
@@ -38,19 +37,16 @@ class Request:
     """The request for a recovery.
 
     `name`: id, epoch or `latest`, the last good one; in a plan always the id. `storage`: of its manifest; empty: its
-    place in the ledger. `force`: leave out the reasons to refuse that it overrides. `drop_missing`: leave out tables,
-    agents and inputs that the code no longer has. `selection`: a part of the snapshot. `suppress`, `masks`: erased
-    keys, and values to replace. `allow_unmatched`: accept rules of both that match nothing. `into`: the cluster is
-    another one than the snapshot's. `fork`: the name of a fork that is created beside the system. `with_inputs`: the
-    fork gets the external records since the snapshot, too. `expires_s`: how long it is kept; None: for ever.
+    place in the ledger. `force`: leave out the reasons to refuse that it overrides. `suppress`, `masks`: erased keys,
+    and values to replace. `allow_unmatched`: accept rules of both that match nothing. `into`: the cluster is another
+    one than the snapshot's. `fork`: the name of a fork that is created beside the system. `with_inputs`: the fork gets
+    the external records since the snapshot, too. `expires_s`: how long it is kept; None: for ever.
     """
 
     namespace: str = ""
     name: str = LATEST
     storage: str = ""
     force: bool = False
-    drop_missing: bool = False
-    selection: Selection = ALL
     suppress: Suppression | None = None
     masks: tuple[Mask, ...] = ()
     allow_unmatched: bool = False
@@ -128,9 +124,7 @@ class Plan:
     empty; `removes`: remainders of an earlier attempt, removed first. `stored`: external records from the snapshot.
     `absent`: missing external records. `open`: readers that leave the snapshot open. `resumes`, `stage`: the open plan
     that this one continues; empty: it is a new one. `replaces`: the open plan that this one replaces. `notes`: further
-    facts, a sentence each. `expiring`: inputs whose oldest message in flight is deleted soon, with the remaining time
-    (ms). `restored_ms`: when the same snapshot was restored already (0: it was not, or something else since); `idle`:
-    nothing has run since then. `consistent`: the result is the whole cut; False: a part of it. `rules`: the present
+    facts, a sentence each. `rules`: the present
     matches of each rule about erased keys and of each mask.
     """
 
@@ -160,10 +154,6 @@ class Plan:
     resumes: str = ""
     stage: str = ""
     replaces: str = ""
-    expiring: tuple[tuple[str, int], ...] = ()
-    restored_ms: int = 0
-    idle: bool = False
-    consistent: bool = True
     rules: tuple[RuleCount, ...] = ()
 
     @property
@@ -229,17 +219,6 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StillHeld:
-    """A snapshot that holds an erased key, in these tables. `problems`: why others could not be examined."""
-
-    id: str
-    epoch: int
-    namespace: str
-    tables: tuple[str, ...]
-    problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
     """The result of a recovery.
 
@@ -247,7 +226,7 @@ class Recovered:
     records and records of state that were appended; -1: by an earlier run of the same plan. `suppressed`, `masked`:
     the numbers of those left out, and of those with another value. `topics`: the created ones. `compared`: the
     comparisons with the log at the end, a sentence each. `undo`: the way to undo it. `expires_ms`: of a fork, since
-    1970; 0: never. `still_held`: snapshots that hold an erased key, or could not be examined; None: unknown. The rest:
+    1970; 0: never. The rest:
     see `Plan`.
     """
 
@@ -270,13 +249,11 @@ class Recovered:
     absent: tuple[AbsentInput, ...] = ()
     notes: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
-    consistent: bool = True
     undo: str = ""
     fork: str = ""
     source: str = ""
     expires_ms: int = 0
     rules: tuple[RuleCount, ...] = ()
-    still_held: tuple[StillHeld, ...] | None = ()
 
 
 def raise_refused(plan: Plan, error: type[SnapkafkaError] = RestoreRefusedError) -> None:

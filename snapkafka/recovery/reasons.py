@@ -166,7 +166,7 @@ def code_refusals(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[R
         yield Refusal(
             code=f"{missing.kind}-missing",
             what=f"{missing} is no longer in the code",
-            hint=f"start a release of {missing.app} that has it once, then stop it; or leave it out: --drop-missing",
+            hint=f"start a release of {missing.app} that has it once, then stop it",
         )
     for kind, name, what in changed_parts(captured, hellos):
         yield Refusal(
@@ -200,9 +200,7 @@ def member_refusals(of_apps: Mapping[str, int]) -> Iterator[Refusal]:
             )
 
 
-def replacing_refusals(
-    captured: Captured, open_plan: RestoreView | None, *, in_part: bool
-) -> tuple[str, list[Refusal]]:
+def replacing_refusals(captured: Captured, open_plan: RestoreView | None) -> tuple[str, list[Refusal]]:
     """Find whether this restore replaces another open one, or why it cannot.
 
     It can before the commit point, if it covers everything to which the other may have appended: its bases lie above
@@ -210,7 +208,6 @@ def replacing_refusals(
 
     Args:
         open_plan: another restore; None: none is open, or it is this one.
-        in_part: this one restores only a part of the snapshot.
 
     Returns:
         the plan that is replaced (empty: none), and the reason to refuse.
@@ -220,7 +217,7 @@ def replacing_refusals(
     mine = {TopicPartition(part.topic, part.partition) for part in parts_of(captured)}
     apps = {part.app for part in parts_of(captured)}
     covers = open_plan.leaves <= mine and {*open_plan.apps} <= apps
-    if covers and not (open_plan.committed or in_part or open_plan.begun.origin):
+    if covers and not (open_plan.committed or open_plan.begun.origin):
         return open_plan.plan, []
     finish = f"run `snapkafka restore {open_plan.begun.snapshot}`"
     return "", [

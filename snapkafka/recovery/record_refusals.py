@@ -48,20 +48,6 @@ def record_refusals(facts: Facts) -> Iterator[Refusal]:
             yield from _too_large(topic, largest, facts.topics[topic].settings)
 
 
-def expiring(facts: Facts) -> Iterator[tuple[str, int]]:
-    """Find the inputs whose oldest record in flight may be deleted before the apps catch up: topic, and the remaining
-    time (ms)."""
-    for topic, carried in sorted(facts.carried.items()):
-        now = facts.topics.get(topic)
-        if now is None or not carried.records or not now.settings.deletes or now.settings.append_time:
-            continue
-        if (retention_ms := now.settings.retention_ms) is None:
-            continue
-        left_ms = retention_ms - (facts.now_ms - carried.oldest_ms)
-        if 0 <= left_ms < min(CATCH_UP_MS, retention_ms // 2):
-            yield topic, left_ms
-
-
 def _timestamp(topic: str, setting: str, value: int, how: str) -> Refusal:
     return Refusal(
         code="timestamps",

@@ -24,7 +24,6 @@ from .positions import group_offsets
 from .reasons import member_refusals
 from .session import RestoreBulk, admin_of, held, opened_session, opened_state
 from .steps import RecoveryRun
-from .still_held import with_held
 from .stored_rows import workers_of
 from .target import Target
 from .target_cluster import OtherCluster
@@ -47,7 +46,7 @@ async def plan_recovery(
     A plan that is past its commit point is finished from the ledger alone, whatever the state of its snapshot.
 
     Raises:
-        BadInputError: the snapshot lacks a selected part; an invalid name or storage; something cannot be examined or
+        BadInputError: an invalid name or storage; something cannot be examined or
             masked, or a rule about erased keys or a mask matches nothing.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
@@ -98,8 +97,7 @@ async def recover(
     else:
         made = partial(RecoveryRun, plan=plan, who=who, notify=notify, crash=crash)
         done = await _run(where, plan, notify, made, refused, bulk)
-    done = replace(done, seconds=round(time.monotonic() - started, 3))
-    return await with_held(done, plan, notify)
+    return replace(done, seconds=round(time.monotonic() - started, 3))
 
 
 async def _run(
@@ -154,7 +152,6 @@ def _recovered(plan: Plan, view: RestoreView) -> Recovered:
         irrevocable=plan.irrevocable,
         absent=plan.absent,
         notes=plan.notes,
-        consistent=plan.consistent,
         fork=plan.request.fork,
     )
 
@@ -184,8 +181,6 @@ async def _opened_target(
         return prefixed(request.fork, found) if request.fork else found
 
     async with opened_session(where, request, namespace, pinned=pinned, bulk=bulk) as session:
-        if request.drop_missing:
-            session.drop_missing()
         yield TARGETS[request.kind](session=session)
 
 
@@ -197,7 +192,7 @@ async def _plan_to_finish(where: Connection | Cluster, request: Request) -> Plan
     if request.kind == "fork" or not request.namespace:
         return None
     async with admin_of(where) as admin:
-        state, _, _ = await opened_state(where, admin, request.namespace)
+        state, _ = await opened_state(where, admin, request.namespace)
         view = state.restores.open
         if view is None or not view.committed or bool(view.begun.origin) != request.into:
             return None
@@ -237,7 +232,6 @@ async def _finishing(admin: Topics, request: Request, view: RestoreView) -> Plan
         refusals=tuple(member_refusals(members)),
         resumes=view.plan,
         stage=view.stage,
-        consistent=not view.begun.only,
     )
 
 

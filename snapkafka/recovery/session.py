@@ -34,10 +34,7 @@ from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 
 from .appending import Bulk
-from .code_changes import MissingInCode, missing_parts, without
 from .plan import Plan, Request
-from .positions import apps_of
-from .selection import select
 from .stored_rows import Hold, StoredTables, load
 from .topics import Topics
 
@@ -57,9 +54,8 @@ class RestoreBulk(Bulk, Protocol):
 class RecoverySession:
     """A snapshot and its target cluster.
 
-    `placed`: the snapshot, with `captured` reduced to the selected part without dropped ones; `whole`: all of it.
-    `state`: the fold of the target cluster's ledger, of namespace `namespace`; `topic_id`: of that ledger (empty: it
-    does not exist yet).
+    `placed`: the snapshot. `state`: the fold of the target cluster's ledger, of namespace `namespace`; `topic_id`: of
+    that ledger (empty: it does not exist yet).
     """
 
     where: Connection | Cluster
@@ -68,13 +64,10 @@ class RecoverySession:
     bulk: RestoreBulk
     place: str
     placed: Placed
-    whole: Captured
     tables: StoredTables
     namespace: str
     state: LedgerState
     topic_id: str
-    times_ms: Mapping[int, int]
-    dropped: tuple[MissingInCode, ...] = ()
 
     @property
     def manifest(self) -> Manifest:
@@ -93,12 +86,6 @@ class RecoverySession:
     def hellos(self) -> dict[str, Hello]:
         """The latest `Hello` of each app."""
         return {view.hello.app: view.hello for view in latest_of_apps(self.state)}
-
-    def drop_missing(self) -> None:
-        """Leave out what the code of the last run lacks; the plan names it."""
-        self.dropped = missing_parts(self.captured, self.hellos)
-        left = replace(self.manifest, captured=without(self.captured, self.dropped))
-        self.placed = self.placed._replace(manifest=left)
 
     async def defaults(self) -> Mapping[str, str]:
         """Read the settings of a topic that is created without any; empty: unauthorized."""
@@ -155,25 +142,23 @@ async def opened_session(
             f"nothing was changed: {place} is another manifest now: {manifest.id}, attempt {manifest.attempt},"
             f" content {manifest.content[:16]}"
         )
-    part = select(manifest.captured, request.selection)
-    tables = await load(Placed(store, manifest), apps_of(part) if request.selection else ())
+    placed = Placed(store, manifest)
+    tables = await load(placed)
     into = namespace(manifest)
     async with admin_of(where) as admin:
         try:
-            state, topic_id, times_ms = await opened_state(where, admin, into)
+            state, topic_id = await opened_state(where, admin, into)
             yield RecoverySession(
                 where=where,
                 request=replace(request, name=manifest.id),
                 admin=admin,
                 bulk=bulk,
                 place=place,
-                placed=Placed(store, replace(manifest, captured=part)),
-                whole=manifest.captured,
+                placed=placed,
                 tables=tables,
                 namespace=into,
                 state=state,
                 topic_id=topic_id,
-                times_ms=times_ms,
             )
         finally:
             if (stop := getattr(bulk, "stop", None)) is not None:
@@ -202,21 +187,19 @@ async def admin_of(where: Connection | Cluster) -> AsyncIterator[Topics]:
         yield cast(Topics, admin)
 
 
-async def opened_state(
-    where: Connection | Cluster, admin: Topics, namespace: str
-) -> tuple[LedgerState, str, Mapping[int, int]]:
-    """Read the ledger of a cluster: its fold, topic id and times; it need not exist."""
+async def opened_state(where: Connection | Cluster, admin: Topics, namespace: str) -> tuple[LedgerState, str]:
+    """Read the ledger of a cluster: its fold, and topic id; it need not exist."""
     topic = LEDGER + namespace
     described = await admin.describe_topics([topic])
     if isinstance(where, Connection) and topic not in described:
-        return LedgerState(), "", {}
+        return LedgerState(), ""
     try:
         async with opened(where, namespace) as work:
-            return work.reading.state, topic_id_of(work, described), work.reading.times_ms
+            return work.reading.state, topic_id_of(work, described)
     except LedgerUnusableError:
         if topic in described or isinstance(where, Connection):
             raise
-        return LedgerState(), "", {}
+        return LedgerState(), ""
 
 
 def topic_id_of(work: Opened, described: Mapping[str, object]) -> str:

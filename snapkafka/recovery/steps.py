@@ -51,7 +51,6 @@ from .attempt import Attempt
 from .channels import Channel, append_channels, is_external
 from .finish import number
 from .positions import Appended, changelogs_of, inputs_of, new_positions, spread
-from .selection import SelectedKeys
 from .session import RestoreBulk, topic_id_of
 from .shortened import counted
 from .state import records_of_state, touch
@@ -212,23 +211,17 @@ class RecoveryRun(TargetRun):
         return self.bulk.append(while_held())
 
     def _state(self, author: Author, ranges: list[ReadRange]) -> None:
-        target, selected = self.target, self.plan.request.selection.keys
+        target = self.target
         cuts = changelogs_of(target.captured)
-        keys = SelectedKeys(selected) if selected else None
         present: Counter[TopicPartition] = Counter()
         changes = counted(self.bulk.read([item for item in ranges if item.start < item.end]), present)
-        touched = touch((it for it in changes if keys is None or keys.takes(cuts[it.tp], it.key)), cuts)
+        touched = touch(changes, cuts)
         whole = target.whole({TopicPartition(it.topic, it.partition): it.end for it in ranges}, present)
         count = 0
 
         def stamped() -> Iterator[NewRecord]:
             nonlocal count
-            rows = (
-                row
-                for row in target.rows()
-                if keys is None or (row.tp in cuts and keys.takes(cuts[row.tp], row.key))
-            )
-            for record in records_of_state(rows, touched, cuts, whole, target.marked):
+            for record in records_of_state(target.rows(), touched, cuts, whole, target.marked):
                 count += 1
                 yield author.stamped(record)
 
@@ -242,9 +235,7 @@ class RecoveryRun(TargetRun):
         def allowed(record: KafkaRecord) -> bool:
             if wire.find(record.headers) is None:
                 return self.target.takes_external(record.topic)
-            return self.target.takes_others(record.topic) and is_external(
-                record, self.ledger_id, self.target.sender
-            )
+            return self.target.takes_others(record.topic) and is_external(record, self.ledger_id)
 
         await self.in_thread(lambda: read_back(self.bulk, author, ranges, allowed, self._written_by))
 
@@ -254,7 +245,6 @@ class RecoveryRun(TargetRun):
             target=self.target,
             bulk=self.bulk,
             author=author,
-            selection=self.plan.request.selection,
             state=self.work.reading.state,
             starts=await self.admin.log_starts(bases),
             bases=bases,
@@ -294,7 +284,6 @@ class RecoveryRun(TargetRun):
             apps=plan.apps,
             author=author,
             who=self.who,
-            only=plan.request.selection.text,
             origin=self.target.origin,
             replaces=replaces,
         )

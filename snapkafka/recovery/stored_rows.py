@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -101,12 +101,8 @@ def topics_of(placed: Placed) -> list[str]:
     return sorted({part.topic for part in parts_of(placed.manifest.captured)})
 
 
-async def load(placed: Placed, apps: Collection[str] = ()) -> StoredTables:
-    """Read the tables, after comparing their files with the manifest.
-
-    Args:
-        apps: those whose messages are in flight; none: all.
-    """
+async def load(placed: Placed) -> StoredTables:
+    """Read the tables, after comparing their files with the manifest."""
     try:
         await trusted(None, [placed], unchecked=False)
     except SnapkafkaError as error:
@@ -116,16 +112,14 @@ async def load(placed: Placed, apps: Collection[str] = ()) -> StoredTables:
         return StoredTables(
             in_flight={}, state={}, damage="its tables are those of an earlier release, without all headers"
         )
-    return await asyncio.to_thread(_load, placed, apps)
+    return await asyncio.to_thread(_load, placed)
 
 
-def _load(placed: Placed, apps: Collection[str]) -> StoredTables:
+def _load(placed: Placed) -> StoredTables:
     with engine({"main": placed}) as database:
         found = database.execute(
             'SELECT DISTINCT ON (topic, "partition", "offset") topic, "partition", "offset", key_raw, value_raw,'
             " headers, timestamp_ms FROM messages"
-            + (" WHERE list_contains($apps, receiver_app)" if apps else ""),
-            {"apps": list(apps)} if apps else None,
         ).fetchall()
         external = (
             database.execute(

@@ -27,7 +27,6 @@ from .editing import Editing, RuleCount
 from .finish import Commit
 from .plan import Plan, TopicWork, open_readers
 from .positions import Appended, apps_of, changelogs_of, inputs_of
-from .selection import SelectedKeys
 from .session import RecoverySession
 from .state import Row
 from .stored_rows import rows_of_state, workers_of
@@ -105,14 +104,8 @@ class Target(ABC):
         return replace(plan, rules=await asyncio.to_thread(lambda: self._examine(records())))
 
     def _examine(self, records: Iterable[KafkaRecord]) -> tuple[RuleCount, ...]:
-        captured, selected = self.session.captured, self.session.request.selection.keys
-        cuts = changelogs_of(captured)
-        keys = SelectedKeys(selected) if selected else None
-        self.editing.examine(
-            row
-            for row in rows_of_state(self.session.placed)
-            if row.tp in cuts and (keys is None or keys.takes(cuts[row.tp], row.key))
-        )
+        cuts = changelogs_of(self.session.captured)
+        self.editing.examine(row for row in rows_of_state(self.session.placed) if row.tp in cuts)
         self.editing.examine(records)
         self.editing.raise_unmatched()
         self.editing.suppressed = self.editing.masked = 0  # of what is written
@@ -144,7 +137,6 @@ class Target(ABC):
             apps=apps_of(self.captured),
             taken_ms=manifest.ledger.triggered_ms,
             open=open_readers(manifest),
-            notes=tuple(f"{item} is no longer in the code, and left out" for item in session.dropped),
             resumes="" if unfinished is None else unfinished.plan,
             stage="" if unfinished is None else unfinished.stage,
         )
@@ -273,14 +265,9 @@ class Target(ABC):
         """Return the short id of the ledger there, for stamps."""
         return ledger_id(bytes.fromhex(getattr(work.ledger, "topic_id", self.session.topic_id)))
 
-    @property
-    def sender(self) -> Callable[[int], bool] | None:
-        """The test whether a process is one of the restored apps; None: all that write there are."""
-        return None
-
     def takes_external(self, topic: str) -> bool:
         """Return whether programs without snapkafka may append to a topic while it is restored."""
-        captured = self.session.whole
+        captured = self.session.captured
         known = {entry.topic for entry in self.session.manifest.external}
         return self.takes_others(topic) and (
             topic in known or topic not in {end.topic for end in captured.senders}

@@ -219,10 +219,9 @@ class OtherCluster(Target):
 def _is_of(view: RestoreView, manifest: Manifest) -> bool:
     """Return whether an open restore is that of this snapshot, from its own cluster."""
     begun = view.begun
-    return (begun.snapshot, begun.epoch, begun.only, begun.origin) == (
+    return (begun.snapshot, begun.epoch, begun.origin) == (
         manifest.id,
         manifest.epoch,
-        "",
         manifest.ledger.topic_id,
     )
 

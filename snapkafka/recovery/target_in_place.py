@@ -20,10 +20,8 @@ from snapkafka.wire.headers import ledger_id
 from .channels import Channel, channels, holds_own
 from .lost_inputs import lost_inputs, raise_begun, raise_lost
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
-from .positions import apps_of, changelogs_of, group_offsets, inputs_of, lowest_positions
+from .positions import apps_of, changelogs_of, inputs_of, lowest_positions
 from .reasons import refusals, replacing_refusals, unstamped_refusals
-from .record_refusals import expiring
-from .selection import refused_parts, sent_by
 from .shortened import log_refusals, shortened, written_whole
 from .stored_rows import carried_by, ranges_from, topics_of
 from .target import Target, TargetRun, unforced
@@ -36,21 +34,15 @@ Positions = Mapping[TopicPartition, int]
 class InPlace(Target):
     """The system of the snapshot itself."""
 
-    _sender: Callable[[int], bool] | None = None
     _facts: Facts | None = None
     _again: Counter[tuple[str, TopicPartition]] = field(default_factory=Counter)
     _groups: dict[str, Mapping[TopicPartition, tuple[int, str]]] = field(default_factory=dict)
-
-    @property
-    def sender(self) -> Callable[[int], bool] | None:
-        return self._sender
 
     # -- the plan ---------------------------------------------------------------------------------------------
 
     async def plan(self) -> Plan:
         session = self.session
         captured, unfinished = session.captured, session.state.restores.open
-        self._sender = sent_by(session.request.selection, session.whole, captured, session.state)
         same = unfinished is not None and self._is_of(unfinished)
         self._groups = {app: await session.admin.committed(app) for app in apps_of(captured)}
         lowest, starts, ends = await self._known()
@@ -59,33 +51,24 @@ class InPlace(Target):
         lost = await asyncio.to_thread(lambda: list(self._lost(lowest, starts, ends)))
         appends = {channel.tp: channel.records for channel in found}
         carried = carried_by(record for channel in found for record in channel.records)
-        replaced, blocked = replacing_refusals(
-            captured, None if same else unfinished, in_part=bool(session.request.selection)
-        )
+        replaced, blocked = replacing_refusals(captured, None if same else unfinished)
         self._facts = facts = await self.facts(topics_of(session.placed), carried)
         plan = self.base_plan(unfinished if same else None)
-        selection = session.request.selection
         replaces = (f"replaces {unfinished}, which was not finished",) if replaced else ()
-        restored_ms, idle = self._restored_already()
         return replace(
             plan,
             moves=tuple(self._moves(appends)),
             work=self.work(carried_by(record for found in self._in_flight().values() for record in found)),
             irrevocable=await self._irrevocable(),
-            notes=(*([selection.note] if selection else ()), *replaces, *plan.notes),
+            notes=(*replaces, *plan.notes),
             refusals=(*blocked, *self._refusals(facts, lost, found, appends, unfinished if same else None)),
             replaces=replaced,
-            expiring=tuple(expiring(facts)),
-            restored_ms=restored_ms,
-            idle=idle,
-            consistent=not selection,
         )
 
     def _is_of(self, view: RestoreView) -> bool:
-        """Return whether an open restore is that of this part of this snapshot."""
+        """Return whether an open restore is that of this snapshot."""
         manifest, begun = self.session.manifest, view.begun
-        wanted = (manifest.id, manifest.epoch, self.session.request.selection.text)
-        return wanted == (begun.snapshot, begun.epoch, begun.only) and not begun.origin
+        return (manifest.id, manifest.epoch) == (begun.snapshot, begun.epoch) and not begun.origin
 
     def _in_flight(self) -> Mapping[TopicPartition, Sequence[KafkaRecord]]:
         inputs = inputs_of(self.session.captured)
@@ -102,7 +85,7 @@ class InPlace(Target):
         every, own_id = frozenset(lowest), self._own_id
         return lambda: (
             record
-            for channel in channels(session.bulk, ranges, in_flight, every, own_id, self.sender)
+            for channel in channels(session.bulk, ranges, in_flight, every, own_id)
             for record in channel.records
         )
 
@@ -139,11 +122,10 @@ class InPlace(Target):
             ranges,
             in_flight.keys() | begins_above,
             self._own_id,
-            self.sender,
             self.editing,
             self._count,
         )
-        return channels(bulk, ranges, in_flight, own, self._own_id, self.sender, self.editing)
+        return channels(bulk, ranges, in_flight, own, self._own_id, self.editing)
 
     def _count(self, record: KafkaRecord) -> None:
         """Count an event of a partition that goes back: it runs once more in each app that has committed it."""
@@ -182,15 +164,11 @@ class InPlace(Target):
     ) -> tuple[Refusal, ...]:
         session, request = self.session, self.session.request
         lowest = lowest_positions(session.captured)
-        counts = {tp: len(records) for tp, records in appends.items()}
         in_flight = session.tables.unread(lowest)
         known = {tp: {record.offset for record in records} for tp, records in in_flight.items()}
         reasons = [
             *refusals(session.manifest, facts, lost),
             *log_refusals(shortened(session.manifest, facts.starts, facts.ends)),
-            *refused_parts(
-                request.selection, session.whole, session.captured, session.state, facts.hellos, counts
-            ),
             *unstamped_refusals(
                 found, self.takes_external, known, {} if resumes is None else resumes.appended
             ),
@@ -204,19 +182,6 @@ class InPlace(Target):
         described = await admin.describe_topics({tp.topic for tp in outputs}) if outputs else {}
         there = [tp for tp in outputs if tp.topic in described]
         return irrevocable(captured, await admin.log_ends(there) if there else {})
-
-    def _restored_already(self) -> tuple[int, bool]:
-        """Find when the same was restored already (ms since 1970), and whether nothing has run since."""
-        done = [view for view in self.session.state.restores.views.values() if view.stage == "done"]
-        if not done or not self._is_of(last := max(done, key=lambda view: view.begun_at)):
-            return 0, False
-        wanted = group_offsets(last.positions())
-        idle = all(
-            self._groups.get(app, {}).get(tp, (-1, ""))[0] == offset
-            for app, offsets in wanted.items()
-            for tp, offset in offsets.items()
-        )
-        return self.session.times_ms.get(last.closed_at or -1, 0), idle
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 

@@ -75,7 +75,6 @@ def restored(
     name: str,
     *,
     wait_s: float = 0.0,
-    safety: bool = True,
     **options: Any,
 ) -> ops.Recovered:
     """Wait for the workers to leave, plan a restore, and do it.
@@ -86,8 +85,8 @@ def restored(
 
     async def work() -> ops.Recovered:
         if wait_s:
-            of = {key: options[key] for key in ("storage", "selection") if key in options}
-            await ops.await_workers(connection, namespace, name, wait_s=wait_s, safety=safety, **of)
+            storage = options.get("storage", "")
+            await ops.await_workers(connection, namespace, name, wait_s=wait_s, storage=storage)
         request = ops.RecoveryRequest(namespace=namespace, name=name, **options)
         return await ops.recover(connection, await ops.plan_recovery(connection, request))
 

@@ -16,8 +16,6 @@ def check_restored(
     snapshot: str,
     *,
     storage: str,
-    drop_missing: bool,
-    selection: ops.RestoreSelection,
     suppression: ops.Suppression | None,
     as_json: bool,
 ) -> None:
@@ -28,8 +26,6 @@ def check_restored(
             namespace,
             snapshot,
             storage=storage,
-            drop_missing=drop_missing,
-            selection=selection,
             suppress=suppression,
         ),
         as_json=as_json,

@@ -59,7 +59,8 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     if done.undo and done.kind != "fork":
         console.print(f"undo: {done.undo}")
     _print_irrevocable(done.irrevocable)
-    _print_held(done.still_held)
+    if done.suppressed:
+        console.print(("note", "yellow"), ": snapshots of before hold the erased keys until they are pruned")
 
 
 def _head(plan: ops.RecoveryPlan) -> list[Part]:
@@ -78,9 +79,6 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str | list[Part]]:
     now_ms = wall_ms()
     if plan.taken_ms:
         yield f"the snapshot was taken {rounded_ms(now_ms - plan.taken_ms)} ago"
-    if plan.restored_ms:
-        since = "no worker ran since" if plan.idle else "workers ran since"
-        yield f"already restored {rounded_ms(now_ms - plan.restored_ms)} ago, {since}"
     if plan.resumes:
         yield f"continues plan {plan.resumes}, which is {plan.stage}"
     if plan.again:
@@ -88,11 +86,6 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str | list[Part]]:
     if plan.work:
         stored = f", {plan.stored:,} stored external records" if plan.stored else ""
         yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
-    for topic, left_ms in plan.expiring:
-        yield [
-            (f"the oldest message for {topic} is deleted in {rounded_ms(left_ms)}", "yellow"),
-            " (retention.ms): start the workers before that, or raise it",
-        ]
     if plan.open:
         yield f"not verified: paths through {', '.join(plan.open)}"
     if plan.removes:
@@ -153,18 +146,6 @@ def _print_rules(rules: Iterable[ops.RuleCount]) -> None:
         rows.add(it.kind, it.rule, it.place, f"{it.items:,}")
     if rows:
         console.table(rows)
-
-
-def _print_held(found: Iterable[ops.StillHeld] | None) -> None:
-    """Print the snapshots that hold an erased key, and those that could not be examined."""
-    for it in found or ():
-        if it.tables:
-            tables = ", ".join(it.tables)
-            console.print(
-                ("still holds erased keys", "yellow"), f": snapshot {it.id} ({tables}), until it is pruned"
-            )
-        for problem in it.problems:
-            console.print(("not examined", "yellow"), f": snapshot {it.id}: {problem}")
 
 
 def _settings(settings: Mapping[str, str]) -> str:

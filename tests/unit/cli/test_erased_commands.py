@@ -1,4 +1,4 @@
-"""`restore`, `restore --into` and `fork create` print what rules match and what still holds erased keys."""
+"""`restore`, `restore --into` and `fork create` print what rules match."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ from tests.unit.cli import test_fork_command, test_restore_command, test_restore
 RULES = (
     ops.RuleCount(kind="key", rule="ann", items=4_711),
     ops.RuleCount(kind="mask", rule="field name", items=17, place="table t of app shop"),
-)
-HELD = (
-    ops.StillHeld(id="monday", epoch=3, namespace="shop", tables=("state", "inputs")),
-    ops.StillHeld(id="sunday", epoch=2, namespace="shop", tables=(), problems=("inputs: a key is lost",)),
 )
 FORK = ("fork", "create", "staging", *test_fork_command.WHERE)
 COMMANDS: dict[str, Any] = {
@@ -49,7 +45,7 @@ class Command:
     ) -> None:
         self.arguments, self.erased = arguments, erased
         self.answer: Any = replace(of.PLAN, rules=RULES)
-        self.done = replace(of.DONE, rules=RULES, still_held=HELD)
+        self.done = replace(of.DONE, rules=RULES, suppressed=3)
         self.planned: list[ops.RecoveryRequest] = []
         self.acted: list[Any] = []
         erased.write_text("keys = ['ann']\n")
@@ -81,23 +77,12 @@ def test_the_plan_prints_what_each_rule_matches(command: Command) -> None:
     assert command.acted == []
 
 
-def test_what_still_holds_erased_keys_is_printed_after_the_work(command: Command) -> None:
-    result = command("--yes")
-    assert result.exit_code == 0, result.stderr
-    assert "still holds erased keys: snapshot monday (state, inputs), until it is pruned" in result.stdout
-    assert "not examined: snapshot sunday: inputs: a key is lost" in result.stdout
-    assert not command.planned[0].allow_unmatched
-    assert command.acted == [command.answer]
-
-
-def test_json_has_rules_and_what_still_holds_erased_keys(command: Command) -> None:
+def test_json_has_what_rules_match(command: Command) -> None:
     found = json.loads(command("--yes", "--json").stdout)
     assert found["planned"]["rules"][0] == {"kind": "key", "rule": "ann", "items": 4_711, "place": ""}
     assert found["done"]["rules"] == found["planned"]["rules"]
-    assert [(it["id"], it["tables"]) for it in found["done"]["still_held"]] == [
-        ("monday", ["state", "inputs"]),
-        ("sunday", []),
-    ]
+    assert command.acted == [command.answer]
+    assert not command.planned[0].allow_unmatched
 
 
 def test_a_rule_that_matches_nothing_is_status_2(command: Command) -> None:

@@ -70,7 +70,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, compared: ComparedSystem, asked: lis
 
 
 def test_one_line_for_each_table_and_input(asked: list[dict[str, Any]]) -> None:
-    result = CliRunner().invoke(app, [*ARGUMENTS, "--app", "accounts", "--drop-missing"])
+    result = CliRunner().invoke(app, [*ARGUMENTS])
     assert result.exit_code == 0, result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     for line in (
@@ -83,8 +83,6 @@ def test_one_line_for_each_table_and_input(asked: list[dict[str, Any]]) -> None:
         assert line in lines, lines
     (options,) = asked
     assert options["name"] == "friday"
-    assert options["selection"] == ops.RestoreSelection(apps=("accounts",))
-    assert options["drop_missing"]
     CliRunner().invoke(app, [*ARGUMENTS, "--into", "127.0.0.1:2"])
     assert list(asked[-1]["hosts"]) == ["127.0.0.1:2"], "the other cluster is compared"
 

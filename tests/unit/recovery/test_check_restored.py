@@ -11,7 +11,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError
 from snapkafka.protocol import Agent, Hello, TopicPartition
-from snapkafka.recovery import Selection, Suppression
+from snapkafka.recovery import Suppression
 from tests.worlds.new_cluster import New
 from tests.worlds.recovery import (
     AGENTS,
@@ -280,35 +280,6 @@ async def test_erased_keys_are_to_be_absent(world: World) -> None:
     put(world, LOG, b'"x"', b"1")
     assert await differences(world, suppress=erased) == [
         'table t of app app: key "x" of partition 0 is unexpected'
-    ]
-
-
-async def test_what_the_code_lacks_is_left_out_if_asked(world: World) -> None:
-    world.cluster.the_ledger.put(dataclasses.replace(HELLO, n=2, agents=AGENTS[1:], tables=HELLO.tables[:1]))
-    await world.restore(drop_missing=True)
-    assert await differences(world, drop_missing=True) == []
-    assert any("table s" in text for text in await differences(world))
-
-
-async def test_what_others_send_is_no_difference_of_an_app_that_was_restored_alone(two: World) -> None:
-    """Where the app reads it from its old position on, nothing was appended again."""
-    other = next(process for process, view in two.state().processes.items() if view.hello.app == "other")
-    two.log.put(RAW, b"k", b"of other", by=other, epoch=EPOCH)
-    selection = Selection(apps=("app",))
-    await two.restore(selection=selection)
-    assert two.admin.commits["app"][RAW] == 2
-    assert await differences(two, selection=selection) == []
-
-
-@pytest.mark.parametrize("part", [{"apps": ("app",)}, {"tables": ("t",)}, {"tables": ("t",), "keys": ("x",)}])
-async def test_a_part_that_was_restored_is_compared_alone(two: World, part: dict[str, Any]) -> None:
-    selection = Selection(**part)
-    assert await differences(two, selection=selection) != []
-    await two.restore(selection=selection)
-    assert await differences(two, selection=selection) == []
-    put(two, LOG, b'"x"', b"8")
-    assert await differences(two, selection=selection) == [
-        'table t of app app: key "x" of partition 0 is different'
     ]
 
 

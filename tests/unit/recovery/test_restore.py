@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.checks import ReadRange
-from snapkafka.errors import RestoreFailedError, RestoreRefusedError, SnapshotFailedError
+from snapkafka.errors import RestoreFailedError, RestoreRefusedError
 from snapkafka.kafka import KafkaRecord
 from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.protocol import Agent, Hello, InputTopic, Position, Table
@@ -19,7 +19,6 @@ from snapkafka.recovery.appending import Author
 from snapkafka.recovery.channels import channels
 from snapkafka.recovery.positions import Appended, moved
 from snapkafka.recovery.state import touch
-from snapkafka.units import wall_ms
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeTopic
 from tests.worlds.recovery import (
@@ -404,15 +403,6 @@ async def test_code_that_reads_otherwise_is_named(world: World, changes: dict[st
         await world.restore()
 
 
-async def test_messages_that_are_deleted_soon_are_named_with_the_time_that_is_left(world: World) -> None:
-    age_ms = wall_ms() - 1_001  # of the oldest message in flight
-    _set("in", cleanup_policy="delete", retention_ms=str(age_ms + 60_000))(world)
-    ((topic, left_ms),) = (await world.plan()).expiring
-    assert topic == "in" and 0 < left_ms <= 60_000
-    _set("in", retention_ms=str(3 * age_ms))(world)
-    assert (await world.plan()).expiring == ()
-
-
 async def test_code_that_only_has_more_is_no_reason(world: World) -> None:
     more = Agent(name="new", topics=("in",))
     _code(
@@ -427,24 +417,6 @@ async def test_a_release_that_announced_no_agents_is_compared_by_tables_and_inpu
     _code(agents=())(world)
     await world.restore()
     holds_the_snapshot(world)
-
-
-async def test_what_the_code_lacks_is_left_out_if_asked(world: World) -> None:
-    """Neither its state nor its position is restored; the rest is, and the result names what was left out."""
-    _code(agents=AGENTS[1:], tables=HELLO.tables[:1])(world)
-    members, before = world.members(), len(world.log.records[SETS])
-    planned = await world.plan(drop_missing=True)
-    assert planned.refusals == ()
-    done = await world.restore(drop_missing=True)
-    assert done.notes == planned.notes
-    assert [note.split(" is ")[0] for note in done.notes] == [
-        "agent a of app app",
-        "table s with changelog app-s-changelog of app app",
-    ]
-    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
-    assert (world.members(), len(world.log.records[SETS])) == (members, before), "its changelog is left alone"
-    assert set(world.state().restores.rules("app", IN)) == {"b"}
-    assert world.taken("b") == [b"three", b"five, external"]
 
 
 async def test_a_committed_plan_of_another_snapshot_is_a_reason_to_refuse(world: World) -> None:
@@ -465,44 +437,9 @@ async def test_force_overrides_the_verdict_and_nothing_else(world: World) -> Non
     holds_the_snapshot(world)
 
 
-async def waited(world: World, **options: Any) -> str:
-    return await ops.await_workers(
-        world.cluster, "shop", "friday", storage=str(world.store.root), wait_s=30, **options
-    )
-
-
 async def test_waiting_for_the_groups_ends_when_their_last_member_leaves(world: World) -> None:
     world.admin.member_counts = [1, 1]
-    assert await waited(world, safety=False) == ""
+    await ops.await_workers(world.cluster, "shop", "friday", storage=str(world.store.root), wait_s=30)
     assert world.admin.member_counts == []
     await world.restore()
     holds_the_snapshot(world)
-
-
-async def test_where_workers_run_the_way_back_is_a_snapshot_taken_before(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from snapkafka.ops import restoring
-
-    taken: list[str] = []
-
-    async def trigger(where: object, namespace: str, *, snapshot_id: str, **more: Any) -> None:
-        assert (namespace, more["apps"], more["wait"]) == ("shop", ("app",), True)
-        taken.append(snapshot_id)
-
-    async def refuse(where: object, namespace: str, **more: Any) -> None:
-        raise SnapshotFailedError("nobody cuts")
-
-    said: list[str] = []
-    monkeypatch.setattr(restoring, "trigger", trigger)
-    world.admin.member_counts = [1, 1]
-    undo = await waited(world, notify=said.append)
-    assert [undo] == taken
-    assert f"undo: snapkafka assemble {undo}; snapkafka restore {undo}" in said
-    monkeypatch.setattr(restoring, "trigger", refuse)
-    world.admin.member_counts = [1, 1]
-    assert await waited(world, notify=said.append) == ""
-    assert any("no snapshot was taken (nobody cuts)" in text for text in said)
-    world.admin.member_counts = []
-    assert await waited(world) == "", "no workers, no snapshot"
-    assert len(taken) == 1

@@ -14,7 +14,7 @@ from snapkafka.recovery import Suppression
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeTopic
 from tests.worlds.new_cluster import ALL, LEDGER, NEW_ID, TOPIC, New
-from tests.worlds.recovery import HELLO, IN, LOG, OUT, RAW, SETS, save
+from tests.worlds.recovery import HELLO, IN, LOG, OUT, RAW, save
 
 
 def as_in_the_snapshot(new: New) -> None:
@@ -239,13 +239,6 @@ async def test_a_topic_that_somebody_else_creates_otherwise_ends_it_before_anyth
     with pytest.raises(RestoreFailedError, match="with 3 partitions instead of 1"):
         await new.restore()
     assert not any(new.log.records.values())
-
-
-async def test_what_code_lacks_that_has_run_there_is_left_out_if_asked(new: New) -> None:
-    _with_code(new, dataclasses.replace(HELLO, tables=HELLO.tables[:1]))
-    done = await new.restore(drop_missing=True)
-    assert not new.log.records[SETS]
-    assert any("table s with changelog app-s-changelog of app app is no longer" in it for it in done.notes)
 
 
 async def test_without_a_storage_it_cannot_begin(new: New) -> None:
