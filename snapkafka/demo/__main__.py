@@ -30,9 +30,10 @@ from snapkafka.demo.practice import Practice, page
 from snapkafka.demo.story import run_story
 from snapkafka.demo.summary import as_data, print_report
 from snapkafka.demo.system import System
-from snapkafka.ops import Drill, drill_markdown
+from snapkafka.ops import Drill
 from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
 from snapkafka.testing import EmbeddedKafka
+from snapkafka.units import format_seconds
 
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
@@ -130,7 +131,13 @@ def main(argv: list[str] | None = None) -> int:
             arguments.engine,
         )
         if drilled:
-            print(f"\n{drill_markdown(drilled[0])}")
+            one = drilled[0]
+            print(
+                f"\n{'trusted' if one.trusted else 'NOT trusted'}: snapshot {one.snapshot}",
+                *one.reasons,
+                sep="\n- ",
+            )
+            print(f"RPO {format_seconds(one.rpo_s)}, RTO {format_seconds(one.rto_s)}")
         print(f"\nDone in {time.monotonic() - started:.0f} s. Nothing is left running.")
     good = all(one.adds_up and one.manifest.verdict.startswith("VERIFIED") for one in taken)
     return 0 if good and all(one.trusted for one in drilled) else EXIT_NOT_GOOD

@@ -32,7 +32,6 @@ from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, DrillRequest, drill
-from .drill import markdown as drill_markdown
 from .dry_run import ReadPlan, plan_assembly
 from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork

@@ -8,8 +8,9 @@ undo it. Listening, UDP and sockets of the file system (`door`) work as before.
 | Landlock | Linux 6.7 and later | refuses connections except to the ports of `--allow` and of name servers |
 | a network namespace | where it may be created, without `--allow` | has only a loopback of its own |
 
-Landlock covers `connect`; `stream_filter` closes the other ways to open a stream. Both are described by the kernel:
-`userspace-api/landlock`, `seccomp(2)`, `network_namespaces(7)`.
+It is no sandbox: Landlock covers `connect` and not every other way to open a stream (MPTCP, TCP Fast Open, SCTP,
+io_uring). It keeps a client that was started by mistake from production. Both are described by the kernel:
+`userspace-api/landlock`, `network_namespaces(7)`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from .stream_filter import install_stream_filter
-
 #: Numbers that are the same on every architecture of Linux.
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
 LANDLOCK_VERSION: Final = 1
@@ -41,18 +40,13 @@ DNS_PORT: Final = 53
 #: A command that was not started, as shells have it.
 NOT_STARTED: Final = 126
 PROBE_S: Final = 30.0
-#: Tries to connect, to do so by sending, and by MPTCP.
+#: Tries to connect.
 PROBE: Final = """
 import socket, sys
-place = ("127.0.0.1", int(sys.argv[1]))
-for protocol, way in ((0, "connect"), (0, "sendto"), (262, "connect")):
-    try:
-        ours = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
-        ours.connect(place) if way == "connect" else ours.sendto(b"x", 0x20000000, place)
-    except OSError:
-        continue
-    sys.exit()
-print("locked")
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+except OSError:
+    print("locked")
 """
 
 
@@ -128,11 +122,6 @@ def lock_by_landlock(allow: Collection[int]) -> None:
                 raise LockError(f"Landlock refuses port {port}: {_reason()}")
         if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.syscall(LANDLOCK_RESTRICT, rules, 0):
             raise LockError(f"Landlock: {_reason()}")
-        install_stream_filter(libc)
-    except LockError:
-        raise
-    except OSError as error:
-        raise LockError(f"Landlock alone leaves ways to connect: {error.strerror}") from error
     finally:
         os.close(rules)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shlex
@@ -68,7 +67,7 @@ def drill(system: System, folder: Path, storage: Path, total: int = TOTAL) -> su
     ]
     arguments = ["--bootstrap", system.bootstrap, "--namespace", system.namespace, "--storage", str(storage)]
     arguments += ["--invariants", str(INVARIANTS), "--set", f"total={total}", "--timeout", "240s"]
-    arguments += ["--json", str(folder / "drill.json"), "--report", str(folder / "drill.md")]
+    arguments += ["--json", str(folder / "drill.json")]
     env = os.environ | {
         "SNAPKAFKA_BOOTSTRAP": system.bootstrap,
         "SNAPKAFKA_NAMESPACE": system.namespace,
@@ -116,15 +115,7 @@ def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
         flying = found["compared"][0]
         assert flying["snapshot"] == flying["fork"] > 0, "nothing was in flight: the test shows nothing"
         assert found["rto_s"] > 0 and found["rpo_s"] > 0
-        manifest = next(storage.glob("*.json"))
-        assert found["digests"]["manifest"] == hashlib.sha256(manifest.read_bytes()).hexdigest()
-        assert found["digests"]["snapshot"] == json.loads(manifest.read_text())["content"]
-        assert len({*found["digests"].values()}) == len(found["digests"]) == 5, "with plan, invariant, fork"
-        assert all(len(digest) == 64 for digest in found["digests"].values())
-        assert found["of_fork"]["invariants"][0]["records"] > 0
         assert sum(found["rto_phases"].values()) == pytest.approx(found["rto_s"], abs=0.01)
-        assert not any("were not locked" in sentence for sentence in found["not_shown"])
-        assert "The backup can be trusted" in (tmp_path / "drill.md").read_text()
         assert left(observer) == []
         assert fingerprint(observer) == before, "production is only read"
 

@@ -68,9 +68,6 @@ def drill(
     json_file: Annotated[
         str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; `-` prints it.")
     ] = "",
-    report: Annotated[
-        str, typer.Option("--report", metavar="FILE.md", help="Write the result as Markdown.")
-    ] = "",
     spec: Spec = ops.JobSpec,
 ) -> None:
     """Test a backup by running it as a temporary fork.
@@ -104,7 +101,6 @@ def drill(
     if json_file != "-":
         _print(found)
     _write(json_file, json.dumps(dataclasses.asdict(found), indent=2, ensure_ascii=False) + "\n")
-    _write(report, ops.drill_markdown(found))
     if not found.trusted:
         raise typer.Exit(EXIT_NOT_GOOD)
 

@@ -10,8 +10,7 @@ or is interrupted.
 | `phases` | their order, waiting, and the end |
 | `parts` | the connection with forks, ledgers, snapshots and the Spark job |
 | `workers` | the apps' processes |
-| `evidence` | the id, digests, versions, and the limits of a drill |
-| `report` | the result, as data and as Markdown |
+| `result` | the result |
 
 A phase that fails is a reason not to trust the backup, and not an error of the drill: later phases are listed as not
 run.
@@ -20,6 +19,7 @@ run.
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -33,14 +33,13 @@ from snapkafka.runtime.extras import require_engine, require_extra
 from snapkafka.runtime.locked import lock_problem
 from snapkafka.runtime.signals import to_its_end
 
-from .evidence import new_id
-from .parts import KafkaParts, Parts
+from .parts import Parts
 from .phases import DrillRun
 from .request import DrillRequest
-from .result import Compared, Drill, Judged, Phase, markdown
+from .result import Compared, Drill, Judged, Phase
 from .workers import Workers, parsed
 
-__all__ = ["Compared", "Drill", "DrillRequest", "Judged", "Phase", "drill", "markdown"]
+__all__ = ["Compared", "Drill", "DrillRequest", "Judged", "Phase", "drill"]
 
 
 async def drill(
@@ -77,7 +76,7 @@ async def drill(
     folder = Path(tempfile.mkdtemp(prefix="snapkafka-drill-"))
     run = DrillRun(
         parts=parts
-        or KafkaParts(
+        or Parts(
             where=where,
             namespace=namespace,
             fork=fork,
@@ -101,6 +100,15 @@ async def drill(
         await to_its_end(run.put_away())
         shutil.rmtree(folder, ignore_errors=True)
     return run.result(namespace, began.isoformat(timespec="seconds"))
+
+
+def new_id(now: datetime) -> str:
+    """Generate the id of a drill, which is also the name of its fork: the second of its start and 32 random bits.
+
+    Args:
+        now: in UTC.
+    """
+    return f"drill-{now:%Y%m%d-%H%M%S}-{random.getrandbits(32):08x}"
 
 
 def _require_lock(where: Connection, allow: Sequence[int], lock: bool) -> None:

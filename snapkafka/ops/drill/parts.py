@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Protocol, cast
+from dataclasses import dataclass, field
+from typing import Final, cast
 
 from snapkafka.assembly.spec import JobResult, JobSpec, changed
-from snapkafka.checks.invariants import load, parameters_of, parse_parameters
+from snapkafka.checks.invariants import parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.reading import opened
@@ -29,7 +29,7 @@ from snapkafka.recovery.plan import Plan, Recovered, Request
 from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.recovery import plan_recovery, recover
 from snapkafka.recovery.stored_rows import GroupAdmin
-from snapkafka.store import open_manifest, read_manifest
+from snapkafka.store import read_manifest
 
 from .request import DrillRequest
 from .result import Judged
@@ -44,8 +44,7 @@ IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrilledSnapshot:
-    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table.
-    `content`: the digest of the rows of its tables; `manifest_sha256`: of the bytes of its manifest."""
+    """The snapshot that is drilled. `place`: of its manifest. `in_flight`: messages; `tables`: rows by table."""
 
     id: str
     epoch: int
@@ -55,54 +54,11 @@ class DrilledSnapshot:
     triggered_ms: int = 0
     in_flight: int = 0
     tables: Mapping[str, int] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    content: str = ""
-    manifest_sha256: str = ""
-
-
-class Parts(Protocol):
-    """The steps of a drill, apart from their order."""
-
-    async def used(self) -> str:
-        """Return a topic or consumer group with the id of this drill in its name; empty: there is none."""
-
-    async def find(self, name: str) -> DrilledSnapshot:
-        """Find the snapshot."""
-
-    async def sql(self) -> Mapping[str, str]:
-        """Return the SQL of the invariants, by name, as they are checked on the snapshot."""
-
-    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
-        """Plan a fork of it, and return the digest of the plan."""
-
-    async def create(self) -> Recovered:
-        """Create the planned fork."""
-
-    async def missing(self) -> str:
-        """Name an app of the fork that does not have all its inputs yet; empty: there is none."""
-
-    async def left(self) -> str:
-        """Name messages in flight that are not processed yet; empty: all are."""
-
-    async def watch(self, until: str, timeout_s: float) -> None:
-        """Wait until a predicate holds of the fork."""
-
-    async def trigger(self) -> str:
-        """Take a snapshot of the fork, and wait until it is captured; return its id."""
-
-    async def assemble(self) -> JobResult:
-        """Assemble that snapshot, and verify it."""
-
-    async def verify(self, source: DrilledSnapshot) -> JobResult:
-        """Verify the snapshot that was drilled once more, its tables as well."""
-
-    async def drop(self) -> None:
-        """Remove the fork."""
 
 
 @dataclass(slots=True, kw_only=True)
-class KafkaParts:
-    """`Parts` on a cluster.
+class Parts:
+    """The steps of a drill on a cluster, apart from their order.
 
     Args:
         folder: for the tables of the fork's snapshot.
@@ -125,6 +81,7 @@ class KafkaParts:
         return prefixed(self.fork, self.namespace)
 
     async def used(self) -> str:
+        """Return a topic or consumer group with the id of this drill in its name; empty: there is none."""
         async with KafkaTopicAdmin(self.where) as admin:
             names = [*await admin.describe_topics()]
             with contextlib.suppress(LedgerUnusableError):  # not allowed to see groups: topics have to do
@@ -132,24 +89,17 @@ class KafkaParts:
         return next((name for name in names if of_fork(self.fork, name)), "")
 
     async def find(self, name: str) -> DrilledSnapshot:
+        """Find the snapshot."""
         (place,) = await manifest_places(
             self.where, self.namespace, [name], storage=self.request.storage, good=True
         )
-        store, file = open_manifest(place)
         manifest = read_manifest(place)[1]
         self.namespace = self.namespace or manifest.namespace
         found = await query(None, "", IN_FLIGHT, manifest=place)
-        return replace(
-            source_of(manifest, place, int(found.rows[0]["n"])), manifest_sha256=store.sha256(file)
-        )
+        return source_of(manifest, place, int(found.rows[0]["n"]))
 
-    async def sql(self) -> Mapping[str, str]:
-        if not self.request.invariants:
-            return {}
-        parameters = parse_parameters(self._parameters(self.request.invariants, of_fork=False))
-        return {it.name: it.sql for it in load(self.request.invariants, parameters)}
-
-    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> None:
+        """Plan a fork of it."""
         request = Request(
             namespace=self.namespace,
             name=source.id,
@@ -158,9 +108,9 @@ class KafkaParts:
             expires_s=expires_s,
         )
         self.planned = await plan_recovery(self.where, request)
-        return self.planned.fingerprint
 
     async def create(self) -> Recovered:
+        """Create the planned fork."""
         assert self.planned is not None, "plan() comes first"
         forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
         await self._set_goals(forked.apps)
@@ -176,10 +126,12 @@ class KafkaParts:
                 self.goals[app] = {tp: ends[tp] for tp, (at, _) in committed.items() if at < ends[tp]}
 
     async def missing(self) -> str:
+        """Name an app of the fork that does not have all its inputs yet; empty: there is none."""
         async with opened(self.where, self.forked_namespace) as work:
             return unassigned(work.reading.state, self.goals)
 
     async def left(self) -> str:
+        """Name messages in flight that are not processed yet; empty: all are."""
         async with opened(self.where, self.forked_namespace) as work:
             for app, goals in sorted(self.goals.items()):
                 committed = await cast(GroupAdmin, work.admin).committed(app)
@@ -189,6 +141,7 @@ class KafkaParts:
         return ""
 
     async def watch(self, until: str, timeout_s: float) -> None:
+        """Wait until a predicate holds of the fork."""
         await watch(
             self.where,
             self.forked_namespace,
@@ -205,6 +158,7 @@ class KafkaParts:
         )
 
     async def trigger(self) -> str:
+        """Take a snapshot of the fork, and wait until it is captured; return its id."""
         found = await trigger(
             self.where,
             self.forked_namespace,
@@ -218,6 +172,7 @@ class KafkaParts:
         return found.id
 
     async def assemble(self) -> JobResult:
+        """Assemble that snapshot, and verify it."""
         spec = changed(
             self.spec,
             namespace=self.forked_namespace,
@@ -230,6 +185,7 @@ class KafkaParts:
         return found
 
     async def verify(self, source: DrilledSnapshot) -> JobResult:
+        """Verify the snapshot that was drilled once more, its tables as well."""
         spec = changed(
             self.spec,
             manifests=(source.place,),
@@ -241,6 +197,7 @@ class KafkaParts:
         return found
 
     async def drop(self) -> None:
+        """Remove the fork."""
         async with KafkaTopicAdmin(self.where) as admin:
             there = any(of_fork(self.fork, name) for name in await admin.describe_topics())
         if there:
@@ -278,8 +235,6 @@ def source_of(manifest: Manifest, place: str, in_flight: int) -> DrilledSnapshot
         triggered_ms=manifest.ledger.triggered_ms,
         in_flight=in_flight,
         tables={table.name: table.rows for table in manifest.tables},
-        versions=manifest.versions,
-        content=manifest.content,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from snapkafka.assembly.spec import JobResult
@@ -14,7 +14,6 @@ from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed
 
-from .evidence import digest_of, not_shown, versions, with_rows_read
 from .parts import DrilledSnapshot, Parts, judged
 from .request import DrillRequest
 from .result import Compared, Drill, Judged, Phase
@@ -61,8 +60,6 @@ class DrillRun:
     rto_s: float | None = None
     rpo_s: float | None = None
     rto_phases: dict[str, float] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)
-    sql: Mapping[str, str] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     forking_since: float = 0.0
     created: bool = False
@@ -104,9 +101,6 @@ class DrillRun:
         if used := await self.parts.used():
             raise ForkRefusedError(f"id {self.fork} was used before: {used}", hint="start the drill again")
         self.found = found = await self.parts.find(self.request.snapshot)
-        self.digests |= {"snapshot": found.content, "manifest": found.manifest_sha256}
-        self.sql = await self.parts.sql()
-        self.digests |= {f"invariant {name}": digest_of(text) for name, text in self.sql.items()}
         if found.triggered_ms:
             self.rpo_s = round((wall_ms() - found.triggered_ms) / 1_000, 3)
         return f"{found.id}, epoch {found.epoch}, {found.verdict}"
@@ -114,8 +108,7 @@ class DrillRun:
     async def _create(self) -> str:
         assert self.found is not None
         self.forking_since = time.monotonic()
-        plan = await self.parts.plan(self.found, expires_s=2 * self.request.timeout_s + EXPIRES_AFTER_S)
-        self.digests["plan of the fork"] = plan
+        await self.parts.plan(self.found, expires_s=2 * self.request.timeout_s + EXPIRES_AFTER_S)
         self.created, self.removed = True, False
         forked = await self.parts.create()
         self.compared.append(
@@ -171,8 +164,7 @@ class DrillRun:
 
     async def _verify_fork(self) -> str:
         found = await self.parts.assemble()
-        self.of_fork = self._judge(found, "the fork's snapshot", found.tables)
-        self.digests["the fork's snapshot"] = found.content
+        self.of_fork = self._judge(found, "the fork's snapshot")
         assert self.found is not None
         for table in sorted(self.found.tables.keys() | found.tables.keys()):
             rows = self.found.tables.get(table, 0), found.tables.get(table, 0)
@@ -182,13 +174,11 @@ class DrillRun:
     async def _verify_source(self) -> str:
         assert self.found is not None
         found = await self.parts.verify(self.found)
-        self.source = self._judge(found, f"snapshot {self.found.id}", self.found.tables)
+        self.source = self._judge(found, f"snapshot {self.found.id}")
         return found.verdict
 
-    def _judge(self, found: JobResult, name: str, tables: Mapping[str, int]) -> Judged:
+    def _judge(self, found: JobResult, name: str) -> Judged:
         judgement = judged(found)
-        read = with_rows_read(judgement.invariants, self.sql, tables)
-        judgement = replace(judgement, invariants=read)
         if not judgement.good:
             self.reasons.append(f"{name} is {judgement.verdict}")
         elif not judgement.records:
@@ -257,7 +247,7 @@ class DrillRun:
 
     def result(self, namespace: str, began: str) -> Drill:
         """Put the result together."""
-        found = Drill(
+        return Drill(
             id=self.fork,
             trusted=not self.reasons,
             reasons=tuple(self.reasons),
@@ -269,7 +259,6 @@ class DrillRun:
             rpo_s=self.rpo_s,
             rto_s=self.rto_s,
             rto_phases=self.rto_phases,
-            digests=self.digests,
             apps=tuple(self.request.apps),
             phases=tuple(self.phases),
             compared=tuple(self.compared),
@@ -277,7 +266,5 @@ class DrillRun:
             of_fork=self.of_fork,
             removed=self.removed,
             kept=self.request.keep and self.created,
-            versions=versions(self.found.versions if self.found else {}),
             logs=self.logs,
         )
-        return replace(found, not_shown=not_shown(found, self.request))

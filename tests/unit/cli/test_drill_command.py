@@ -57,14 +57,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_a_backup_that_can_be_trusted_is_status_0(asked: dict[str, Any], tmp_path: Path) -> None:
-    files = tmp_path / "drill.json", tmp_path / "drill.md"
-    more = ("--timeout", "90s", "--keep", "--json", str(files[0]), "--report", str(files[1]))
+    file = tmp_path / "drill.json"
+    more = ("--timeout", "90s", "--keep", "--json", str(file))
     result = CliRunner().invoke(app, [*ARGUMENTS, *more])
     assert result.exit_code == 0, result.output
     assert "the backup can be trusted: friday" in result.stdout
     assert "RPO 61.0 s, RTO 12.5 s" in result.stdout
-    assert json.loads(files[0].read_text())["trusted"] is True
-    assert files[1].read_text() == ops.drill_markdown(FOUND)
+    assert json.loads(file.read_text())["trusted"] is True
     assert asked["request"] == ops.DrillRequest(
         apps=["python -m faust -A shop worker"], timeout_s=90.0, keep=True, joins_within_s=60.0
     )
@@ -94,5 +93,5 @@ def test_the_result_alone_is_printed_as_json_if_asked(asked: dict[str, Any]) -> 
 
 
 def test_a_file_that_cannot_be_written_is_an_error(asked: dict[str, Any]) -> None:
-    result = CliRunner().invoke(app, [*ARGUMENTS, "--report", "/no/such/folder/x.md"])
+    result = CliRunner().invoke(app, [*ARGUMENTS, "--json", "/no/such/folder/x.json"])
     assert result.exit_code != 0

@@ -69,19 +69,15 @@ class FakeParts:
             DrilledSnapshot(
                 id="friday", epoch=4, verdict="VERIFIED", place="friday.json", apps=("shop",), in_flight=3,
                 triggered_ms=round(time.time() * 1_000) - 60_000, tables={"state": 5, "messages": 3},
-                content="c0", manifest_sha256="m0", versions={"spark": "4.1"},
             ),
         )  # fmt: skip
 
     async def used(self) -> str:
         return await self._step("used", "")
 
-    async def sql(self) -> dict[str, str]:
-        return await self._step("sql", {"money": "SELECT 1 FROM state -- and messages"})
-
-    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> str:
+    async def plan(self, source: DrilledSnapshot, *, expires_s: float) -> None:
         assert expires_s > 3_600
-        return await self._step("plan", "p0")
+        await self._step("plan", None)
 
     async def create(self) -> Recovered:
         return await self._step("create", forked())
@@ -178,7 +174,7 @@ async def test_a_good_backup_is_trusted_and_nothing_is_left(marker: Path) -> Non
     found = await run(parts, marker)
     assert found.trusted and not found.reasons
     assert [phase.status for phase in found.phases] == ["done"] * 9
-    assert parts.calls[:5] == ["used", "find", "sql", "plan", "create"] and parts.calls[-1] == "drop"
+    assert parts.calls[:4] == ["used", "find", "plan", "create"] and parts.calls[-1] == "drop"
     assert ended(marker)
     assert found.removed and not found.kept
     assert 59 < (found.rpo_s or 0) < 90 and found.rto_s is not None
@@ -190,10 +186,6 @@ async def test_a_good_backup_is_trusted_and_nothing_is_left(marker: Path) -> Non
         ("rows of table messages", 3, 1, None),
         ("rows of table state", 5, 7, None),
     ]
-    text = ops.drill_markdown(found)
-    assert "**The backup can be trusted**" in text
-    assert "| RPO: age of the snapshot | 60." in text
-    assert "| work off what was in flight | done |" in text
 
 
 #: As the manifest lists the checks of a snapshot for which nobody has given an invariant.
@@ -239,7 +231,6 @@ async def test_a_phase_that_fails_is_a_reason_and_what_follows_is_not_run(marker
     assert ("drop" in parts.calls) == (step != "find"), "what was begun is removed"
     assert found.removed
     assert step in ("find", "create") or ended(marker)
-    assert "cannot be trusted" in ops.drill_markdown(found)
 
 
 @pytest.mark.parametrize(
@@ -371,7 +362,6 @@ async def test_what_cannot_be_removed_is_a_reason_and_named(
     found = await run(parts, marker)
     assert (found.trusted, found.removed) == (False, False)
     assert found.reasons == ("remove the fork: a group has members",)
-    assert f"snapkafka fork drop {found.fork}" in ops.drill_markdown(found)
 
 
 async def test_it_is_kept_if_asked(marker: Path) -> None:

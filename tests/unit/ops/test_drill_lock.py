@@ -196,31 +196,6 @@ def test_a_locked_fork_connects_through_its_door_by_each_mechanism(
         assert broker.connected == 1, done
 
 
-#: The ways to open a stream; the last line of each does.
-WAYS = {
-    "connect": "s = socket.socket(); s.connect(broker)",
-    "fast open": "s = socket.socket(); s.sendto(b'x', 0x20000000, broker)",
-    "fast open by a message": "s = socket.socket(); s.sendmsg([b'x'], [], 0x20000000, broker)",
-    "fast open by an option": "s = socket.socket(); s.setsockopt(6, 30, 1); s.connect(broker); s.send(b'x')",
-    "mptcp": "s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262); s.connect(broker)",
-    "another thread": "t = threading.Thread(target=lambda: socket.create_connection(broker)); t.start(); t.join()",
-}
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_no_way_to_open_a_stream_is_left(mechanism: str, tmp_path: Path, broker: Broker) -> None:
-    def tried(way: str, *before: str) -> None:
-        text = f"import socket, threading\nbroker = ('127.0.0.1', {broker.port})\n{WAYS[way]}\n"
-        subprocess.run([*before, *python(tmp_path, text)], capture_output=True, check=False)
-
-    for way in WAYS:
-        tried(way, sys.executable, "-c", LOCKS, mechanism, "")
-    assert broker.connected == 0
-    for count, way in enumerate(WAYS.keys() - {"mptcp"}, start=1):  # a kernel may have none
-        tried(way)
-        wait_until(f"{way} to connect unlocked", lambda: broker.connected == count, timeout_s=10)  # noqa: B023
-
-
 def test_what_is_no_stream_to_elsewhere_works_as_before() -> None:
     text = """if True:
         import asyncio, socket, subprocess

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError, RestoreRefusedError
 from snapkafka.kafka import KafkaRecord
 from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.protocol import Agent, Hello, InputTopic, Position, Table
 from snapkafka.recovery import NewRecord, Row, records_of_state
 from snapkafka.recovery.appending import Author
-from snapkafka.recovery.channels import channels
 from snapkafka.recovery.positions import Appended, moved
 from snapkafka.recovery.state import touch
 from snapkafka.wire import headers as wire
@@ -93,15 +91,6 @@ def test_a_key_that_looks_like_that_of_a_marker_is_a_key() -> None:
         KafkaRecord(*LOG, 2, b"_sk:3", None, ((wire.HEADER, of_marker),), 0),
     ]
     assert touch(records, cuts).keys[LOG] == {b"_sk:1", b"_sk:2"}
-
-
-def test_a_message_of_an_app_that_stays_is_no_marker_because_of_its_key(world: World) -> None:
-    """Of a part, what other apps have sent is read again, whatever its key."""
-    other = SENDER + 1
-    world.log.put(IN, b"_sk:1", b"of another app", by=other)
-    ranges = [ReadRange(*IN, 1, len(world.log.records[IN]))]
-    (found,) = channels(world.log, ranges, {}, frozenset([IN]), LEDGER, lambda process: process == SENDER)
-    assert b"of another app" in [record.value for record in found.records]
 
 
 def test_an_undecodable_change_of_a_set_is_left_alone() -> None:
