@@ -60,12 +60,10 @@ class Restore:
     latest `begun` can make the plan `ready`: that is the commit point. `appending` comes before the first record is
     appended: from then on the plan cannot be aborted. `ready` carries the rest, in `parts` chunks numbered from 0.
     `ends`: of every input and changelog partition of these apps, taken before anything was appended: all records below
-    are older than the restore. `positions`: per agent and input. `phase`, `records`, `total`: progress of a plan, for
-    readers.
-    `reason`: why it was aborted. `only`: the part of the snapshot that is restored, as JSON (empty: all of it), which
-    is not a consistent cut. `origin`: the topic id of the snapshot's ledger where that is another cluster's (empty: it
-    is this one). `replaces`: the open plan, not yet ready, that this one takes the place of. `topics`: of the ends of a
-    `ready` record, with the ids that they had then; none: an earlier release wrote it.
+    are older than the restore. `positions`: per agent and input. `reason`: why it was aborted. `origin`: the topic id
+    of the snapshot's ledger where that is another cluster's (empty: it is this one). `replaces`: the open plan, not yet
+    ready, that this one takes the place of. `topics`: of the ends of a `ready` record, with the ids that they had then;
+    none: an earlier release wrote it.
     """
 
     process: int = NOBODY
@@ -82,11 +80,7 @@ class Restore:
     part: int = 0
     parts: int = 1
     who: str = ""
-    phase: str = ""
-    records: int = 0
-    total: int = 0
     reason: str = ""
-    only: str = ""
     origin: str = ""
     replaces: str = ""
     topics: tuple[TopicId, ...] = ()

@@ -90,8 +90,7 @@ class RestoreView:
     stage: RestoreStage = "begun"
     author: int = NOBODY
     authored_at: int | None = None
-    progress: Restore | None = None
-    progress_at: int | None = None
+    taken_over_at: int | None = None  # the latest `begun` after the first
     appending_at: set[int] = field(default_factory=set)
     appended: dict[TopicPartition, int] = field(
         default_factory=dict
@@ -122,7 +121,7 @@ class RestoreView:
     @property
     def owner(self) -> int:
         """The ledger offset of the latest `begun`, whose writer may continue."""
-        return self.begun_at if self.progress_at is None else self.progress_at
+        return self.begun_at if self.taken_over_at is None else self.taken_over_at
 
     def is_author(self, process: int) -> bool:
         """Return whether the latest `begun` names this process. A `begun` that names none, of a run that takes over,
@@ -163,7 +162,7 @@ class RestoreView:
 
     def records(self) -> set[int]:
         """Return the ledger offsets of the records of this view."""
-        single = (self.begun_at, self.authored_at, self.progress_at, self.closed_at)
+        single = (self.begun_at, self.authored_at, self.taken_over_at, self.closed_at)
         return (
             {at for at in single if at is not None}
             | {at for at, _ in self.parts.values()}
@@ -203,7 +202,7 @@ class Restores:
             case "begun" if NOBODY < record.author < view.author:
                 return False  # late: another run has taken over since
             case "begun":
-                view.progress, view.progress_at = record, offset
+                view.taken_over_at = offset
                 return self._named(view, offset, record)
             case "appending":
                 return self._appending(view, offset, record)

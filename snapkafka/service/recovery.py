@@ -68,20 +68,16 @@ class Recovery:
 
 
 def _restore(view: RestoreView, reading: LedgerReading) -> dict[str, Any]:
-    """Describe a plan: its stage, and the progress of the last reported phase."""
-    times, last = reading.times_ms, view.progress or view.begun
+    """Describe a plan: its stage, and when it reached each."""
+    times = reading.times_ms
     at = {"begun_at": view.begun_at, "ready_at": view.ready_at, "closed_at": view.closed_at}
     return {
         "plan": view.plan,
         "snapshot_id": view.begun.snapshot,
         "epoch": view.begun.epoch,
         "apps": list(view.apps),
-        "only": view.begun.only or None,
         "stage": view.stage,
         "initiated_by_node_id": view.begun.who,
-        "phase": last.phase if view.open else "",
-        "records": last.records if view.open else 0,
-        "total": last.total if view.open else 0,
         "reason": view.reason or None,
         **{name: _instant(times.get(-1 if offset is None else offset, 0)) for name, offset in at.items()},
     }

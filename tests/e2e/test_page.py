@@ -78,12 +78,11 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
     assert before == after, "it waits for the same, and longer"
     assert ended["drawn"] == "before", "the picture is not drawn again for that"
     assert [(row[0], row[1]) for row in seen["recovery"]] == [
-        ("begun", "twenty, a part"),
+        ("begun", "twenty"),
         ("aborted\na worker joined", "twenty"),
         ("drill-7", "ready"),
         ("try", "ready"),
     ]
-    assert seen["recovery"][0][4] == "30,123 of 90,456"
     assert seen["recovery"][3][6].endswith("expired")
     assert all(detail["overflow"] <= 0 for detail in seen["details"].values()), seen["details"]
     serious = [found for found in seen["violations"] if found["impact"] in ("serious", "critical")]

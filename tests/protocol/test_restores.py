@@ -164,14 +164,6 @@ def test_a_plan_in_parts_is_ready_with_its_last_part(world: World) -> None:
     assert list(world.fold.restores.views) == ["r"]
 
 
-def test_progress_is_for_readers(world: World) -> None:
-    say(world, "begun")
-    say(world, "begun", phase="channels", records=3, total=9)
-    view = world.fold.restores.open
-    assert view is not None and view.progress is not None
-    assert (view.progress.phase, view.progress.records, view.progress.total) == ("channels", 3, 9)
-
-
 def test_who_ran_before_the_commit_point_takes_another_identity(world: World) -> None:
     b, a = Process(world, "b", (B,)), Process(world, "a", (A,))
     settle(a, b)

@@ -149,9 +149,9 @@ def system(folder: Path) -> FakeCluster:
     )
     ledger.put(restore)
     ledger.put(Restore(n=5, plan="p1", stage="aborted", reason="a worker joined"))
-    again = dataclasses.replace(restore, n=6, plan="p2", only='{"apps": ["mail"]}')
+    again = dataclasses.replace(restore, n=6, plan="p2")
     ledger.put(again)
-    ledger.put(dataclasses.replace(again, n=7, author=77, phase="state", records=30_123, total=90_456))
+    ledger.put(dataclasses.replace(again, n=7, author=77))
     return cluster
 
 

@@ -15,9 +15,9 @@ export async function recovery(place, anew = false) {
   place.hidden = !restores.length && !forks.length;
   place.replaceChildren(...[
     restores.length ? h("h2", {}, "Restores") : null,
-    restores.length ? table([["Stage"], ["Snapshot"], ["Apps"], ["Phase"], ["Records", "number"], ["Begun"], ["Committed"], ["Ended"], ["By"], ["Plan"]],
-      restores.map((one) => [staged(one.stage, one.reason), one.only ? `${one.snapshot_id}, a part` : one.snapshot_id,
-        one.apps.join(", "), one.phase, one.total ? `${count(one.records)} of ${count(one.total)}` : "", when(one.begun_at), when(one.ready_at), when(one.closed_at),
+    restores.length ? table([["Stage"], ["Snapshot"], ["Apps"], ["Begun"], ["Committed"], ["Ended"], ["By"], ["Plan"]],
+      restores.map((one) => [staged(one.stage, one.reason), one.snapshot_id,
+        one.apps.join(", "), when(one.begun_at), when(one.ready_at), when(one.closed_at),
         one.initiated_by_node_id, one.plan]), "Restores") : null,
     forks.length ? h("h2", {}, "Forks and drills") : null,
     forks.length ? table([["Fork"], ["Stage"], ["Snapshot"], ["Apps"], ["Topics", "number"], ["Created"], ["Expires"], ["By"]],

@@ -1,5 +1,7 @@
 """What surrounds the phases of a drill: its id, its plan, the RTO by phase, and what is refused before."""
 
+# mypy: disable-error-code="arg-type"
+
 from __future__ import annotations
 
 import re
