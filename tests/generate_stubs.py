@@ -15,7 +15,7 @@ from grpc_tools import protoc
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path("snapkafka/service/grpc_api")
-NAMES = ("snapshot_pb2.py", "snapshot_pb2.pyi", "snapshot_pb2_grpc.py")
+NAMES = ("snapshot_pb2.py",)
 
 
 def generate(out: Path) -> Path:
@@ -30,8 +30,6 @@ def generate(out: Path) -> Path:
             f"-I{FOLDER}={ROOT / 'schemas'}",
             f"-I{files('grpc_tools') / '_proto'}",
             f"--python_out={out}",
-            f"--pyi_out={out}",
-            f"--grpc_python_out={out}",
             f"{FOLDER}/snapshot.proto",
         ]
     )

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import Any, Final, TypeVar
 
 import grpc
+from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -29,8 +30,7 @@ from snapkafka.protocol.records import TopicPartition
 from .accepting import connections_within_limits
 from .access import Role
 from .doors import SESSION_KEY, Doors
-from .grpc_api import snapshot_pb2 as pb
-from .grpc_api import snapshot_pb2_grpc as pb_grpc
+from .grpc_api import messages as pb
 from .problems import ClientWords, RefusedError
 from .settings import Settings
 from .tls import grpc_credentials
@@ -71,7 +71,7 @@ OPEN: Final = "/grpc.health.v1.Health/"
 MARKER_SENDER: Final = "snapkafka"
 
 
-class Servicer(pb_grpc.SnapshotServiceServicer):
+class Servicer:
     """The calls of schemas/snapshot.proto.
 
     Args:
@@ -301,6 +301,20 @@ async def serving_grpc(
         await writer.close()
 
 
+def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:
+    """Return the handlers of the calls that the contract names."""
+    found = {}
+    for method in pb.DESCRIPTOR.services_by_name[SERVICE.rpartition(".")[2]].methods:
+        request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+        kind = "unary_stream" if method.server_streaming else "unary_unary"
+        found[method.name] = getattr(grpc, f"{kind}_rpc_method_handler")(
+            getattr(servicer, method.name),
+            request_deserializer=request.FromString,
+            response_serializer=answer.SerializeToString,
+        )
+    return grpc.method_handlers_generic_handler(SERVICE, found)
+
+
 @contextlib.asynccontextmanager
 async def serving(
     make: Callable[[str, str, str], Participant], settings: Settings, bounds: Bounds
@@ -327,9 +341,8 @@ async def serving(
             ("grpc.so_reuseport", 0),
         ],
     )
-    pb_grpc.add_SnapshotServiceServicer_to_server(
-        Servicer(doors, settings.foreign_topics, settings.foreign_inputs, bounds.call_s), server
-    )
+    servicer = Servicer(doors, settings.foreign_topics, settings.foreign_inputs, bounds.call_s)
+    server.add_generic_rpc_handlers((handlers(servicer),))
     alive = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(alive, server)
     for name in ("", SERVICE):

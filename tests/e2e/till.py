@@ -13,8 +13,8 @@ from typing import Any
 import grpc
 
 from snapkafka.service.doors import SESSION_KEY
-from snapkafka.service.grpc_api import snapshot_pb2 as pb
-from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
+from snapkafka.service.grpc_api import messages as pb
+from tests.worlds.grpc_stub import Stub
 
 CALL_S = 20.0
 #: So that change piles up in front of it.
@@ -49,7 +49,7 @@ class Till:
         self.left = ""
         self._topic = topic
         self._channel = grpc.insecure_channel(address)
-        self._stub = pb_grpc.SnapshotServiceStub(self._channel)
+        self._stub = Stub(self._channel)
         self._lock, self._over = threading.Lock(), threading.Event()
         named = [
             pb.Input(

@@ -20,13 +20,13 @@ from snapkafka.errors import all_errors
 from snapkafka.protocol import TopicPartition
 from snapkafka.service import Settings, Tokens
 from snapkafka.service.doors import SESSION_KEY, Doors
-from snapkafka.service.grpc_api import snapshot_pb2 as pb
-from snapkafka.service.grpc_api import snapshot_pb2_grpc as pb_grpc
+from snapkafka.service.grpc_api import messages as pb
 from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, Servicer, serving
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
 from tests.unit.drivers.test_foreign import trigger
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 from tests.worlds.foreign_world import FakeConsumer, FakeWriter, ForeignAdmin, until, view
+from tests.worlds.grpc_stub import Stub
 
 SECONDS = 60.0
 CHANGE = TopicPartition("change", 0)
@@ -41,7 +41,7 @@ class Door:
     ) -> None:
         self.cluster, self.writer, self.consumer, self.address = cluster, writer, consumer, address
         self.channel = grpc.aio.insecure_channel(address)
-        self.plain = pb_grpc.SnapshotServiceStub(self.channel)
+        self.plain = Stub(self.channel)
         self.stub: Any = Named(self.plain, "")
 
     async def join(
@@ -230,7 +230,7 @@ async def test_a_client_may_ping_every_ten_seconds() -> None:
             ("grpc.http2.max_pings_without_data", 0),
         ]
         async with grpc.aio.insecure_channel(here.address, options=options) as channel:
-            stream = pb_grpc.SnapshotServiceStub(channel).Join(pb.JoinRequest(node_id="till"))
+            stream = Stub(channel).Join(pb.JoinRequest(node_id="till"))
             await heard(stream)
             with pytest.raises(TimeoutError):  # nothing comes, and nothing ends it
                 await asyncio.wait_for(stream.read(), 55)

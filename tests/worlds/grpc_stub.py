@@ -1,0 +1,27 @@
+"""A client of `schemas/snapshot.proto`, as a compiler would generate it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.message_factory import GetMessageClass
+
+from snapkafka.service.grpc_api import messages as pb
+
+
+class Stub:
+    """The calls of the service as methods."""
+
+    def __init__(self, channel: Any) -> None:
+        service = pb.DESCRIPTOR.services_by_name["SnapshotService"]
+        for method in service.methods:
+            make = channel.unary_stream if method.server_streaming else channel.unary_unary
+            call = make(
+                f"/{service.full_name}/{method.name}",
+                request_serializer=GetMessageClass(method.input_type).SerializeToString,
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            setattr(self, method.name, call)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
