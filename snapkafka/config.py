@@ -45,14 +45,12 @@ class Config:
         every: seconds between snapshots, 1 or more; `None`: only on request. All workers may have the timer: there is
             one snapshot each time.
         min_pause: seconds without a snapshot before the timer asks for the next.
-        tolerable_failures: after more failures in a row the timer slows down, up to 32 times.
         sources: topics written by apps with snapkafka and from outside, whose external records are no effects of what
             these apps send: they leave no snapshot `VERIFIED_OPEN`. Nothing checks that.
         changelog_lag: for how long no record of the app's changelogs is compacted, such as `"24h"`: for as long a
             snapshot can be assembled (`min.compaction.lag.ms`). It is set on those that Faust creates.
             None: as the broker has it, by default not at all.
         web: pages under `/snapkafka/` on the app's web server, where it has one: snapshots, metrics.
-        web_trigger: also `POST /snapkafka/trigger/`, by which whoever reaches the web server can ask for a snapshot.
     """
 
     namespace: str
@@ -63,9 +61,7 @@ class Config:
     ttl_ms: int = 5_000
     every: float | None = None
     min_pause: float = 0.0
-    tolerable_failures: int = 3
     web: bool = True
-    web_trigger: bool = False
     sources: tuple[str, ...] = ()
     changelog_lag: str | None = None
 
@@ -99,7 +95,6 @@ class Config:
             "enabled": self.enabled,
             "cause": self.cause,
             "web": self.web,
-            "web_trigger": self.web_trigger,
         }
         for name, value in switches.items():
             if not isinstance(value, bool):
@@ -114,9 +109,6 @@ class Config:
         min_pause: object = self.min_pause
         if not (_is_number(min_pause) and min_pause >= 0):
             found.append(f"min_pause is {min_pause!r}; it can be 0 or more (seconds)")
-        tolerable: object = self.tolerable_failures
-        if type(tolerable) is not int or tolerable < 0:
-            found.append(f"tolerable_failures is {tolerable!r}; it can be 0 or more")
         if self.changelog_lag is not None:
             try:
                 duration_ms(str(self.changelog_lag), "changelog_lag")
@@ -147,9 +139,7 @@ class Settings(TypedDict, total=False):
     ttl_ms: int
     every: float | None
     min_pause: float
-    tolerable_failures: int
     web: bool
-    web_trigger: bool
     sources: Collection[str]
     changelog_lag: str | None
 

@@ -26,7 +26,6 @@ HELD_OFFSET = 5
 #: For so long Faust's changelogs are not compacted.
 LAG = os.environ.get("SMALL_APP_LAG")
 #: A snapshot every so many seconds.
-WEB_TRIGGER = "SMALL_APP_WEB_TRIGGER" in os.environ
 EVERY = float(os.environ["SMALL_APP_EVERY"]) if "SMALL_APP_EVERY" in os.environ else None
 
 app = faust.App(
@@ -74,7 +73,7 @@ if os.environ.get("SMALL_APP_LISTENS"):  # what is sent has to be told of before
 
 
 if WHERE == "early":
-    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, web_trigger=WEB_TRIGGER, changelog_lag=LAG)
+    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, changelog_lag=LAG)
 
 source = app.topic(os.environ["SMALL_APP_ID"] + "-in", key_serializer="raw", value_serializer="raw")
 target = app.topic(os.environ["SMALL_APP_ID"] + "-out", key_serializer="raw", value_serializer="raw")
@@ -132,4 +131,4 @@ if held := os.environ.get(
 
 if WHERE == "late":
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does
-    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, web_trigger=WEB_TRIGGER, changelog_lag=LAG)
+    snapkafka.install(app, namespace=NAMESPACE, every=EVERY, changelog_lag=LAG)

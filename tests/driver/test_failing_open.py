@@ -12,7 +12,7 @@ from snapkafka.ops import doctor
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
 from tests.driver.test_install import make_topics, produce, take
-from tests.driver.test_operators import free_port, get, metric, post
+from tests.driver.test_operators import free_port, get, metric
 from tests.features.other_faust import renamed
 
 EVENTS = 100
@@ -169,7 +169,7 @@ def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
 
 @pytest.mark.timeout(200)
 def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    """On a Faust that has something under another name: a line in the log, a metric, and a trigger that is refused."""
+    """On a Faust that has something under another name: a line in the log, and a metric."""
     app, port = f"small-{namespace}", free_port()
     make_topics(kafka, app)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
@@ -178,7 +178,6 @@ def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: P
             "SMALL_APP_ID": app,
             "SMALL_APP_INSTALL": "early",
             "SMALL_APP_WEB_PORT": str(port),
-            "SMALL_APP_WEB_TRIGGER": "1",
         }
         other = renamed(tmp_path / "other", "resume_flow")
         worker = system.start_worker(app, env | other, module="tests.driver.small_app", options=())
@@ -187,9 +186,6 @@ def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: P
         why = get(f"{page}/")["absent"]
         assert "is not as expected" in why
         assert metric(page, "snapkafka_participating") == 0
-        status, reported = post(f"{page}/trigger/")
-        assert status == 409
-        assert reported["error"] == f"this worker takes no part in snapshots: it {why}"
         log = worker.log.read_text()
         assert log.count("snapkafka: ") == 1, log
         assert "Consumer.resume_flow is not there" in log

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.testing import Broker, create_topics
-from tests.driver.test_install import produce
+from tests.driver.test_install import produce, take
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -77,20 +77,6 @@ def get(url: str) -> Any:
         return json.loads(answer.read())
 
 
-def post(url: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
-    given = {"Content-Type": "application/json"} | {
-        name.replace("_", "-"): it for name, it in headers.items()
-    }
-    try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, data=body, method="POST", headers=given), timeout=10
-        ) as answer:
-            return answer.status, json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        text = error.read()
-        return error.code, json.loads(text) if text.startswith(b"{") else text
-
-
 def metric(page: str, name: str, label: str = "") -> float:
     with urllib.request.urlopen(f"{page}/metrics/", timeout=10) as answer:
         text = answer.read().decode()
@@ -101,35 +87,16 @@ def metric(page: str, name: str, label: str = "") -> float:
     return 0.0
 
 
-def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    with two_workers(kafka, namespace, tmp_path, SMALL_APP_WEB_TRIGGER="yes") as (system, observer, pages):
-        own = pages[0].split("/")[2]
-        for headers, refused in (
-            ({"Host": "evil.example"}, 403),  # a page whose name points here
-            ({"Origin": "http://evil.example"}, 403),
-            ({"Origin": "null"}, 403),
-            ({"Content_Type": "text/plain"}, 415),  # what a page may send without being asked
-        ):
-            assert post(f"{pages[0]}/trigger/", b'{"id": "of-others"}', **headers)[0] == refused, headers
-        assert not observer.state.snapshots
-        status, reported = post(f"{pages[0]}/trigger/", b'{"id": "by-web"}', Origin=f"http://{own}")
-        assert (status, reported) == (202, {"id": "by-web"})
+def test_a_service_reports_snapshots_by_http(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+    with two_workers(kafka, namespace, tmp_path) as (system, observer, pages):
+        take(observer, "one")
         wait_until(
             "both workers to know that it is captured",
-            lambda: all(get(f"{page}/")["snapshots"][:1] == rows(observer, "by-web") != [] for page in pages),
+            lambda: all(get(f"{page}/")["snapshots"][:1] == rows(observer, "one") != [] for page in pages),
             timeout_s=30,
             system=system,
         )
-        assert post(f"{pages[1]}/trigger/")[0] == 202
-        assert post(f"{pages[1]}/trigger/", b"[1]") == (
-            400,
-            {"error": 'the body can be {"id": "name"} or empty'},
-        )
-        status, why = post(f"{pages[1]}/trigger/", json.dumps({"id": "x" * 300}).encode())
-        assert status == 400
-        assert "at most 200" in why["error"]
+        take(observer, "two")
         for page in pages:
             wait_until(
                 "both to be counted",
@@ -153,7 +120,6 @@ def test_a_service_is_asked_for_a_snapshot_and_reports_it_by_http(
         newcomer = f"http://127.0.0.1:{port}/snapkafka"
         start_worker(system, f"small-{namespace}", port)
         wait_until("the newcomer's web server", lambda: answers(newcomer), timeout_s=60, system=system)
-        assert post(f"{newcomer}/trigger/")[0] == 404, "there only if it is asked for"
         assert metric(newcomer, "snapkafka_snapshots_total", "captured") == 0, (
             "what was before it, others count"
         )

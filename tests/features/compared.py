@@ -114,6 +114,7 @@ _LEAVING: Final = App(
         "outputs": outputs(LEAVING),
         "changelogs": ["written"],
     },
+    in_flight=False,
 )
 _SHARED: Final = App(
     module="shared",

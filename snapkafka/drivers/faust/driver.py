@@ -239,7 +239,6 @@ class FaustDriver(Host):
                     quiet_s=self.quiet_s,
                     every=self.config.every,
                     min_pause=self.config.min_pause,
-                    tolerable=self.config.tolerable_failures,
                     ttl_ms=self.config.ttl_ms,
                 )
             )

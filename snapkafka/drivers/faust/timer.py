@@ -14,12 +14,9 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.backoff import pause_after
 from snapkafka.errors import SnapkafkaError
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.ledger_state import LedgerState
-
     from .host import Host
 
 logger = logging.getLogger("snapkafka")
@@ -27,8 +24,6 @@ logger = logging.getLogger("snapkafka")
 #: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.
 JITTER: Final = 0.1
 JITTER_MAX_S: Final = 5.0
-#: After more failures than are tolerated the timer slows down, to so many times its period at most.
-SLOWEST: Final = 32
 
 
 def moment_after(now: float, every: float) -> float:
@@ -44,34 +39,16 @@ def moment_id(moment: float, every: float) -> str:
     return f"every-{every:g}s-{stamp}" + (f".{ms:03}" if ms else "")
 
 
-def failures_in_a_row(ledger: LedgerState, every: float) -> int:
-    """Count how many of the latest snapshots of this timer have failed in a row."""
-    mine = [v for _, v in sorted(ledger.snapshots.items()) if v.trigger.id.startswith(f"every-{every:g}s-")]
-    decided = [view for view in mine if not view.open]
-    good = [n for n, view in enumerate(decided) if view.failure is None]
-    return len(decided) - (good[-1] + 1 if good else 0)
-
-
-def slower(failures: int, tolerable: int) -> int:
-    """Return the number of periods to wait: one, and twice as many for each failure beyond what is tolerable."""
-    return round(pause_after(max(1, failures - tolerable + 1), 1.0, first=1.0, most=SLOWEST))
-
-
 async def run_timer(
-    host: Host, *, quiet_s: Callable[[], float], every: float, min_pause: float, tolerable: int, ttl_ms: int
+    host: Host, *, quiet_s: Callable[[], float], every: float, min_pause: float, ttl_ms: int
 ) -> None:
     """Request snapshots until cancelled. All times are in seconds, except `ttl_ms`."""
-    passed = 0
     while True:
         moment = moment_after(time.time(), every)
         jitter = random.random() * min(JITTER * every, JITTER_MAX_S)
         await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
-        passed += 1
-        ledger, name = host.machine.ledger, moment_id(moment, every)
-        if passed < slower(failures_in_a_row(ledger, every), tolerable):
-            continue
-        passed = 0
-        if why := _not_now(host, ledger.by_id.keys(), name, quiet_s, min_pause):
+        name = moment_id(moment, every)
+        if why := _not_now(host, host.machine.ledger.by_id.keys(), name, quiet_s, min_pause):
             logger.debug("no snapshot %s: %s", name, why, extra=host.about(snapshot=name))
             continue
         try:

@@ -1,13 +1,11 @@
-"""`/snapkafka/` on the app's own web server: the snapshots, metrics, and a trigger if it is asked for."""
+"""`/snapkafka/` on the app's own web server: the snapshots, and metrics."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.runtime.browsers import foreign
+from snapkafka.errors import SnapkafkaError
 
 from ..metrics import rendered
 from .factories import wrap_factory
@@ -41,30 +39,6 @@ def _add_pages(host: Host, server: Any) -> None:
         async def get(self, request: Any) -> Any:
             return self.json(status(host))
 
-    class Trigger(View):
-        """`POST`: a request for a snapshot; `{"id": ...}` in the body names it."""
-
-        async def post(self, request: Any) -> Any:
-            names = {host.app.conf.web_host, (request.transport.get_extra_info("sockname") or ("",))[0]}
-            if why := foreign(
-                request.headers.get("Host", ""), request.headers.get("Origin", ""), names=names
-            ):
-                return self.json({"error": why}, status=403)
-            if request.content_type != "application/json" and await request.read():
-                return self.json({"error": "send Content-Type: application/json"}, status=415)
-            try:
-                given = json.loads(await request.text() or "{}")
-                name = given.get("id", "") if isinstance(given, dict) else None
-            except ValueError:
-                name = None
-            if not isinstance(name, str):
-                return self.json({"error": 'the body can be {"id": "name"} or empty'}, status=400)
-            try:
-                return self.json({"id": await host.trigger(name)}, status=202)
-            except SnapkafkaError as error:
-                status = 400 if isinstance(error, BadInputError) else 409
-                return self.json({"error": str(error), "what_to_do": error.advice}, status=status)
-
     class Prometheus(View):
         """`GET`: the metrics."""
 
@@ -74,10 +48,7 @@ def _add_pages(host: Host, server: Any) -> None:
             )
             return self.bytes(body, content_type=content_type.split(";")[0])
 
-    pages: dict[str, Any] = {"/": Snapshots, "/metrics/": Prometheus}
-    if host.config.web_trigger:
-        pages["/trigger/"] = Trigger
-    for path, view in pages.items():
+    for path, view in (("/", Snapshots), ("/metrics/", Prometheus)):
         view.view_name, view.view_path = f"snapkafka:{view.__name__}", f"/snapkafka{path}"
         server.add_view(view)
 

@@ -53,8 +53,6 @@ def test_sources_may_be_any_collection(given: Any) -> None:
         ("every", "1m"),
         ("min_pause", -1),
         ("min_pause", None),
-        ("tolerable_failures", -1),
-        ("tolerable_failures", 1.5),
         ("web", 0),
         ("sources", "orders"),
         ("sources", [""]),

@@ -101,7 +101,7 @@ async def test_a_moment_at_which_the_timer_does_not_ask(
 
     monkeypatch.setattr("asyncio.sleep", nap)
     with pytest.raises(TimeoutError):
-        await run_timer(driver, quiet_s=driver.quiet_s, every=60.0, min_pause=0.0, tolerable=3, ttl_ms=1_000)
+        await run_timer(driver, quiet_s=driver.quiet_s, every=60.0, min_pause=0.0, ttl_ms=1_000)
     (line,) = said(caplog.records)
     assert line["snapkafka_snapshot"].startswith("every-60s-")
 
