@@ -38,7 +38,7 @@ LONG_WAY = ("send_entered", "send_appended")
             "failed to patch what Faust's _new_conductor creates",
             marks=pytest.mark.nightly,
         ),
-        ("InputResumption", "failed to patch what Faust's _new_consumer creates"),
+        ("resume_last", "failed to patch what Faust's _new_consumer creates"),
     ],
 )
 def test_r15_a_broken_seam_stops_nothing_but_us(
@@ -179,7 +179,7 @@ def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: P
             "SMALL_APP_INSTALL": "early",
             "SMALL_APP_WEB_PORT": str(port),
         }
-        other = renamed(tmp_path / "other", "resume_flow")
+        other = renamed(tmp_path / "other", "stop_flow")
         worker = system.start_worker(app, env | other, module="tests.driver.small_app", options=())
         page = f"http://127.0.0.1:{port}/snapkafka"
         wait_until("the web server", lambda: answers(page), timeout_s=60, system=system)
@@ -188,7 +188,7 @@ def test_r15_who_stands_aside_says_so(kafka: Broker, namespace: str, tmp_path: P
         assert metric(page, "snapkafka_participating") == 0
         log = worker.log.read_text()
         assert log.count("snapkafka: ") == 1, log
-        assert "Consumer.resume_flow is not there" in log
+        assert "Consumer.stop_flow is not there" in log
         system.check_alive()
     finally:
         system.stop()

@@ -29,7 +29,6 @@ def harm(bootstrap: str, prefix: str, fork: str = "") -> dict[str, str]:
     return {name: came for name, _, came in lines}
 
 
-@pytest.mark.nightly
 def test_a_process_of_a_fork_can_do_no_harm_by_any_client(kafka: Broker) -> None:
     prefix = f"p{uuid.uuid4().hex[:8]}-"
     set_up(kafka.bootstrap, prefix)

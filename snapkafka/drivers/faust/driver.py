@@ -35,7 +35,7 @@ from .inbound.conductor import IncomingRecords
 from .inbound.membership import Membership
 from .inbound.recorder import Recorder
 from .inbound.replies import Replies
-from .inbound.resume import InputResumption
+from .inbound.resume import resume_last
 from .inbound.running_events import Events
 from .inbound.sensors import Sensors
 from .inbound.streams import watch_streams
@@ -132,6 +132,7 @@ class FaustDriver(Host):
 
     def consumer_made(self, consumer: Any) -> None:
         """Patch the consumer that Faust has created."""
+        resume_last(self.app, consumer, self.stand_down)
         announcing = AssignmentAnnouncer(
             self,
             consumer,
@@ -144,7 +145,6 @@ class FaustDriver(Host):
             consumer,
             join=self._join_as,
             announcing=announcing,
-            resuming=InputResumption(consumer, self.stand_down),
             events=self.events,
             restored=self.restored,
             rebalanced=self._transactions_rebalanced,

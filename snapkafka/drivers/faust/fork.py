@@ -4,9 +4,8 @@ Names are translated at the places from which Faust derives all others: the app'
 leader topic, topics of agents that have none, transactional ids), the topics of `faust.Topic` (also those of
 `group_by`, of `app.send("name")`, of replies and of `faust send`), the reply topic, and the folders for data.
 
-A name that is not translated does not leave: requests are checked where they leave the client (`fork_clients`). The
-hooks of this module refuse some of them earlier, so that the caller sees the error, not a background task. This fails
-closed, and so does a start that cannot be isolated.
+A name that is not translated does not leave: requests are checked where they leave the client (`fork_clients`). This
+fails closed, and so does a start that cannot be isolated.
 """
 
 from __future__ import annotations
@@ -58,62 +57,13 @@ class Isolation(Patches):
     # -- hooks ----------------------------------------------------------------------------------------------------
 
     def _attach(self) -> None:
-        from aiokafka.consumer import AIOKafkaConsumer
-        from aiokafka.consumer.subscription_state import SubscriptionState
-        from aiokafka.producer import AIOKafkaProducer
-        from aiokafka.producer.message_accumulator import MessageAccumulator
         from faust.topics import Topic
-        from faust.transport.drivers.aiokafka import Transport
 
         guard_confluent(self)
         guard_requests(self)
         self.replace(Topic, "topics", property(self._topics, _set_topics))
-        # before anything asks the broker about the topic, and where the fast path cannot go around it
-        self.before(AIOKafkaProducer, "send", lambda client, topic, *_, **__: self.check("write", [topic]))
-        self.before(
-            AIOKafkaProducer, "send_batch", lambda client, batch, topic, **__: self.check("write", [topic])
-        )
-        self.before(
-            MessageAccumulator,
-            "_append_batch",
-            lambda accumulator, builder, tp: self.check("write", [tp.topic]),
-        )
-        self.before(AIOKafkaProducer, "start", self._producer_starts)
-        self.before(
-            AIOKafkaProducer,
-            "send_offsets_to_transaction",
-            lambda client, offsets, group: self.check_name("consumer group", group),
-        )
-        self.before(
-            SubscriptionState, "subscribe", lambda state, topics, *_, **__: self.check("read", topics)
-        )
-        self.before(
-            SubscriptionState,
-            "subscribe_pattern",
-            lambda state, pattern, *_, **__: self.check("read", [f"pattern {pattern.pattern}"]),
-        )
-        self.before(
-            SubscriptionState,
-            "assign_from_user",
-            lambda state, partitions: self.check("read", [tp.topic for tp in partitions]),
-        )
-        self.before(
-            AIOKafkaConsumer,
-            "start",
-            lambda client: self.check_name("consumer group", client._group_id),
-        )
-        self.before(
-            Transport,
-            "_create_topic",
-            lambda transport, owner, client, topic, *_, **__: self.check("create", [topic]),
-        )
         if path := os.environ.get(DOOR):
             lead_through_door(self, path)
-
-    def _producer_starts(self, client: Any) -> None:
-        transactions = client._txn_manager
-        name = None if transactions is None else transactions.transactional_id
-        self.check_name("transactional id", name)
 
     def _topics(self, topic: Any) -> list[str]:
         """Return the names of a Faust topic, also of one that was created before the fork was known."""
@@ -150,13 +100,12 @@ def become_fork(app: Any, fork: str) -> None:
 
 
 def fence(app: Any, fork: str, namespace: str) -> None:
-    """Refuse untranslated names, and a start if the fork does not exist. To be called after all other patches.
+    """Refuse a start if the fork does not exist. To be called after all other patches.
 
     Args:
         namespace: the fork's.
     """
     assert Isolation.current is not None, "become_fork() comes first"
-    _guard_producer(app, Isolation.current)
     _await_ledger(app, fork, LEDGER + namespace)
 
 
@@ -198,32 +147,6 @@ def _settings_of(fork: str, settings: type) -> type:
             "tabledir": translated("tabledir", tables_beside),
         },
     )
-
-
-def _guard_producer(app: Any, isolation: Isolation) -> None:
-    """Refuse `app.producer.send("orders")` before the broker is asked about the topic: asking may create it."""
-    make = app._new_producer
-
-    def guarded() -> Any:
-        producer = make()
-        guard(producer)
-        return producer
-
-    def guard(producer: Any) -> None:
-        for name in ("send", "send_and_wait", "create_topic"):
-            setattr(producer, name, _checked(isolation, getattr(producer, name)))
-
-    app._new_producer = guarded
-    if app._producer is not None:
-        guard(app._producer)
-
-
-def _checked(isolation: Isolation, send: Any) -> Any:
-    async def checked(topic: str, *args: Any, **kwargs: Any) -> Any:
-        isolation.check("write", [topic])
-        return await send(topic, *args, **kwargs)
-
-    return checked
 
 
 def _await_ledger(app: Any, fork: str, ledger: str) -> None:

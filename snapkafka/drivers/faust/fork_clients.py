@@ -11,9 +11,6 @@ In a drill the connections of aiokafka come through a door (`runtime.door`).
 from __future__ import annotations
 
 import functools
-import gc
-import importlib
-import importlib.util
 import sys
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
@@ -24,8 +21,7 @@ from snapkafka.runtime import door
 
 from .fork_patches import Patches
 
-CONFLUENT: Final = "confluent_kafka"
-#: Any of these methods makes a type of its C library a client.
+#: Any of these methods makes a type of confluent-kafka's C library a client.
 CLIENT_METHODS: Final = ("list_topics", "produce", "subscribe", "poll")
 
 
@@ -107,46 +103,24 @@ def lead_through_door(isolation: Patches, path: str) -> None:
 
 
 def guard_confluent(isolation: Patches) -> None:
-    """Refuse to create clients of confluent-kafka, also of classes that were imported or derived before.
-
-    Raises:
-        ForkIsolationError: one exists already.
-    """
-    if importlib.util.find_spec(CONFLUENT) is None:
-        return
+    """Refuse to create clients of confluent-kafka, also of classes that were imported or derived before."""
     try:
-        library = importlib.import_module(f"{CONFLUENT}.cimpl")
-    except ImportError:  # and it cannot be imported by anybody else
+        from confluent_kafka import admin, cimpl
+    except ImportError:  # and nobody else can import it
         return
-    importlib.import_module(f"{CONFLUENT}.admin")
     clients = [
         it
-        for it in vars(library).values()
+        for it in vars(cimpl).values()
         if isinstance(it, type) and any(hasattr(it, method) for method in CLIENT_METHODS)
     ]
-    if _one_is_made(tuple(clients)):
-        raise ForkIsolationError(
-            "a client of confluent-kafka was made before snapkafka.install",
-            hint="make it after that, or not at all: in a fork it is refused",
-        )
     refused = {client: _refused(client, isolation.fork) for client in clients}
     derived: set[type] = {it for client in clients for it in _derived(client)}
-    for it in derived - {*refused.values()}:
+    for it in {admin.AdminClient, *derived} - {*refused.values()}:
         isolation.replace(it, "__new__", staticmethod(_refuse(isolation.fork)))
     for module in list(sys.modules.values()):
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if type(value) is type and value in refused:
                 isolation.replace(module, name, refused[value])
-
-
-def _one_is_made(clients: tuple[type, ...]) -> bool:
-    def found() -> bool:
-        return any(issubclass(type(it), clients) for it in gc.get_objects())
-
-    if not found():
-        return False
-    gc.collect()  # one that nobody holds any more is none
-    return found()
 
 
 def _derived(client: type) -> Iterator[type]:

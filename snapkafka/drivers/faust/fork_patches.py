@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from snapkafka.errors import ForkIsolationError
-from snapkafka.protocol.forking import of_fork, prefix_of
+from snapkafka.protocol.forking import of_fork
 
 
 class Patches:
@@ -28,22 +27,13 @@ class Patches:
         setattr(owner, name, replacement)
 
     def before(self, owner: Any, name: str, check: Callable[..., None]) -> None:
-        """Call a check before a function or coroutine function."""
+        """Call a check before a function."""
         original = getattr(owner, name)
 
-        if inspect.iscoroutinefunction(original):
-
-            @functools.wraps(original)
-            async def checked(*args: Any, **kwargs: Any) -> Any:
-                check(*args, **kwargs)
-                return await original(*args, **kwargs)
-
-        else:
-
-            @functools.wraps(original)
-            def checked(*args: Any, **kwargs: Any) -> Any:
-                check(*args, **kwargs)
-                return original(*args, **kwargs)
+        @functools.wraps(original)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            check(*args, **kwargs)
+            return original(*args, **kwargs)
 
         self.replace(owner, name, checked)
 
@@ -62,12 +52,3 @@ class Patches:
         for topic in topics:
             if not of_fork(self.fork, topic):
                 raise ForkIsolationError(f"topic {topic} is not of fork {self.fork}: refused to {what} it")
-
-    def check_name(self, what: str, name: str | None) -> None:
-        """Refuse a consumer group or a transactional id that is not the fork's.
-
-        Raises:
-            ForkIsolationError: it is production's.
-        """
-        if name is not None and not name.startswith(prefix_of(self.fork)):
-            raise ForkIsolationError(f"{what} {name} is not of fork {self.fork}: refused to use it")

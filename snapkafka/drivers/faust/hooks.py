@@ -9,7 +9,7 @@
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`inbound.conductor`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, inputs not resumed yet (`inbound.assignment`) |
-| `resume_partitions`, `perform_seek`, `resume_flow`, `_getmany` | inputs resume last (`inbound.resume`) |
+| `recovery._resume_streams`, `consumer._getmany` | inputs resume last (`inbound.resume`) |
 | `app.on_partitions_revoked` | inputs are revoked |
 | methods of `app.sensors` | events and tables (`inbound.sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`inbound.streams`) |

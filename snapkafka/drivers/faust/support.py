@@ -79,7 +79,13 @@ EXPECTED: Final[Mapping[str, tuple[str, ...]]] = {
         "_on_message_out",
     ),
     "faust.tables.manager:TableManager": ("changelog_topics", "recovery"),
-    "faust.tables.recovery:Recovery": ("active_highwaters", "active_tps", "tp_to_table"),
+    "faust.tables.recovery:Recovery": (
+        "_resume_streams(generation_id)",
+        "_wait",
+        "active_highwaters",
+        "active_tps",
+        "tp_to_table",
+    ),
     "faust.tables.sets:ChangeloggedSetManager": ("send_changelog_event(key, operation, value)",),
     "faust.stores.base:SerializedStore": (),
     "faust.tables.table:Table": (

@@ -10,13 +10,12 @@ from typing import Any
 
 import faust
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.producer.message_accumulator import MessageAccumulator
+from aiokafka import TopicPartition
 
 import snapkafka
 from snapkafka.drivers import Isolation
 from snapkafka.drivers.faust.describe import internal_topics
-from snapkafka.errors import ForkIsolationError, InstallError
+from snapkafka.errors import InstallError
 
 P = "fork.staging."
 
@@ -185,67 +184,6 @@ def test_without_the_variable_nothing_is_changed(monkeypatch: pytest.MonkeyPatch
     assert Isolation.current is None
 
 
-# -- what is not translated does not leave ------------------------------------------------------------------------
-
-
-@pytest.fixture
-def app() -> Any:
-    app = shop()
-    snapkafka.install(app, namespace="ns")
-    return app
-
-
-async def test_what_goes_around_topics_is_refused(app: Any) -> None:
-    """A web view or a timer that sends by the producer itself; a client of aiokafka's own."""
-    with pytest.raises(
-        ForkIsolationError, match=r"^topic orders is not of fork staging: refused to write it$"
-    ):
-        await app.producer.send("orders", None, b"v", None, None, None)
-    with pytest.raises(ForkIsolationError, match="write"):
-        await app.producer.send_and_wait("orders", None, b"v", None, None, None)
-    with pytest.raises(ForkIsolationError):
-        await app.producer.create_topic(topic="orders", partitions=1, replication=1)
-    client = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
-    with pytest.raises(ForkIsolationError):
-        await client.send("orders", b"v")
-    with pytest.raises(ForkIsolationError):
-        await client.send_and_wait("_snapkafka.ns", b"v")
-    with pytest.raises(ForkIsolationError):
-        await client.send_batch(client.create_batch(), "orders", partition=0)
-    client._closed = True
-
-
-async def test_a_batch_of_production_cannot_be_built(app: Any) -> None:
-    """Where all ways to send meet, also the fast path of snapkafka."""
-    batches = MessageAccumulator(None, 1_000, 0, 30)
-    with pytest.raises(ForkIsolationError):
-        await batches.add_message(TopicPartition("orders", 0), b"k", b"v", 1)
-    assert await batches.add_message(TopicPartition(f"{P}orders", 0), b"k", b"v", 1)
-    assert await batches.add_message(TopicPartition(f"_snapkafka.{P}ns", 0), b"k", b"v", 1)
-    with pytest.raises(ForkIsolationError):
-        await batches.add_message(TopicPartition("fork.other.orders", 0), b"k", b"v", 1)
-
-
-async def test_no_topic_group_or_transaction_of_production_is_used(app: Any) -> None:
-    with pytest.raises(ForkIsolationError):
-        AIOKafkaConsumer("orders", bootstrap_servers="127.0.0.1:1")
-    reader = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="shop")
-    with pytest.raises(ForkIsolationError):
-        reader.subscribe(["orders"])
-    with pytest.raises(ForkIsolationError):
-        reader.subscribe(pattern="ord.*")
-    with pytest.raises(ForkIsolationError):
-        reader.assign([TopicPartition("orders", 0)])
-    with pytest.raises(ForkIsolationError, match="consumer group shop is not of fork staging"):
-        await reader.start()
-    writer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", transactional_id="shop-0-0")
-    with pytest.raises(ForkIsolationError, match="transactional id shop-0-0"):
-        await writer.start()
-    with pytest.raises(ForkIsolationError):
-        await writer.send_offsets_to_transaction({}, "shop")
-    reader._closed = writer._closed = True
-
-
 # -- what cannot be isolated does not start -----------------------------------------------------------------------
 
 
@@ -277,7 +215,9 @@ def test_another_faust_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
         snapkafka.install(shop(), namespace="ns")
 
 
-async def test_a_fork_that_does_not_exist_does_not_start(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_that_does_not_exist_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    app: Any = shop()
+    snapkafka.install(app, namespace="ns")
     asked: list[list[str]] = []
 
     async def describe(self: Any, topics: list[str]) -> dict[str, Any]:

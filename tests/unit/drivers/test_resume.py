@@ -14,8 +14,7 @@ from faust.types import TP, ConsumerMessage, Message
 
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
-from snapkafka.drivers.faust.hooks import _on_revoked
-from snapkafka.drivers.faust.inbound.resume import InputResumption
+from snapkafka.drivers.faust.inbound.resume import resume_last
 
 INPUT, CHANGELOG = TP("requests", 0), TP("resuming-counts-changelog", 0)
 
@@ -39,7 +38,6 @@ class Worker:
         self.app._fetcher = SimpleNamespace(maybe_start=lambda: asyncio.sleep(0))
         self.recovery = self.app.tables.recovery
         self.wait, self.recovery._wait = self.recovery._wait, self.wait_in_a_busy_loop
-        self.resuming = InputResumption(self.consumer)
         self.consumer.pause_partitions({INPUT, CHANGELOG})
         self.app.flow_control.resume()
         self.consumer.resume_flow()
@@ -89,7 +87,7 @@ async def worker() -> AsyncIterator[Worker]:
 
 
 async def test_nothing_is_handed_out_before_the_seek_nor_thrown_away_behind_it(worker: Worker) -> None:
-    worker.resuming.announced()
+    resume_last(worker.app, worker.consumer)
     ending = asyncio.ensure_future(worker.recovery._resume_streams(worker.app.consumer_generation_id))
     await worker.turns()
     assert worker.handed_out == []
@@ -111,18 +109,17 @@ async def test_without_it_faust_hands_out_what_it_has_and_again(worker: Worker) 
 
 
 async def test_if_the_seek_fails_the_inputs_go_on_all_the_same(worker: Worker) -> None:
+    resume_last(worker.app, worker.consumer)
     worker.fails = True
     worker.sought.set()
-    worker.resuming.announced()
-    worker.consumer.resume_partitions({INPUT})
-    assert worker.active == set()
     with pytest.raises(ConnectionError):
-        await worker.consumer.perform_seek()
+        await worker.recovery._resume_streams(worker.app.consumer_generation_id)
     assert worker.active == {INPUT}
 
 
 async def test_a_fetch_that_is_under_way_takes_nothing_where_no_partition_is_active(worker: Worker) -> None:
     """aiokafka takes an empty set for all. What is resumed meanwhile it may take."""
+    resume_last(worker.app, worker.consumer)
     reported: list[Any] = []
 
     async def fetch(active_partitions: Any, *_: Any) -> dict[TP, Any]:
@@ -137,39 +134,6 @@ async def test_a_fetch_that_is_under_way_takes_nothing_where_no_partition_is_act
     active.add(INPUT)
     assert INPUT in reported[0]
     assert reported[1] is None, "a client without a group reads all"
-
-
-async def test_changelogs_go_on_at_once(worker: Worker) -> None:
-    """Where Faust begins another recovery instead."""
-    worker.resuming.announced()
-    worker.consumer.resume_partitions({CHANGELOG})
-    assert worker.active == {CHANGELOG}
-
-
-async def test_what_is_taken_away_meanwhile_does_not_go_on(worker: Worker) -> None:
-    worker.resuming.announced()
-    worker.consumer.resume_partitions({INPUT})
-    worker.resuming.on_revoked()
-    worker.sought.set()
-    await worker.consumer.perform_seek()
-    worker.consumer.resume_flow()
-    assert worker.active == set()
-    worker.consumer.resume_partitions({INPUT})
-    assert worker.active == {INPUT}, "nobody has announced anything: not ours to hold"
-
-
-async def test_r15_who_takes_no_part_any_more_holds_no_input_that_is_taken_away(worker: Worker) -> None:
-    """It stood down between the announcement and the flow; what it held must not go on when it is somebody else's."""
-    driver = FaustDriver(worker.app, Config(namespace="n"))
-    driver.absent = "failed to record an event"
-    driver.consumer_made(worker.consumer)
-    assert driver.membership is not None
-    worker.resuming = driver.membership._resuming
-    worker.resuming.announced()
-    worker.consumer.resume_partitions({INPUT})
-    await _on_revoked(driver)()
-    worker.consumer.resume_flow()
-    assert worker.active == set()
 
 
 async def test_r16_faust_does_not_wait_for_records_that_are_held_back_when_inputs_are_revoked(

@@ -315,14 +315,3 @@ def test_no_client_of_confluent_kafka_is_made_so_none_of_its_methods_can_be_call
     assert int(makers) >= 12 and int(methods) > 70, (
         "the methods of the three clients are elsewhere: this shows nothing"
     )
-
-
-@pytest.mark.parametrize("kind", ["Producer", "AdminClient", "Early"])
-def test_a_fork_does_not_start_beside_a_client_that_was_made_before(kind: str) -> None:
-    early = "class Early(SerializingProducer): pass\n"
-    made = f"made = {kind}(dict([('bootstrap.servers', '127.0.0.1:1'), ('log_level', 0)]))"
-    done = python(CLIENTS.format(before=early + made))
-    assert done.returncode == 1
-    assert (
-        "SNAPKAFKA_FORK=staging: a client of confluent-kafka was made before snapkafka.install" in done.stderr
-    )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..host import Host
     from ..restores import AppliedRestores
     from .assignment import AssignmentAnnouncer
-    from .resume import InputResumption
     from .running_events import Events
 
 logger = logging.getLogger("snapkafka")
@@ -49,14 +48,13 @@ class Membership:
         *,
         join: Callable[[Any], Awaitable[None]],
         announcing: AssignmentAnnouncer,
-        resuming: InputResumption,
         events: Events,
         restored: AppliedRestores,
         rebalanced: Callable[[Any], None],
         flow_stops: Callable[[], None],
     ) -> None:
         self._host, self._consumer, self._join = host, consumer, join
-        self._announcing, self._resuming, self._rebalanced = announcing, resuming, rebalanced
+        self._announcing, self._rebalanced = announcing, rebalanced
         self._events, self._restored = events, restored
         self._subscribe: Callable[[Any], Awaitable[None]] = consumer.subscribe
         self._ack: Callable[[Any], Any] = consumer.ack
@@ -91,7 +89,6 @@ class Membership:
             if self._host.absent or not await self._announcing.announce():
                 return  # or Faust has been given others meanwhile, and begins anew
             self._rebalanced(self._consumer)
-            self._resuming.announced()
         except Exception as error:
             self._host.stand_down("to end a rebalance", error)
 
@@ -119,8 +116,7 @@ class Membership:
         self._stop_flow()
 
     def on_revoked(self) -> None:
-        """Forget the held and the unannounced inputs."""
-        self._resuming.on_revoked()
+        """Forget the unannounced inputs."""
         self._announcing.on_revoked()
 
     async def _wait_for_restores(self, topics: Any) -> None:

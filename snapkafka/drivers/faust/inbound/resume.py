@@ -14,7 +14,7 @@ partitions (robinhood/faust#69).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 StandDown = Callable[[str, Exception], None]
@@ -30,71 +30,50 @@ class ExactPartitions:
         return tp in self._tps
 
 
-class InputResumption:
-    """The end of a rebalance.
+def resume_last(app: Any, consumer: Any, stand_down: StandDown = lambda what, error: None) -> None:
+    """Let the inputs resume when all else has ended.
 
     Args:
-        consumer: Faust's; four of its methods are patched.
+        app, consumer: Faust's.
         stand_down: is called with a fault of ours.
     """
+    recovery, fetch = app.tables.recovery, consumer._getmany
 
-    def __init__(self, consumer: Any, stand_down: StandDown = lambda what, error: None) -> None:
-        self._consumer, self._stand_down = consumer, stand_down
-        self._resume, self._seek = consumer.resume_partitions, consumer.perform_seek
-        self._resume_flow, self._fetch = consumer.resume_flow, consumer._getmany
-        self._announced = False
-        self._waiting: set[Any] = set()
-        consumer.resume_partitions, consumer.perform_seek = self.resume, self.seek
-        consumer.resume_flow, consumer._getmany = self.resume_flow, self.fetch
+    async def resume_streams(generation_id: int = 0) -> None:
+        """Do what `Recovery._resume_streams` of Faust 0.15.3 does, and resume the partitions behind the flow."""
+        await app.on_rebalance_complete.send()
+        assignment = consumer.assignment()
+        if app.consumer_generation_id != generation_id:
+            recovery.log.warning("Recovery rebalancing again")
+            return
+        inputs = {tp for tp in assignment if not consumer._is_changelog_tp(tp)}
+        if assignment:
+            recovery.log.info("Seek stream partitions to committed offsets.")
+            try:
+                await recovery._wait(consumer.perform_seek(), timeout=app.conf.broker_request_timeout)
+            except BaseException:
+                consumer.resume_partitions(inputs & consumer.assignment())
+                raise
+        else:
+            recovery.log.info("Resuming streams with empty assignment")
+        recovery.completed.set()
+        recovery.log.info("Resuming flow...")
+        app.flow_control.resume()
+        consumer.resume_flow()
+        consumer.resume_partitions(inputs & consumer.assignment())
+        await app._fetcher.maybe_start()
+        recovery.tables.on_actives_ready()
+        recovery.tables.on_standbys_ready()
+        app.on_rebalance_end()
+        recovery.log.info("Worker ready")
 
-    def announced(self) -> None:
-        """Resume the inputs that we have made Faust hold; then it seeks and resumes the flow."""
-        self._announced = True
-
-    def on_revoked(self) -> None:
-        """Forget the rebalance: the next one has begun."""
-        self._announced = False
-        self._waiting = set()
-
-    def resume(self, tps: Iterable[Any]) -> None:
-        """Replace `Consumer.resume_partitions`."""
-        inputs = set(tps)
-        try:
-            if self._announced and not any(map(self._consumer._is_changelog_tp, inputs)):
-                self._announced, self._waiting = False, inputs
-                return
-        except Exception as error:
-            self._stand_down("to hold the inputs until they are positioned", error)
-        self._resume(inputs)
-
-    async def seek(self) -> None:
-        """Replace `Consumer.perform_seek`. If it fails, Faust does not reach the flow, and the inputs resume all the
-        same."""
-        try:
-            await self._seek()
-        except BaseException:
-            self._go_on()
-            raise
-
-    def resume_flow(self) -> None:
-        """Replace `Consumer.resume_flow`: by now the queues are emptied."""
-        self._resume_flow()
-        self._go_on()
-
-    async def fetch(self, active_partitions: set[Any] | None, **more: Any) -> Any:
-        """Replace `Consumer._getmany`. The active partitions may change while it waits."""
+    async def getmany(active_partitions: set[Any] | None, **more: Any) -> Any:
+        """Fetch as `Consumer._getmany` does. The active partitions may change while it waits."""
         only: Any = active_partitions
         try:
             only = None if active_partitions is None else ExactPartitions(active_partitions)
         except Exception as error:
-            self._stand_down("to fetch from the active partitions alone", error)
-        return await self._fetch(active_partitions=only, **more)
+            stand_down("to fetch from the active partitions alone", error)
+        return await fetch(active_partitions=only, **more)
 
-    def _go_on(self) -> None:
-        waiting = self._waiting
-        try:
-            self._waiting = set()
-        except Exception as error:
-            self._stand_down("to release the inputs", error)
-        if waiting:
-            self._resume(waiting)
+    recovery._resume_streams, consumer._getmany = resume_streams, getmany
