@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.logs import about
@@ -23,10 +22,10 @@ def run_without(host: Host, found: Sequence[str]) -> None:
     Args:
         found: what is not as expected.
     """
-    host.absent = f"found that faust-streaming {version('faust-streaming')} is not as expected"
+    host.absent = f"found that {', '.join(found)}"
     if host.config.web and hasattr(host.app, "_new_web"):
         serve(host)
-    _notify_when_started(host.app, f"{host.absent} ({', '.join(found)})", host.about())
+    _notify_when_started(host.app, host.absent, host.about())
 
 
 def cannot_be_loaded(app: Any, error: ImportError) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from snapkafka.errors import InstallError
 from snapkafka.protocol.forking import LEDGER, prefixed
 from snapkafka.runtime.door import DOOR
 
+from .factories import wrap_factory
 from .fork_clients import guard_confluent, guard_requests, lead_through_door
 from .fork_patches import Patches
 
@@ -106,6 +108,7 @@ def fence(app: Any, fork: str, namespace: str) -> None:
         namespace: the fork's.
     """
     assert Isolation.current is not None, "become_fork() comes first"
+    wrap_factory(app, "_new_producer", partial(_guard, Isolation.current), existing=app._producer)
     _await_ledger(app, fork, LEDGER + namespace)
 
 
@@ -147,6 +150,17 @@ def _settings_of(fork: str, settings: type) -> type:
             "tabledir": translated("tabledir", tables_beside),
         },
     )
+
+
+def _guard(isolation: Isolation, producer: Any) -> None:
+    """Refuse `app.producer.send("orders")` before it gets to our own hook, to which a refusal would be a fault."""
+    send = producer.send
+
+    async def checked(topic: str, *args: Any, **kwargs: Any) -> Any:
+        isolation.check("write", [topic])
+        return await send(topic, *args, **kwargs)
+
+    producer.send = checked
 
 
 def _await_ledger(app: Any, fork: str, ledger: str) -> None:

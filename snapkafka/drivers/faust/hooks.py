@@ -28,7 +28,7 @@
 `install` may come right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at the end
 of the module, when some of these exist already: factories are wrapped, and what exists is wrapped in place.
 
-That Faust has them all is looked up before (`support`). If one fails to hold all the same, the worker takes no part
+Faust's release is looked up before (`support`). If one fails to hold all the same, the worker takes no part
 from then on (`guard`): it never joins, or withdraws in the ledger with the reason, so nobody waits for it, and what it
 sends has no stamp (R15).
 """
