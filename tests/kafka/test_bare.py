@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer
 
 from snapkafka.testing import create_topics
 from snapkafka.wire import headers as wire
-from tests.unit.drivers.test_outgoing import Driver
+from tests.unit.drivers.sending import Driver
 
 if TYPE_CHECKING:
     from snapkafka.testing import Broker

@@ -20,7 +20,7 @@ from faust.exceptions import ProducerSendError
 from snapkafka.drivers.faust.outbound.fast_path import FastPath
 from snapkafka.protocol import Abort, SeqRange
 from snapkafka.wire import headers as wire
-from tests.unit.drivers.test_outgoing import Driver
+from tests.unit.drivers.sending import Driver
 
 THERE = TopicPartition("t", 0)
 

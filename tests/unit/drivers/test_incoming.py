@@ -14,7 +14,7 @@ from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
 from snapkafka.drivers.faust.inbound.replies import Replies
 from snapkafka.protocol import Cause, Closed, TopicPartition
 from snapkafka.wire import headers as wire
-from tests.unit.drivers.test_outgoing import Driver
+from tests.unit.drivers.sending import Driver
 
 IN = TP("in", 0)
 

@@ -13,8 +13,8 @@ from faust.types.tuples import FutureMessage
 
 from snapkafka.protocol import Cause, TopicPartition
 from snapkafka.wire import headers as wire
+from tests.unit.drivers.sending import Driver
 from tests.unit.drivers.test_batches import THERE, Log, settle
-from tests.unit.drivers.test_outgoing import Driver
 
 INSIDE: ContextVar[str] = ContextVar("inside", default="")
 

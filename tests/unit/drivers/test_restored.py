@@ -31,8 +31,8 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.wire import headers as wire
+from tests.unit.drivers.sending import Driver
 from tests.unit.drivers.test_incoming import conductor_of
-from tests.unit.drivers.test_outgoing import Driver
 
 IN, CHANGELOG = TP("in", 0), TP("counts-changelog", 0)
 BASE = 10

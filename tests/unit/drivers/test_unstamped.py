@@ -19,8 +19,8 @@ from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, UnstampedRecord
 from snapkafka.drivers.faust.support import checksum
 from snapkafka.protocol import Abort, Cause, Closed, LogEnd, TopicPartition
 from snapkafka.wire import headers as wire
+from tests.unit.drivers.sending import Driver
 from tests.unit.drivers.test_batches import THERE, Log, send, settle
-from tests.unit.drivers.test_outgoing import Driver
 
 LIMIT = 2_000
 #: With these a batch of one fits by less than our header takes.
