@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -212,22 +211,17 @@ def assemble(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     spec: Spec = ops.JobSpec,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print how much would be read; do nothing.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build the tables of captured snapshots, and verify."""
-
-    def asked(verb: Callable[..., Coroutine[Any, Any, T]], **options: Any) -> Coroutine[Any, Any, T]:
-        return verb(connect(bootstrap), spec(namespace=namespace, snapshots=snapshots), **options)
-
-    if dry_run:
-        stored_files.print_reading(lambda: asked(ops.plan_assembly), as_json=as_json)
-        return
     with job_log(printed=not as_json) as log:
         found = run(
-            lambda: asked(ops.assemble, notify=log.print_line, progress=log.progress),
+            lambda: ops.assemble(
+                connect(bootstrap),
+                spec(namespace=namespace, snapshots=snapshots),
+                notify=log.print_line,
+                progress=log.progress,
+            ),
             as_json=as_json,
         )
     _print_assembled(found, as_json=as_json)

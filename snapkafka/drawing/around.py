@@ -46,15 +46,16 @@ def has_around(manifest: Manifest) -> bool:
     return any(table.name == AROUND for table in manifest.tables)
 
 
-def sql_of(most: int, of_a_channel: int) -> str:
+def sql_of(most: int, of_a_channel: int, of_a_side: int = OF_A_SIDE) -> str:
     """Return the query for the messages of a picture: those in flight, and those that do not cross the cut.
 
     Args:
         most: the limit of each kind.
         of_a_channel: the limit of messages in flight of one channel.
+        of_a_side: the limit of others of one channel and side.
     """
     flight = _IN_FLIGHT.format(chars=VALUE_CHARS, of_a_channel=of_a_channel, most=most)
-    near = _NEAR.format(chars=VALUE_CHARS, of_a_side=OF_A_SIDE, most=most)
+    near = _NEAR.format(chars=VALUE_CHARS, of_a_side=of_a_side, most=most)
     return f"SELECT *, ({_TOTAL}) AS near FROM (SELECT * FROM ({flight}) UNION ALL SELECT * FROM ({near}))"
 
 

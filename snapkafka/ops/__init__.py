@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from snapkafka.assembly.spec import JobResult, JobSpec
 from snapkafka.drawing.png import png
-from snapkafka.drawing.wall_clock import Instant, WallCut
+from snapkafka.drawing.wall_clock import WallCut
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.query.engine import Bounds
 from snapkafka.recovery.editing import RuleCount
@@ -32,7 +32,6 @@ from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, DrillRequest, drill
-from .dry_run import ReadPlan, plan_assembly
 from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
 from .freshness import Freshness, WatchedInvariant, freshness, freshness_in, gauges
@@ -53,7 +52,7 @@ from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
 from .restoring import abort_restore, await_workers
 from .stable_predicates import Answer, Round, WatchRequest, watch
-from .tracing import STEPS_MAX, Trace, TraceStep, trace, trace_stored
+from .tracing import STEPS_MAX, Trace, TraceStep, trace
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
 from .verifying_offline import ExaminedFiles, verify_offline

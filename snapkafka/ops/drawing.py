@@ -10,16 +10,7 @@ from typing import Any, Final
 from snapkafka.drawing.around import has_around, messages_of, sql_of
 from snapkafka.drawing.layout import EXTERNAL, DrawnMessage, Lane, Picture, lay_out
 from snapkafka.drawing.svg import svg
-from snapkafka.drawing.wall_clock import (
-    Instant,
-    WallCut,
-    instant_of,
-    messages_of_wall,
-    sql_of_wall,
-    wall_clock_of,
-    wall_cut_of,
-    wall_notes,
-)
+from snapkafka.drawing.wall_clock import WallCut, at_wall_clock, instant_of, wall_notes
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.kafka.login.connection import Connection
@@ -38,6 +29,9 @@ MESSAGES_SHOWN: Final = 60
 #: Of one channel so many are drawn, so that a long backlog does not hide the others.
 OF_A_CHANNEL: Final = 6
 MARKERS_SHOWN: Final = 40
+#: A cut at a wall-clock time is counted in so many messages of each kind, and of each channel.
+WALL_ROWS: Final = 5_000
+WALL_ROWS_OF_A_CHANNEL: Final = 500
 VALUE_CHARS: Final = 80
 #: Kinds of messages that are sent on one side of a cut and received on the other.
 CROSSING: Final = ("in-flight", "backward")
@@ -78,7 +72,7 @@ async def draw(
     manifest: str = "",
     storage: str = "",
     messages_max: int = MESSAGES_SHOWN,
-    wall_clock: Instant | None = None,
+    wall_clock: str | None = None,
     bounds: Bounds | None = None,
 ) -> Drawn:
     """Draw an assembled snapshot.
@@ -88,11 +82,12 @@ async def draw(
         name: id, epoch or `latest`, the last assembled one.
         manifest: the place of the manifest.
         messages_max: the limit of drawn messages in flight, and of those that do not cross the cut.
-        wall_clock: also draw the cut that results from reading every process at this time; needs the table `around`.
+        wall_clock: also draw the cut that results from reading every process at this time (`instant_of`); needs the
+            table `around`.
         bounds: see `query`.
 
     Raises:
-        BadInputError: a number, the time or the sum is invalid; the snapshot lacks what `wall_clock` needs.
+        BadInputError: a number, or the time is invalid; the snapshot lacks what `wall_clock` needs.
         UnknownSnapshotError: there is no such snapshot.
         StorageError: its manifest or tables cannot be read.
         DependencyMissingError: DuckDB is not installed.
@@ -141,29 +136,33 @@ async def _draw_wall(
     namespace: str,
     place: str,
     found: Manifest,
-    asked: Instant,
+    asked: str,
     messages_max: int,
     bounds: Bounds | None,
 ) -> Drawn:
     """Draw the cut at a wall-clock time beside the snapshot's own."""
     at_ms = instant_of(found, asked)
-    sql = sql_of_wall(found, at_ms, asked.sum_of, most=messages_max, of_a_channel=OF_A_CHANNEL)
+    sql = sql_of(WALL_ROWS, WALL_ROWS_OF_A_CHANNEL, WALL_ROWS_OF_A_CHANNEL)
     rows = (await query(where, namespace, sql, manifest=place, bounds=bounds)).rows
-    wall = wall_cut_of(rows, found, at_ms, asked.sum_of)
-    messages = messages_of_wall(rows, found, at_ms)
-    notes = (*wall_notes(wall), *_contaminated(found.captured))
+    in_flight = sum(table.rows for table in found.tables if table.name == "messages")
+    total = in_flight + (rows[0]["near"] if rows else 0)
+    near_cut = messages_of(rows, found, _receivers(found.captured))
+    counts, wall, messages = at_wall_clock(
+        near_cut, found, at_ms, most=messages_max, of_a_channel=OF_A_CHANNEL
+    )
+    notes = (*wall_notes(counts), *_contaminated(found.captured))
     picture = Picture(
         title=found.id,
         verdict=found.verdict,
         lanes=_lanes(found.captured, _after_trigger(found)),
-        messages=tuple(messages),
-        hidden=rows[0]["total"] - len(messages),
+        messages=messages,
+        hidden=total - len(messages),
         notes=notes,
-        wall=wall_clock_of(rows, found, at_ms),
+        wall=wall,
     )
     layout = await asyncio.to_thread(lay_out, picture)
     shown = sum(arrow.message.kind in CROSSING for arrow in layout.arrows)
-    hidden = wall.backward + wall.in_flight - shown
+    hidden = counts.backward + counts.in_flight - shown
     near = len(layout.arrows) - shown
     return Drawn(
         id=found.id,
@@ -172,8 +171,8 @@ async def _draw_wall(
         shown=shown,
         hidden=hidden,
         near=near,
-        near_hidden=rows[0]["total"] - shown - hidden - near,
-        wall=wall,
+        near_hidden=total - shown - hidden - near,
+        wall=counts,
         notes=notes,
     )
 

@@ -6,24 +6,17 @@ causes of one message can be read back as far as the log holds it, one record at
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from snapkafka.drawing.around import has_around
-from snapkafka.errors import BadInputError, Option, SnapkafkaError
-from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import AROUND, Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.query.engine import Bounds
-from snapkafka.query.locate import manifest_places
-from snapkafka.store import read_manifest, sql_text
 from snapkafka.wire import headers
-
-from .querying import query
 
 #: A chain is as long as its messages went through services; longer ones are loops.
 STEPS_MAX: Final = 100
@@ -32,8 +25,7 @@ STEPS_MAX: Final = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceStep:
     """A record of the chain. `process`, `app`: its sender; -1 and empty for an external one. `epoch`: the colour of
-    its event; `after`: the id of the snapshot of that epoch, empty before the first. `side`: for a step from the table
-    `around` of snapshot `after`: "white", "red" or "external" in that snapshot."""
+    its event; `after`: the id of the snapshot of that epoch, empty before the first."""
 
     topic: str
     partition: int
@@ -44,7 +36,6 @@ class TraceStep:
     epoch: int = 0
     after: str = ""
     marker: bool = False
-    side: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,20 +71,6 @@ async def trace(
         if not tracer.has(tp):
             raise BadInputError(f"there is no partition {partition} of topic {topic}", hint="check the name")
         return await tracer.follow(tp, offset, most)
-
-
-async def traces(
-    work: Opened, places: Iterable[tuple[TopicPartition, int]], *, most: int
-) -> dict[tuple[TopicPartition, int], Trace]:
-    """Follow the causes of several records, each by at most so many steps. One that cannot be read has no steps, and an
-    `end` that states why."""
-    tracer, found = await _tracer(work), {}
-    for tp, offset in places:
-        try:
-            found[tp, offset] = await tracer.follow(tp, offset, most)
-        except SnapkafkaError as error:
-            found[tp, offset] = Trace(steps=(), end=error.message)
-    return found
 
 
 async def _tracer(work: Opened) -> _Tracer:
@@ -204,91 +181,3 @@ class _Tracer:
             after="" if snapshot is None else snapshot.trigger.id,
             marker=stamp.marker,
         )
-
-
-_CHAIN: Final = """
-WITH RECURSIVE records AS (SELECT DISTINCT ON (topic, "partition", "offset") * FROM around),
-chain AS (
-  SELECT 1 AS step, r.* FROM records r WHERE topic = {topic} AND "partition" = {partition} AND "offset" = {offset}
-  UNION ALL
-  SELECT c.step + 1, r.* FROM chain c JOIN records r
-  ON r.topic = c.cause_topic AND r."partition" = c.cause_partition AND r."offset" = c.cause_offset
-  WHERE c.step <= {most}
-)
-SELECT step, sender, sender_app, topic, "partition", "offset", seq, side, cause_topic, cause_partition, cause_offset
-FROM chain ORDER BY step
-"""
-
-
-async def trace_stored(
-    where: Connection | Cluster | None,
-    namespace: str,
-    topic: str,
-    partition: int,
-    offset: int,
-    *,
-    name: str = LATEST,
-    manifest: str = "",
-    storage: str = "",
-    most: int = STEPS_MAX,
-    bounds: Bounds | None = None,
-) -> Trace:
-    """Follow the causes of a record as far as the table `around` of a snapshot holds them; the log is not read.
-
-    Args:
-        where: not needed with `storage` or `manifest`.
-        name: id, epoch or `latest`, the last assembled one.
-        manifest: the place of the manifest.
-        most: the limit of steps.
-        bounds: see `query`.
-
-    Raises:
-        BadInputError: a number is out of range; the snapshot has no such table.
-        UnknownSnapshotError: there is no such snapshot.
-        StorageError: its manifest or tables cannot be read.
-        DependencyMissingError: DuckDB is not installed.
-    """
-    require_numbers(partition, offset, most)
-    place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
-    _, found = read_manifest(place)
-    if not has_around(found):
-        raise BadInputError(
-            f"snapshot {found.id} has no table {AROUND}: it was assembled without it",
-            hint=("leave ", Option("snapshot"), " out to read the log, or assemble it again"),
-        )
-    sql = _CHAIN.format(topic=sql_text(topic), partition=partition, offset=offset, most=most)
-    asked = await query(where, namespace, sql, manifest=place, bounds=bounds)
-    rows = list(asked.rows)
-    if not rows:
-        return Trace(
-            steps=(),
-            end=f"snapshot {found.id} keeps only records near its cut;"
-            f" {topic}[{partition}] offset {offset} is not among them",
-        )
-    steps = tuple(_step(row, found) for row in rows[:most])
-    return Trace(steps=steps, end=_end(rows[len(steps) - 1], found, longer=len(rows) > most, most=most))
-
-
-def _step(row: Mapping[str, Any], manifest: Manifest) -> TraceStep:
-    external = row["side"] == "external"
-    return TraceStep(
-        topic=row["topic"],
-        partition=row["partition"],
-        offset=row["offset"],
-        process=-1 if external else row["sender"],
-        app="" if external else row["sender_app"] or "",
-        seq=-1 if external else row["seq"],
-        side=row["side"],
-        after=manifest.id,
-    )
-
-
-def _end(last: Mapping[str, Any], manifest: Manifest, *, longer: bool, most: int) -> str:
-    if last["side"] == "external":
-        return "the last record is external: no service with snapkafka sent it"
-    if last["cause_topic"] is None:
-        return "the last record was sent outside any event, or without a cause"
-    if longer:
-        return f"more causes follow than the {most} that were asked for"
-    cause = f"{last['cause_topic']}[{last['cause_partition']}] offset {last['cause_offset']}"
-    return f"its cause is {cause}, and snapshot {manifest.id} keeps only records near its cut"

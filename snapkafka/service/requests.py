@@ -112,12 +112,11 @@ class DiagramRequest(Body, frozen=True, kw_only=True):
     messages: Few = ops.MESSAGES_SHOWN
     wall_clock: bool = False
     at: ShortText = ""
-    sum: ShortText = ""
 
     @property
-    def instant(self) -> ops.Instant | None:
+    def instant(self) -> str | None:
         """The wall-clock cut that is asked for; None: none is."""
-        return ops.Instant(at=self.at, sum_of=self.sum) if self.wall_clock or self.at or self.sum else None
+        return self.at if self.wall_clock or self.at else None
 
 
 def _number(text: str) -> int | float:

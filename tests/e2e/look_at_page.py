@@ -39,12 +39,11 @@ def violations(page: Page, theme: str) -> list[dict[str, Any]]:
 
 
 def wall_clock(page: Page, name: str, folder: Path) -> dict[str, Any]:
-    """Draw the cut at one wall-clock time with a sum, and go back to the snapshot's own."""
+    """Draw the cut at one wall-clock time, and go back to the snapshot's own."""
     page.get_by_label("What if every process").check()
     page.wait_for_selector("#detail .diagram svg .wall", state="attached")
-    page.get_by_label("Sum of field").fill("amount")
     page.get_by_role("button", name="Draw").click()
-    expect(page.locator("#detail .diagram")).to_contain_text("sum of amount", timeout=PATIENCE_MS)
+    expect(page.locator("#detail .diagram")).to_contain_text("in flight across it", timeout=PATIENCE_MS)
     page.screenshot(path=folder / f"{name}-wall.png", full_page=True)
     red = page.locator("#detail svg .arrow-backward").first
     found = {

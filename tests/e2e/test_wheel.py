@@ -32,7 +32,6 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("trigger", *NO_BROKER), "", AWAY),
     (("list", *NO_BROKER), "", AWAY),
     (("show", "one", *NO_BROKER), "", AWAY),
-    (("assemble", "one", "--dry-run", *NO_BROKER), "", AWAY),
     (("assemble", "one", *NO_BROKER), "embedded", AWAY),
     (("verify", "one", *NO_BROKER), "embedded", AWAY),
     (("verify", "one", "--offline", "--storage", "tables"), "", UNKNOWN),

@@ -146,7 +146,6 @@ def _of_storage(storage: str) -> dict[str, list[str]]:
         "query-friday-processes": ["query", "SELECT * FROM processes ORDER BY ALL", "--snapshot", "friday"],
         "query-friday-state": ["query", "SELECT * FROM state ORDER BY ALL", "--snapshot", "friday"],
         "diff": ["diff", "friday", "saturday", "--keys", "9"],
-        "trace-friday": ["trace", "to-pay", "0", "4", "--snapshot", "friday"],
         "prune-dry-run": ["prune", "--keep-last", "1", "--offline", "--dry-run"],
     }
     return {name: [*arguments, "--storage", storage] for name, arguments in calls.items()}

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from snapkafka import ops
 from snapkafka.assembly import Desk
 from snapkafka.assembly import assemble as assemble_by_spark
-from snapkafka.errors import BadInputError
 from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.store import LocalStore
@@ -154,10 +153,3 @@ async def test_a_cut_is_drawn_when_its_topics_are_gone(shown: Shown) -> None:
     assert kinds.count("message flight") == drawn.shown == 6
     assert kinds.count("message near") == drawn.near == 10
     assert (drawn.hidden, drawn.near_hidden) == (0, 0)
-    chain = await ops.trace_stored(None, "", names[0], 0, 11, manifest=place)
-    assert [(step.topic, step.offset, step.app, step.side) for step in chain.steps] == [
-        (names[0], 11, "beta", "red"),
-        (names[1], 0, "alpha", "white"),
-    ]
-    with pytest.raises(BadInputError):
-        await ops.trace_stored(None, "", names[0], -1, 11, manifest=place)

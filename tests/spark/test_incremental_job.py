@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -15,7 +14,6 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka import ops
 from snapkafka.assembly import Desk, main
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.write import parquet
@@ -171,29 +169,6 @@ def test_where_each_log_started_and_ended_is_recorded(chain: Chain) -> None:
             assert logs[TopicPartition(cut.topic, cut.partition)].end >= cut.end
         ends[which] = logs[stage.tp("balances")].end
     assert ends["snap"] < ends["next"] == ends["last"], "both were assembled after the last record"
-
-
-def test_a_dry_run_says_what_the_delta_reads(chain: Chain, capfd: pytest.CaptureFixture[str]) -> None:
-    """As many records as the job then reads offsets: all that are read here hold one."""
-    connection = Connection(bootstrap=chain.stage.bootstrap)
-    (plan,) = asyncio.run(
-        ops.plan_assembly(
-            connection,
-            ops.JobSpec(
-                namespace=chain.stage.namespace,
-                snapshots=(chain.name("next"),),
-                storage=str(chain.store.root),
-            ),
-        )
-    )
-    assert (plan.parent, plan.why_full) == (chain.name("snap"), "")
-    capfd.readouterr()
-    assert main(chain.arguments("next")) == 0
-    (reported,) = json.loads(capfd.readouterr().out)["snapshots"]
-    assert reported["work"]["offsets_read"] == plan.records
-    (changelog,) = (topic for topic in plan.topics if topic.topic == chain.stage.topic("balances"))
-    (read,) = (part for part in chain.manifest("next").read if part.topic == changelog.topic)
-    assert (read.start, read.end - read.start) == (7, changelog.records), "its parent is settled at 7"
 
 
 def test_assembled_twice_is_the_same(chain: Chain) -> None:

@@ -59,18 +59,12 @@ def draw(
             "--at", metavar="TIME", help="That time: ISO 8601 or +80ms. Default: median of the cuts."
         ),
     ] = "",
-    sum_of: Annotated[
-        str,
-        typer.Option(
-            "--sum", metavar="FIELD", help="Sum this JSON field or SQL over messages that cross the cut."
-        ),
-    ] = "",
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
 ) -> None:
     """Draw the cut of a snapshot as a space-time diagram."""
-    asked = ops.Instant(at=at, sum_of=sum_of) if wall_clock or at or sum_of else None
+    asked = at if wall_clock or at else None
 
     async def work() -> ops.Drawn:
         if output.suffix not in (".svg", ".png"):

@@ -1,9 +1,8 @@
-"""Commands around assembly, without Spark: `--dry-run`, `verify --offline` and `prune`."""
+"""Commands around assembly, without Spark: `verify --offline` and `prune`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -145,32 +144,3 @@ def _print_examined(found: ops.ExaminedFiles) -> None:
     if found.files and not found.digests:
         console.print("digests of the rows were not recomputed: pip install 'snapkafka\\[query]'")
     console.print(f"manifest: {found.manifest}")
-
-
-def print_reading(
-    planned: Callable[[], Coroutine[Any, Any, tuple[ops.ReadPlan, ...]]], *, as_json: bool
-) -> None:
-    """Print the numbers of records and bytes that an assembly would read, topic by topic."""
-    found = run(planned, as_json=as_json)
-    if as_json:
-        print_json({"snapshots": found})
-        return
-    for item in found:
-        console.print("snapshot ", (item.id, "bold"), f"  epoch {item.epoch}{_delta(item)}")
-        rows = Table(
-            "topic",
-            "partitions",
-            "records, at most",
-            "about",
-            right=("partitions", "records, at most", "about"),
-        )
-        for topic in item.topics:
-            rows.add(topic.topic, str(topic.partitions), f"{topic.records:,}", format_bytes(topic.bytes))
-        rows.add(("in all", "bold"), "", f"{item.records:,}", format_bytes(item.bytes))
-        console.table(rows)
-
-
-def _delta(item: ops.ReadPlan) -> str:
-    if item.why_full:
-        return f"  whole state: {item.why_full}"
-    return f"  changes since {item.parent}" if item.parent else ""

@@ -67,11 +67,11 @@ export async function show(place, epoch, again = false, after = AGAIN_MS) {
 function wallClock(draw) {
   const chosen = h("input", { type: "checkbox" });
   const field = (hint) => h("input", { type: "text", size: "14", placeholder: hint, spellcheck: "false", autocomplete: "off" });
-  const [at, sum] = [field("median of the cuts"), field("amount")];
-  const fields = h("span", { hidden: true }, h("label", {}, "Time ", at), " ", h("label", {}, "Sum of field ", sum), " ", h("button", {}, "Draw"));
+  const at = field("median of the cuts");
+  const fields = h("span", { hidden: true }, h("label", {}, "Time ", at), " ", h("button", {}, "Draw"));
   const run = () => {
     fields.hidden = !chosen.checked;
-    draw(chosen.checked ? `?${new URLSearchParams({ wall_clock: "true", at: at.value, sum: sum.value })}` : "");
+    draw(chosen.checked ? `?${new URLSearchParams({ wall_clock: "true", at: at.value })}` : "");
   };
   chosen.addEventListener("change", run);
   return h("form", { class: "wall-clock", onsubmit: (event) => { event.preventDefault(); run(); } },

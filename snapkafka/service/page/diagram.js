@@ -190,7 +190,7 @@ export function makeDiagram(id, drawn) {
 
   function trace(at) {
     const [, topic, partition, offset] = /^(.*)\[(\d+)\] offset (-?\d+)$/.exec(at);
-    return h("code", {}, `snapkafka trace ${topic} ${partition} ${offset} --snapshot ${id}`);
+    return h("code", {}, `snapkafka trace ${topic} ${partition} ${offset}`);
   }
 
   // From a list beside the picture: the message at this place.

@@ -335,24 +335,6 @@ def test_what_says_nothing_is_not_taken_for_all(cluster: FakeCluster, arguments:
     assert len(cluster.the_ledger.entries) == before
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [
-        ("--around", "-1", "--around must be 0 to"),
-        ("--invariants", "nope", "there are no invariants at nope"),
-        ("--set", "a", "--set a is not NAME=VALUE"),
-        ("--avro", "x", "--avro x is not NAME=FILE"),
-        ("--isolation", "some", "--isolation is invalid: 'some'"),
-    ],
-)
-def test_a_dry_run_refuses_what_the_job_would(
-    cluster: FakeCluster, option: str, value: str, said: str
-) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    call("trigger", "--wait", "--id", "mine")
-    said_in_one_line_with_advice(call("assemble", "mine", "--dry-run", option, value), 2, said)
-
-
 def test_it_says_which_release_it_is() -> None:
     assert call("--version").stdout == f"snapkafka {__version__}\n"
 
