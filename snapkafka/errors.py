@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Final
 
 EXIT_OK: Final = 0
 #: A snapshot was examined and is not good (INCONSISTENT, UNVERIFIABLE): a result, which the exit status shows as well.
-EXIT_NOT_GOOD: Final = 1
+#: No shell or traceback ends with it.
+EXIT_NOT_GOOD: Final = 30
 
 
 # -- texts ----------------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from snapkafka.errors import DependencyMissingError
 from snapkafka.lazy import lazily
 from snapkafka.runtime.extras import require_extra
-
-from .event_loop import call
+from snapkafka.runtime.signals import raise_on_ending_signals
 
 if TYPE_CHECKING:
     from .running import console
@@ -21,10 +20,7 @@ else:
 
 def main() -> None:
     """Run the command; never return."""
-    call(_main)
-
-
-def _main() -> None:
+    raise_on_ending_signals()
     try:
         require_extra("cli", "the command")
     except DependencyMissingError as error:

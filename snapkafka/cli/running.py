@@ -22,14 +22,13 @@ from snapkafka.errors import (
     EXIT_OK,
     BadInputError,
     InternalError,
-    OutputError,
     SnapkafkaError,
     all_errors,
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.signals import CODES, Interrupted, exit_status
 
-from .event_loop import ENDS_WITHIN_S, EXIT_UNREAD, require_text, run_until_signalled
+from .event_loop import ENDS_WITHIN_S, require_text, run_until_signalled
 from .screen import standard
 
 #: Results go here.
@@ -55,7 +54,6 @@ def _statuses() -> list[tuple[int, str, str]]:
             "not-good",
             "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem.",
         ),
-        (EXIT_UNREAD, "unread", "The reader of the output ended first (`| head`)."),
     ]
     statuses += [(exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()]
     statuses += [(cls.exit_status, cls.code, cls.meaning) for cls in all_errors()]
@@ -112,7 +110,7 @@ def run(
     try:
         require_text()
         return run_until_signalled(work, ends_within_s=ends_within_s)
-    except OutputError:
+    except BrokenPipeError:  # of `| head`
         raise
     except SnapkafkaError as error:
         message, advice = COMMAND.message(error), COMMAND.advice(error)

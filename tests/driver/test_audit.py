@@ -179,7 +179,7 @@ def test_a_value_changed_in_place_is_found_by_its_key(kafka: Broker, tmp_path: P
         assert '"in-place"' not in lists.changelog
         assert not found.same
         status, again, printed = running.command(found.snapshot)
-        assert status == 1
+        assert status == 30
         assert again["findings"] == [to_builtins(finding) for finding in found.findings]
         assert [(part["table"], part["differing"]) for part in again["partitions"] if part["differing"]] == [
             ("accounts", 1),

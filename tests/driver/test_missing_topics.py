@@ -81,7 +81,7 @@ def test_a_topic_that_did_not_exist_at_the_start_is_named_until_a_restart(paymen
     assert (status, found["captured"]["unread"]) == (0, payments.unread)
     assert f"warning: {payments.said}" in printed
     status, found, printed = payments.command("doctor")
-    assert status == 1
+    assert status == 30
     (advice,) = [item for item in found["found"] if item["code"] == "topic-unread"]
     assert advice["weight"] == "problem"
     assert f"topic {payments.app}-to-pay did not exist when {payments.app} started" in printed

@@ -218,7 +218,7 @@ async def test_the_doctor_sees_what_the_broker_has(
             assert topic in reported["retention"]
             assert f"{topic}-reports" in reported["external-reader"]
             status, said, _ = await command(connection, namespace, "doctor", "--json")
-            assert status == 1
+            assert status == 30
             assert {advice["code"] for advice in said["found"]} >= {"retention", "external-reader"}
     finally:
         await consumer.stop()

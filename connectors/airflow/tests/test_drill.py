@@ -106,7 +106,7 @@ def test_one_that_cannot_be_trusted_fails_for_good_with_every_reason(
     command.status, command.found = 1, FOUND | {"trusted": False, "reasons": ["no rows", "no app"]}
     report = tmp_path / "drill.md"
     task = SnapkafkaDrillOperator(task_id="drill", apps=[APP], report=str(report))
-    with pytest.raises(AirflowFailException, match=r"\(exit status 1, not-good\): no rows; no app"):
+    with pytest.raises(AirflowFailException, match=r"\(exit status 30, not-good\): no rows; no app"):
         task.execute(context)
     assert context["ti"].pushed == {"report": "# Drill of ns\n"} == {"report": report.read_text()}
 

@@ -33,7 +33,7 @@ async def ask_one_way(*ways: Mapping[str, bool]) -> None:
 
 
 def examine(connected: Callable[[], Connection], namespace: str, *, verbose: bool, as_json: bool) -> None:
-    """Print the findings; exit with status 1 if there is a problem."""
+    """Print the findings; exit with status 30 if there is a problem."""
     found = run(lambda: ops.doctor(connected(), namespace), as_json=as_json)
     if as_json:
         print_json(found)
@@ -51,7 +51,7 @@ def examine(connected: Callable[[], Connection], namespace: str, *, verbose: boo
 
 
 def look_offline(path: str, *, verbose: bool, as_json: bool) -> None:
-    """Print an app as it is defined; exit with status 1 if a snapshot would not work, or would not hold all of it."""
+    """Print an app as it is defined; exit with status 30 if a snapshot would not work, or would not hold all of it."""
     found = run(lambda: _given(_described(path)), as_json=as_json)
     if as_json:
         print_json(found)

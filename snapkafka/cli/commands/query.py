@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, TextIO
@@ -114,14 +112,8 @@ def draw(
 def query(
     sql: Annotated[
         str,
-        typer.Argument(
-            metavar="SQL",
-            help='SELECT on state, messages, ...; other snapshots: "ID".state',
-        ),
-    ] = "",
-    file: Annotated[
-        str, typer.Option("-f", "--file", metavar="FILE", help="Read the SQL from a file; -: standard input.")
-    ] = "",
+        typer.Argument(metavar="SQL", help='SELECT on state, messages, ...; other snapshots: "ID".state'),
+    ],
     snapshot: Annotated[
         str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (newest good).")
     ] = LATEST,
@@ -130,10 +122,6 @@ def query(
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     unchecked: Unchecked = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write the result to a file: *.csv or *.json."),
-    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -141,64 +129,31 @@ def query(
 
     It reads the files of the snapshot and changes nothing. `--csv` and `--json` also print columns of bytes.
     """
-    whole = as_csv or as_json or output is not None
+    whole = as_csv or as_json
 
     async def work() -> ops.Queried:
         await ask_one_way(
             {"--snapshot": snapshot != LATEST, "--manifest": bool(manifest)},
-            {"--csv": as_csv, "--json": as_json, "-o": output is not None},
-            {"SQL": bool(sql), "-f": bool(file)},
+            {"--csv": as_csv, "--json": as_json},
         )
-        if not (sql or file):
-            raise BadInputError("the SQL is missing", hint="add it in quotes, or -f FILE")
-        if output is not None and output.suffix not in (".csv", ".json"):
-            raise BadInputError(f"-o must end in .csv or .json, got {output}")
-        found = await ops.query(
+        return await ops.query(
             connect(bootstrap) if bootstrap else None,
             namespace,
-            _read_sql(file) if file else sql,
+            sql,
             name=snapshot,
             manifest=manifest,
             storage=storage,
             rows_max=None if whole else ROWS_SHOWN,
             unchecked=unchecked,
         )
-        if output is not None:
-            _write_queried(found, output)
-        return found
 
     found = run(work, as_json=as_json)
     if as_json:
         print_json(found)
     elif as_csv:
         _write_csv(found, data_output())
-    elif output is not None:
-        console.print(f"Wrote {output}: {count(len(found.rows), 'row')} of {found.id}")
-        _print_trust(found.trust)
     else:
         _print_queried(found)
-
-
-def _read_sql(file: str) -> str:
-    try:
-        sql = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise BadInputError(f"the SQL in {file} cannot be read: {why}") from error
-    if not sql.strip():
-        raise BadInputError(
-            f"{'standard input' if file == '-' else file} has no SQL", hint="write one SELECT"
-        )
-    return sql
-
-
-def _write_queried(found: ops.Queried, output: Path) -> None:
-    file = io.StringIO(newline="")
-    if output.suffix == ".csv":
-        _write_csv(found, file)
-    else:
-        json.dump(list(found.rows), file, ensure_ascii=False, indent=1)
-    write_whole(output, file.getvalue())
 
 
 def _write_csv(found: ops.Queried, file: TextIO) -> None:

@@ -19,7 +19,7 @@ def check_restored(
     suppression: ops.Suppression | None,
     as_json: bool,
 ) -> None:
-    """Run `snapkafka restore --check`; exit with status 1 if something differs."""
+    """Run `snapkafka restore --check`; exit with status 30 if something differs."""
     checked = run(
         lambda: ops.check_restored(
             connect(bootstrap),

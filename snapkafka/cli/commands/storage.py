@@ -116,7 +116,7 @@ def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:
 
 
 def verify_offline(snapshot: str, namespace: str, manifest: str, storage: str, *, as_json: bool) -> None:
-    """Print the damage, file by file; exit with status 1 if there is any, or if the verdict is not a good one."""
+    """Print the damage, file by file; exit with status 30 if there is any, or if the verdict is not a good one."""
     found = run(
         lambda: ops.verify_offline(snapshot, namespace=namespace, manifest=manifest, storage=storage),
         as_json=as_json,

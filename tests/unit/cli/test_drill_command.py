@@ -81,7 +81,7 @@ def test_one_that_cannot_is_status_1_with_its_reasons(asked: dict[str, Any]) -> 
         FOUND, trusted=False, reasons=("the fork's snapshot is INCONSISTENT",), removed=False
     )
     result = CliRunner().invoke(app, [*ARGUMENTS])
-    assert result.exit_code == 1
+    assert result.exit_code == 30
     assert "reason: the fork's snapshot is INCONSISTENT" in result.stdout
     assert "the backup cannot be trusted" in result.stdout
     assert "snapkafka fork drop drill-1" in result.stdout

@@ -116,7 +116,7 @@ def test_a_refused_plan_is_status_1_and_names_the_reason(
 ) -> None:
     answered(monkeypatch, "plan_recovery", replace(PLAN, refusals=(REFUSAL,)))
     result = invoke("create", "staging")
-    assert result.exit_code == 1
+    assert result.exit_code == 30
     assert "refused (fork-exists): fork staging exists" in result.stdout
     reported = json.loads(invoke("create", "staging", "--dry-run", "--json").stdout)
     assert (reported["planned"]["refusals"][0]["code"], reported["done"]) == ("fork-exists", None)
@@ -233,7 +233,7 @@ def test_a_fork_whose_workers_run_stays(monkeypatch: pytest.MonkeyPatch) -> None
     answered(monkeypatch, "plan_drop", (replace(GOING, kept="group g has 2 members"),))
     asked = answered(monkeypatch, "drop_forks", ())
     result = invoke("drop", "staging", "--yes")
-    assert (result.exit_code, asked) == (1, [])
+    assert (result.exit_code, asked) == (30, [])
     assert "refused: fork staging stays: group g has 2 members" in result.stdout
 
 

@@ -92,7 +92,7 @@ def test_differences_are_named_and_are_status_1(
 ) -> None:
     answer(monkeypatch, DIFFERENT, asked)
     result = CliRunner().invoke(app, [*ARGUMENTS])
-    assert result.exit_code == 1
+    assert result.exit_code == 30
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     for line in (
         "table balances accounts 4,711 rows 2,000 differ",
@@ -105,6 +105,6 @@ def test_differences_are_named_and_are_status_1(
     ):
         assert line in lines, lines
     result = CliRunner().invoke(app, [*ARGUMENTS, "--json"])
-    assert result.exit_code == 1
+    assert result.exit_code == 30
     found = json.loads(result.stdout)["checked"]
     assert (found["equal"], found["compared"]["tables"][0]["missing"]) == (False, 2_000)

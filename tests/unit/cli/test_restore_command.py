@@ -75,7 +75,7 @@ def test_a_refusal_is_printed_with_its_code_and_is_status_1(
 
     monkeypatch.setattr(ops, "plan_recovery", plan)
     result = CliRunner().invoke(app, [*ARGUMENTS, "--dry-run"])
-    assert result.exit_code == 1
+    assert result.exit_code == 30
     assert "refused (group-has-members): consumer group accounts has 2 members" in result.stdout
     reported = json.loads(CliRunner().invoke(app, [*ARGUMENTS, "--dry-run", "--json"]).stdout)
     assert reported["planned"]["refusals"][0]["code"] == "group-has-members"

@@ -95,7 +95,7 @@ def test_a_refusal_is_printed_with_its_code_and_is_status_1(
 
     monkeypatch.setattr(ops, "plan_recovery", plan)
     result = CliRunner().invoke(app, [*ARGUMENTS])
-    assert result.exit_code == 1
+    assert result.exit_code == 30
     assert "refused (topic-not-empty): topic orders exists here" in result.stdout
     reported = json.loads(CliRunner().invoke(app, [*ARGUMENTS, "--dry-run", "--json"]).stdout)
     assert (reported["planned"]["refusals"][0]["code"], reported["done"]) == ("topic-not-empty", None)

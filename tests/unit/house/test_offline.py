@@ -57,7 +57,7 @@ def test_an_app_that_snapshots_hold_as_a_whole() -> None:
 
 def test_what_no_snapshot_holds_is_named() -> None:
     status, found = as_json(f"{MODULE}:partly")
-    assert status == 1
+    assert status == 30
     said = {advice["code"]: advice["what"] for advice in found["found"]}
     assert set(said) == {"not-captured", "windows", "sets"}
     assert said["not-captured"].startswith("agent in-memory reads an in-memory channel")
@@ -76,7 +76,7 @@ def test_what_no_snapshot_holds_is_named() -> None:
 
 def test_an_app_that_takes_no_part() -> None:
     status, found = as_json(f"{MODULE}:bare")
-    assert status == 1
+    assert status == 30
     assert [advice["code"] for advice in found["found"]] == [
         "not-installed",
         "nothing-to-cut",
@@ -95,7 +95,7 @@ def test_on_a_faust_that_is_not_the_one_we_know() -> None:
         "main()\n"
     )
     done = run_code(code)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 30, done.stderr
     (advice,) = json.loads(done.stdout)["found"]
     assert advice["code"] == "faust-not-as-expected"
     assert "faust-streaming" in advice["what"]
@@ -167,7 +167,7 @@ def test_an_app_over_another_client_library_takes_no_part() -> None:
         "main()\n"
     )
     done = run_code(code)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 30, done.stderr
     (advice,) = json.loads(done.stdout[done.stdout.index("{") :])["found"]
     assert advice["code"] == "setting-refused"
     assert "confluent://" in advice["what"]

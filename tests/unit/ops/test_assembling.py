@@ -290,7 +290,7 @@ def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
 
     job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT", "good": False}]}, lines=("starting Spark",))
     result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
-    assert result.exit_code == 1, "a result that is not good has a status of its own"
+    assert result.exit_code == 30, "a result that is not good has a status of its own"
     assert "INCONSISTENT" in result.stdout
     assert "t[0] offset 9: is red" in result.stdout
     assert "state 1,200" in result.stdout

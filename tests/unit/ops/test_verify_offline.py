@@ -407,7 +407,7 @@ def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalSto
     assert "unaltered; verdict VERIFIED" in fine.stdout
     (store.root / STATE).unlink()
     damaged = call(*where)
-    assert damaged.exit_code == 1
+    assert damaged.exit_code == 30
     assert f"damaged {STATE}: is missing" in damaged.stdout
     manifest_json = json.loads(call(*where, "--json").stdout)
     assert (manifest_json["good"], manifest_json["damage"]) == (

