@@ -344,9 +344,9 @@ def schemas_page() -> str:
     parts = [
         """# Records of the ledger
 
-Avro in single-object encoding; `schemas/ledger/*.avsc` are the source, and have the defaults. [ledger.md](ledger.md)
-describes the topic. Every record has `process`, its author (the ledger offset of its `Hello`, -1 where no process wrote
-it), and `n`, a count per author by which duplicates are recognised.
+Avro in single-object encoding; `schemas/ledger/*.avsc` follow from the record classes, and have the defaults.
+[ledger.md](ledger.md) describes the topic. Every record has `process`, its author (the ledger offset of its `Hello`,
+-1 where no process wrote it), and `n`, a count per author by which duplicates are recognised.
 """
     ]
     inner: dict[str, Any] = {}
