@@ -41,7 +41,6 @@ from .inbound.sensors import Sensors
 from .inbound.streams import watch_streams
 from .outbound.fast_path import skip_producer_guard
 from .outbound.producer import OutgoingRecords
-from .own_headers import OwnHeaders
 from .restores import AppliedRestores
 from .support import refusal, require_usable
 from .tables.changelogs import Tables
@@ -67,7 +66,6 @@ class FaustDriver(Host):
     def __init__(self, app: Any, config: Config) -> None:
         super().__init__(app, config)
         self.stamps = Stamps(self.machine, with_cause=config.cause)
-        self.own_headers = OwnHeaders(self)
         self.ledger_tasks = LedgerTasks(
             self, self.stamps, restore_read=self._restore_read, other_ledger=self._forget_epochs
         )
@@ -106,7 +104,6 @@ class FaustDriver(Host):
             producer,
             stamps=self.stamps,
             events=self.events,
-            own_headers=self.own_headers,
             waiting=self.waiting,
             note=self.restored.noted,
         )
@@ -125,7 +122,6 @@ class FaustDriver(Host):
             tables=self.tables,
             restored=self.restored,
             stamps=self.stamps,
-            own_headers=self.own_headers,
             waiting=self.waiting,
             record=self._record,
         )

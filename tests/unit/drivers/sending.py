@@ -10,7 +10,6 @@ from typing import Any
 
 from snapkafka.drivers import AppliedRestores, Metrics
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
-from snapkafka.drivers.faust.own_headers import OwnHeaders
 from snapkafka.drivers.stamps import Stamps
 from snapkafka.protocol import (
     Action,
@@ -59,7 +58,6 @@ class Driver:
         self.machine = WorkerProtocol()
         self.absent = ""
         self.metrics = Metrics()
-        self.own_headers = OwnHeaders(self)  # type: ignore[arg-type]
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
         self.events = SimpleNamespace(cause_of_send=lambda: None)
@@ -76,7 +74,6 @@ class Driver:
             self.producer,
             stamps=self.stamps,
             events=self.events,  # type: ignore[arg-type]
-            own_headers=self.own_headers,
             waiting=self.waiting,  # type: ignore[arg-type]
             note=self.restored.noted,
         )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ...stamps import Stamps
     from ...waiting import WorkerWaits
     from ..host import Host
-    from ..own_headers import OwnHeaders
     from ..restores import AppliedRestores
     from ..tables.changelogs import Tables
     from .replies import Replies
@@ -53,14 +52,12 @@ class IncomingRecords:
         tables: Tables,
         restored: AppliedRestores,
         stamps: Stamps,
-        own_headers: OwnHeaders,
         waiting: WorkerWaits,
         record: Callable[[ChannelEnded], None],
     ) -> None:
         self.host = host
         self.events, self.replies, self.tables, self.restored = events, replies, tables, restored
-        self.stamps, self.own_headers = stamps, own_headers
-        self.waiting, self._record = waiting, record
+        self.stamps, self.waiting, self._record = stamps, waiting, record
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
         self.held = HeldInputs(host, conductor)
@@ -109,9 +106,8 @@ class IncomingRecords:
 
     async def drop_marker(self, message: Any) -> None:
         """Drop a marker that lost its header: it carries no information, and a decoder would fail on it."""
+        self.host.metrics.foreign_headers += 1
         await self.take_out(message)
-        with self.host.failing_open("to record a marker without a header", for_good=True):
-            self.own_headers.lost(message.topic)
 
 
 class _Partition:
@@ -145,7 +141,6 @@ class _Partition:
                 stamp = wire.read(raw, incoming.stamps.ledger_id, self._check)
                 if stamp is None:
                     self._host.metrics.foreign_headers += 1
-                    incoming.own_headers.met(raw, f"records of {self._tp.topic} have")
                 elif stamp.marker:
                     return incoming.take_marker(message, self._tp, stamp)
                 elif stamp.process < self._scope.author and incoming.restored.is_void(

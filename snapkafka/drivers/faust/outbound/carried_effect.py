@@ -6,7 +6,6 @@ dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -34,15 +33,9 @@ def keep_partition(fut: Any, partition: int) -> None:
     fut.message = _message_of((*message[:PARTITION], partition, *message[PARTITION + 1 :]))
 
 
-def split(
-    headers: Any, met: Callable[[object], None] | None = None
-) -> tuple[Effect | None, list[tuple[str, bytes]]]:
+def split(headers: Any) -> tuple[Effect | None, list[tuple[str, bytes]]]:
     """Split headers: return the carried effect, if any, and the headers without any `_sk` (ours, a copy, or the app's
-    own).
-
-    Args:
-        met: is called with each `_sk` that is not an effect.
-    """
+    own)."""
     if type(headers) is list and len(headers) == 1 and type(headers[0][1]) is Effect:  # mostly so, of tables
         return headers[0][1], []
     effect = None
@@ -52,8 +45,6 @@ def split(
             others.append((name, value))
         elif isinstance(value, Effect):
             effect = value
-        elif met is not None:
-            met(value)
     return effect, others
 
 

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ...stamps import Stamps
     from ..host import Host
     from ..inbound.running_events import Events
-    from ..own_headers import OwnHeaders
     from .settle import SendOutcomes
     from .unstamped import UnstampedRecords
 
@@ -92,7 +91,7 @@ class FastPath:
     Args:
         host: whose machine gives colours and seqs.
         producer: Faust's, whose `send` and `buffer.put` are still its own.
-        stamps, events, own_headers: the parts of the driver that are asked for each record.
+        stamps, events: the parts of the driver that are asked for each record.
         partitions, unstamped, settling: the parts of the way out that it shares with the slow path.
     """
 
@@ -103,13 +102,12 @@ class FastPath:
         *,
         stamps: Stamps,
         events: Events,
-        own_headers: OwnHeaders,
         partitions: Partitions,
         unstamped: UnstampedRecords,
         settling: SendOutcomes,
     ) -> None:
         self._host, self._machine, self._producer = host, host.machine, producer
-        self._stamps, self._events, self._own_headers = stamps, events, own_headers
+        self._stamps, self._events = stamps, events
         self._partitions, self._unstamped, self._settling = partitions, unstamped, settling
         callback = getattr(producer, "_send_on_produce_message", None)
         self._listeners: Any = getattr(callback, "__self__", None)
@@ -284,7 +282,7 @@ class FastPath:
         partition = self.partition(topic, key) if message.partition is None else message.partition
         if partition is None:
             return False
-        others = split(message.headers, self._own_headers.sent)[1] if message.headers else ()
+        others = split(message.headers)[1] if message.headers else ()
         future = self.append(topic, partition, None, others, key, value, message.timestamp)
         if future is None:
             if message.partition is None:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ...waiting import WorkerWaits
     from ..host import Host
     from ..inbound.running_events import Events
-    from ..own_headers import OwnHeaders
 
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
 
@@ -55,13 +54,12 @@ class OutgoingRecords:
         *,
         stamps: Stamps,
         events: Events,
-        own_headers: OwnHeaders,
         waiting: WorkerWaits,
         note: Callable[[Any], Any],
     ) -> None:
         self._host = host
         self._machine = host.machine
-        self._own_headers, self._waiting = own_headers, waiting
+        self._waiting = waiting
         self._send: Send = producer.send
         self._entering = RecordEntry(host, events)
         partitions, unstamped = Partitions(), UnstampedRecords(host, producer, stamps)
@@ -73,7 +71,6 @@ class OutgoingRecords:
             producer,
             stamps=stamps,
             events=events,
-            own_headers=own_headers,
             partitions=partitions,
             unstamped=unstamped,
             settling=settling,
@@ -134,7 +131,7 @@ class OutgoingRecords:
         """Replace `Producer.send`: stamp and append; return what Faust returns, a future of the record's metadata."""
         others: Any = ()
         try:
-            effect, others = split(headers, self._own_headers.sent) if headers else (None, ())
+            effect, others = split(headers) if headers else (None, ())
             if self._machine.process is None and not await self._waiting.for_identity():
                 if effect is not None:  # it entered when there was a process: nobody waits for it any more
                     self._entering.withdraw(effect)
