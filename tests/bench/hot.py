@@ -74,9 +74,15 @@ class _Out:
 
 def _joined(producer: Any) -> FaustDriver:
     """A driver whose process has an id and an input."""
-    app = SimpleNamespace(
-        conf=SimpleNamespace(processing_guarantee="at_least_once"), _attachments=SimpleNamespace(put=None)
+    conf = SimpleNamespace(
+        processing_guarantee="at_least_once",
+        broker=[],
+        broker_consumer=[],
+        broker_producer=[],
+        stream_publish_on_commit=False,
+        producer_threaded=False,
     )
+    app = SimpleNamespace(conf=conf)
     driver = FaustDriver(app=app, config=Config(namespace="bench"))
     driver.producer_made(producer)
     machine = driver.machine

@@ -121,12 +121,11 @@ class FastPath:
         #: So many messages are in the buffer, or in flight out of it; while there are any, no other may leave.
         self.in_buffer = 1
         self._put: Callable[[Any], None] = producer.buffer.put
-        if producer.threaded_producer is None:
-            if self._known:  # without a look-up of the app's settings each time
-                self._put = producer.buffer.pending.put_nowait
-            if checksum(_of_buffer(producer)) in OF_BUFFER:
-                self.in_buffer = producer.buffer.pending.qsize()
-                self._count_what_leaves(producer.buffer)
+        if self._known:  # without a look-up of the app's settings each time
+            self._put = producer.buffer.pending.put_nowait
+        if checksum(_of_buffer(producer)) in OF_BUFFER:
+            self.in_buffer = producer.buffer.pending.qsize()
+            self._count_what_leaves(producer.buffer)
 
     # -- the switch -----------------------------------------------------------------------------------------------
 
