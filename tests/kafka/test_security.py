@@ -100,16 +100,15 @@ def test_a_certificate(secured: Secured, tmp_path: Path) -> None:
     environ = secured.by_certificate()
     assert "seen" in topics(secured.mutual, environ)
     assert "seen" in topics_in_bulk(secured.mutual, environ)
-    # as Java's clients have it: certificate and key in one file, named in a properties file
+    # certificate and key in one file, named in a properties file
     both = tmp_path / "both.pem"
     both.write_text(
         Path(secured.certificates.client_key).read_text() + Path(secured.certificates.client).read_text()
     )
     config = tmp_path / "client.properties"
     config.write_text(
-        f"bootstrap.servers=elsewhere:9092\nsecurity.protocol=SSL\nssl.keystore.type=PEM\n"
-        f"ssl.keystore.location={both}\nssl.truststore.type=PEM\n"
-        f"ssl.truststore.location={secured.certificates.ca}\n"
+        f"bootstrap.servers=elsewhere:9092\nsecurity.protocol=SSL\nssl.certificate.location={both}\n"
+        f"ssl.ca.location={secured.certificates.ca}\n"
     )
     assert "seen" in topics(secured.mutual, {"SNAPKAFKA_KAFKA_CONFIG": str(config)})
 

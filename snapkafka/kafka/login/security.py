@@ -1,8 +1,7 @@
-"""The login to Kafka: one set of settings, by Kafka's own names, for every client of snapkafka.
+"""The login to Kafka: one set of settings, by librdkafka's names, for every client of snapkafka.
 
-They come from a properties file (`SNAPKAFKA_KAFKA_CONFIG=client.properties`) and from variables of the environment,
-which take precedence: `sasl.username` is `SNAPKAFKA_KAFKA_SASL_USERNAME`. The file may be one of Kafka's Java clients
-or one of librdkafka's: both spellings are read. From here each client library gets the same settings in its own form:
+They come from a file (`SNAPKAFKA_KAFKA_CONFIG=client.properties`) and from variables of the environment, which take
+precedence: `sasl.username` is `SNAPKAFKA_KAFKA_SASL_USERNAME`. From here each client library gets them in its own form:
 aiokafka (command, service, workers), the JVM (Spark job), librdkafka (restore).
 
 An unknown setting of `security.*`, `sasl.*` or `ssl.*` is refused by name: to ignore it could mean a less secure login
@@ -11,34 +10,18 @@ than was asked for. Everything else in the file (`bootstrap.servers`, `group.id`
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError, CertificateError, DependencyMissingError, MechanismError
-from snapkafka.runtime.renewal import RenewedContext
 
-from .properties import (
-    _BY_VARIABLE,
-    _JAAS_OPTION,
-    _OAUTH_HANDLER,
-    CONFIG_VARIABLE,
-    FORMS,
-    JAAS,
-    NAMES,
-    conversion,
-    pem_blocks,
-    quoted,
-    read_properties,
-    refuse_unknown,
-    text_of,
-    variable,
-)
+from .properties import NAMES, given_settings, pem_blocks, text_of, variable
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
+OAUTH_HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 #: What a name and a password log in by.
 WITH_PASSWORD: Final = MECHANISMS[:3]
 
@@ -70,35 +53,15 @@ class Security:
         """Read the settings of the properties file and of the environment.
 
         Raises:
-            BadInputError: a setting is unknown, incomplete or has a form that cannot be read.
+            BadInputError: a setting is unknown or incomplete.
             MechanismError: snapkafka does not have the SASL mechanism.
             CertificateError: a file of certificates or keys is missing or cannot be read.
         """
-        values: dict[str, str] = {}
-        where: dict[str, str] = {}
-
-        def take(name: str, value: str, source: str) -> None:
-            if name == "sasl.jaas.config":
-                for option, quoted, bare in _JAAS_OPTION.findall(value):
-                    if option in JAAS:
-                        values[JAAS[option]] = re.sub(r"\\(.)", r"\1", quoted) or bare
-                        where[JAAS[option]] = f"{option} in {source}"
-            elif name in FORMS:
-                if value not in FORMS[name]:
-                    raise BadInputError(
-                        f"{source} is {value}, which cannot be read", hint=conversion(name, FORMS[name])
-                    )
-            else:
-                values[NAMES[name]], where[NAMES[name]] = value, source
-
-        if path := environ.get(CONFIG_VARIABLE):
-            for name, value in read_properties(path).items():
-                take(name, value, f"{name} in {path}")
-        for given, name in sorted(_BY_VARIABLE.items()):
-            if environ.get(given) or (given in environ and name == "ssl.endpoint.identification.algorithm"):
-                take(name, environ[given], given)
-        refuse_unknown(environ)
-        found = cls(**values, where=where)
+        given = given_settings(environ)
+        found = cls(
+            **{NAMES[name]: value for name, (value, _) in given.items()},
+            where={NAMES[name]: source for name, (_, source) in given.items()},
+        )
         found._validate()
         return found
 
@@ -208,8 +171,7 @@ class Security:
             return {}
         found: dict[str, Any] = {"security_protocol": self.protocol}
         if self.tls:
-            paths = (self.ca_file, self.certificate_file, self.key_file)
-            found["ssl_context"] = RenewedContext.of("the certificate for Kafka", paths, self.ssl_context)
+            found["ssl_context"] = self.ssl_context()
         if not self.sasl:
             return found
         found["sasl_mechanism"] = self.mechanism
@@ -249,7 +211,7 @@ class Security:
             found |= {"sasl.mechanism": self.mechanism, "sasl.jaas.config": self._jaas()}
         if self.sasl and self.mechanism == "OAUTHBEARER":
             found["sasl.oauthbearer.token.endpoint.url"] = self.token_url
-            found["sasl.login.callback.handler.class"] = _OAUTH_HANDLER
+            found["sasl.login.callback.handler.class"] = OAUTH_HANDLER
         if self.sasl and self.mechanism == "GSSAPI":
             found["sasl.kerberos.service.name"] = self.kerberos_service or "kafka"
         return found
@@ -289,20 +251,17 @@ class Security:
 
     def _jaas(self) -> str:
         package = "org.apache.kafka.common.security"
-        modules = {
-            "PLAIN": (f"{package}.plain.PlainLoginModule", ("username", "password")),
-            "SCRAM-SHA-256": (f"{package}.scram.ScramLoginModule", ("username", "password")),
-            "SCRAM-SHA-512": (f"{package}.scram.ScramLoginModule", ("username", "password")),
-            "OAUTHBEARER": (
-                f"{package}.oauthbearer.OAuthBearerLoginModule",
-                ("clientId", "clientSecret", "scope"),
-            ),
-            "GSSAPI": ("com.sun.security.auth.module.Krb5LoginModule", ("principal", "keyTab")),
-        }
-        module, options = modules[self.mechanism]
-        given = [
-            f"{name}={quoted(getattr(self, JAAS[name]))}" for name in options if getattr(self, JAAS[name])
-        ]
+        password = {"username": self.username, "password": self.password}
+        client = {"clientId": self.client_id, "clientSecret": self.client_secret, "scope": self.scope}
+        ticket = {"principal": self.kerberos_principal, "keyTab": self.kerberos_keytab}
+        module, options = {
+            "PLAIN": (f"{package}.plain.PlainLoginModule", password),
+            "SCRAM-SHA-256": (f"{package}.scram.ScramLoginModule", password),
+            "SCRAM-SHA-512": (f"{package}.scram.ScramLoginModule", password),
+            "OAUTHBEARER": (f"{package}.oauthbearer.OAuthBearerLoginModule", client),
+            "GSSAPI": ("com.sun.security.auth.module.Krb5LoginModule", ticket),
+        }[self.mechanism]
+        given = [f"{name}={_quoted(value)}" for name, value in options.items() if value]
         if self.mechanism == "GSSAPI":
             given += ["useKeyTab=true", "storeKey=true"] if self.kerberos_keytab else ["useTicketCache=true"]
         return " ".join([module, "required", *given]) + ";"
@@ -316,6 +275,11 @@ class Security:
                 hint=f"`openssl pkcs8 -topk8 -nocrypt -in {path} -out key.pem` converts it",
             )
         return found
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _require_gssapi() -> None:

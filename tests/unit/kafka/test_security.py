@@ -68,23 +68,33 @@ def test_a_password_in_the_form_of_each_client_is_shown_nowhere() -> None:
     assert "secret" not in repr(found) + repr(found.settings)
 
 
-def test_a_properties_file_of_java_is_the_same_as_one_of_librdkafka(tmp_path: Path) -> None:
-    java, librdkafka = tmp_path / "java.properties", tmp_path / "librdkafka.properties"
-    java.write_text(
-        "# of the command-line tools\nbootstrap.servers = elsewhere:9092\nsecurity.protocol=SASL_PLAINTEXT\n"
-        "sasl.mechanism=SCRAM-SHA-512\n"
-        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\\n"
-        '    username="ann" \\\n    password="a\\\\"b";\n'
+def test_a_file_has_librdkafkas_names_and_the_environment_takes_precedence(tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "# of ours\nbootstrap.servers = elsewhere:9092\nsecurity.protocol=SASL_PLAINTEXT\n"
+        'sasl.mechanisms=SCRAM-SHA-512\nsasl.username=ann\nsasl.password=a"b=\\\ngroup.id=g\n'
     )
-    librdkafka.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanisms=SCRAM-SHA-512\n"
-        'sasl.username=ann\nsasl.password=a"b\ngroup.id=g\n'
-    )
-    found = read({"SNAPKAFKA_KAFKA_CONFIG": str(java)})
-    assert (found.mechanism, found.username, found.password) == ("SCRAM-SHA-512", "ann", 'a"b')
-    assert found == read({"SNAPKAFKA_KAFKA_CONFIG": str(librdkafka)})
-    other = read({"SNAPKAFKA_KAFKA_CONFIG": str(java), "SNAPKAFKA_KAFKA_SASL_PASSWORD": "other"})
-    assert other.password == "other", "the environment takes precedence"
+    found = read({"SNAPKAFKA_KAFKA_CONFIG": str(config)})
+    assert (found.mechanism, found.username, found.password) == ("SCRAM-SHA-512", "ann", 'a"b=\\')
+    other = read({"SNAPKAFKA_KAFKA_CONFIG": str(config), "SNAPKAFKA_KAFKA_SASL_PASSWORD": "other"})
+    assert other.password == "other"
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("sasl.jaas.config=x required;", "sasl.username"),
+        ("ssl.truststore.location=/ca.jks", "ssl.ca.location"),
+        ("ssl.keystore.location=/key.jks", "ssl.key.location"),
+        ("ssl.enabled.protocols=TLSv1.3", "ssl.ca.location"),
+    ],
+)
+def test_a_setting_of_others_is_refused_with_the_name_to_use(tmp_path: Path, line: str, instead: str) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text(f"security.protocol=SSL\n{line}\n")
+    with pytest.raises(BadInputError, match=line.partition("=")[0]) as error:
+        read({"SNAPKAFKA_KAFKA_CONFIG": str(config)})
+    assert instead in error.value.advice
 
 
 @pytest.mark.parametrize(
@@ -99,7 +109,7 @@ def test_a_properties_file_of_java_is_the_same_as_one_of_librdkafka(tmp_path: Pa
         ({**PLAIN, "SNAPKAFKA_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}, BadInputError, "token.endpoint.url"),
         ({**TLS, "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": "/no/ca.pem"}, CertificateError, "/no/ca.pem, .* No such file"),
         ({**TLS, "SNAPKAFKA_KAFKA_SSL_CERTIFICATE_LOCATION": "/no/c.pem"}, CertificateError, "LOCATION is /no/c"),
-        ({**TLS, "SNAPKAFKA_KAFKA_SSL_TRUSTSTORE_TYPE": "JKS"}, BadInputError, "TYPE is JKS, which cannot be read"),
+        ({**TLS, "SNAPKAFKA_KAFKA_SSL_TRUSTSTORE_LOCATION": "x"}, BadInputError, "LOCATION is not a setting"),
         ({"SNAPKAFKA_KAFKA_CONFIG": "/no/client.properties"}, BadInputError, "SNAPKAFKA_KAFKA_CONFIG is /no"),
     ],
 )  # fmt: skip
@@ -110,13 +120,6 @@ def test_what_is_wrong_is_named_with_its_setting(
         read(environ)
     assert type(error.value) is kind
     assert error.value.advice
-
-
-def test_a_setting_of_the_file_that_is_not_known_is_refused(tmp_path: Path) -> None:
-    config = tmp_path / "client.properties"
-    config.write_text("security.protocol=SSL\nssl.enabled.protocols=TLSv1.3\n")
-    with pytest.raises(BadInputError, match=r"client.properties has ssl.enabled.protocols"):
-        read({"SNAPKAFKA_KAFKA_CONFIG": str(config)})
 
 
 def test_each_reason_has_an_exit_status_of_its_own() -> None:
