@@ -297,9 +297,7 @@ class Editing:
             found.append(holds)
         return found
 
-    def _subject(
-        self, item: Row | KafkaRecord, value: bytes | None, key: str | None, header: bytes | None = None
-    ) -> Subject:
+    def _subject(self, item: Row | KafkaRecord, value: bytes | None, key: str | None) -> Subject:
         cut = self._cuts.get(item.tp.topic)
         return Subject(
             app="" if cut is None else cut.app,
@@ -311,7 +309,6 @@ class Editing:
             headers="[]" if isinstance(item, Row) else header_texts(item.headers),
             key_raw=item.key,
             value_raw=value,
-            header=text_of(header),
         )
 
 

@@ -16,7 +16,7 @@ from .suppression import text_of
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: The columns that an expression may use. `app`, `table_name`: empty for an input. `header`: the one that is masked.
+#: The columns that an expression may use. `app`, `table_name`: empty for an input.
 COLUMNS: Final = {
     "app": "VARCHAR",
     "table_name": "VARCHAR",
@@ -27,7 +27,6 @@ COLUMNS: Final = {
     "headers": "VARCHAR",
     "key_raw": "BLOB",
     "value_raw": "BLOB",
-    "header": "VARCHAR",
 }
 SQL_HINT: Final = f"it is an expression over the columns {', '.join(COLUMNS)}"
 
@@ -44,7 +43,6 @@ class Subject(NamedTuple):
     headers: str
     key_raw: bytes | None
     value_raw: bytes | None
-    header: str | None = None
 
 
 class Expressions:

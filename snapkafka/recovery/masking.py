@@ -18,7 +18,6 @@ from .state import Row
 from .suppression import has_text, members_of, read_key, text_of
 
 T = TypeVar("T", Row, KafkaRecord)
-Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Place(NamedTuple):
@@ -40,7 +39,7 @@ class Masking:
     """The masks of one restore or fork.
 
     Args:
-        subject: builds the input of an expression from a record, its value, the text of its key and a header.
+        subject: builds the input of an expression from a record, its value and the text of its key.
 
     Raises:
         BadInputError: a mask names something that the snapshot does not have, or its SQL is invalid.
@@ -51,7 +50,7 @@ class Masking:
         expressions: Expressions,
         captured: Captured,
         masks: Sequence[Mask],
-        subject: Callable[[Row | KafkaRecord, bytes | None, str | None, bytes | None], Subject],
+        subject: Callable[[Row | KafkaRecord, bytes | None, str | None], Subject],
     ) -> None:
         self._expressions = expressions
         self._subject = subject
@@ -80,9 +79,8 @@ class Masking:
 
     def _compile(self, mask: Mask) -> None:
         self._expressions.fill([])
-        for sql in (mask.value, *mask.header_sql.values()):
-            if sql:
-                self._expressions.texts(sql, str(mask))
+        if mask.value:
+            self._expressions.texts(mask.value, str(mask))
         for sql in mask.fields.values():
             self._expressions.json(sql, str(mask))
 
@@ -106,7 +104,6 @@ class Masking:
                     found[at] = found[at] if value is None else found[at]._replace(value=value)
             if count:
                 self._values.update((number, self._place(found[at])) for at in with_value)
-            self._mask_headers(mask, number, found, covered, hits)
         for at, item in enumerate(found):
             if isinstance(item, KafkaRecord):
                 found[at] = self._with_headers(item)
@@ -180,33 +177,6 @@ class Masking:
 
     # -- headers ---------------------------------------------------------------------------------------------------
 
-    def _mask_headers(
-        self,
-        mask: Mask,
-        number: int,
-        found: list[T],
-        covered: Sequence[int],
-        hits: Counter[tuple[int, Place, str]],
-    ) -> None:
-        """Replace the headers that a mask names."""
-        for name, sql in mask.header_sql.items():
-            places = [
-                (at, which)
-                for at in covered
-                for which, (header, _) in enumerate(_headers(found[at]))
-                if header == name
-            ]
-            self._expressions.fill(
-                [self._seen(found[at], _headers(found[at])[which][1]) for at, which in places]
-            )
-            for (at, which), new in zip(places, self._expressions.texts(sql, str(mask)), strict=True):
-                record = found[at]
-                assert isinstance(record, KafkaRecord), "rows have none"
-                headers = list(record.headers)
-                headers[which] = (name, None if new is None else new.encode())
-                found[at] = record._replace(headers=tuple(headers))
-                hits[number, self._place(record), f"header {name}"] += 1
-
     def _with_headers(self, record: KafkaRecord) -> KafkaRecord:
         """Drop or keep the headers of a record by the masks of its topic.
 
@@ -221,20 +191,15 @@ class Masking:
             return record._replace(headers=tuple(it for it in record.headers if it[0] == wire.HEADER))
         if any(mask.headers == KEEP for mask in masks):
             return record
-        named = {name for mask in masks for name in mask.header_sql}
-        for name, _ in own:
-            if name not in named:
-                raise BadInputError(
-                    f"a record in {record.tp} has a header {name}, which the mask of {masks[0]} does not mention",
-                    hint='add headers = "drop", headers = "keep", or headers = { name = "SQL" } to the mask',
-                )
-        return record
+        raise BadInputError(
+            f"a record in {record.tp} has a header {own[0][0]}, which the mask of {masks[0]} does not mention",
+            hint='add headers = "drop" or headers = "keep" to the mask',
+        )
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
-    def _seen(self, item: Row | KafkaRecord, header: bytes | None = None) -> Subject:
-        key = read_key(item.key, self._cuts.get(item.tp.topic)).text
-        return self._subject(item, item.value, key, header)
+    def _seen(self, item: Row | KafkaRecord) -> Subject:
+        return self._subject(item, item.value, read_key(item.key, self._cuts.get(item.tp.topic)).text)
 
     def _place(self, item: Row | KafkaRecord) -> Place:
         return Place.of(item.tp.topic, self._cuts.get(item.tp.topic))
@@ -248,11 +213,6 @@ def _parts(mask: Mask) -> Iterator[str]:
     if mask.value:
         yield "value"
     yield from (f"field {path}" for path in mask.fields)
-    yield from (f"header {name}" for name in mask.header_sql)
-
-
-def _headers(item: Row | KafkaRecord) -> Headers:
-    return () if isinstance(item, Row) else item.headers
 
 
 def _not_masked(mask: Mask, item: Row | KafkaRecord, why: str) -> BadInputError:

@@ -27,15 +27,15 @@ KEEP: Final = "keep"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mask:
     """A replacement for values of a table or topic. `value`: an expression for the whole of it; `fields`: one for each
-    field of a JSON object, whose name may have dots. `headers`: "drop", "keep", or an expression for each by name;
-    empty: records with headers are refused."""
+    field of a JSON object, whose name may have dots. `headers`: "drop" or "keep"; empty: records with headers are
+    refused."""
 
     app: str = ""
     table: str = ""
     topic: str = ""
     value: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
-    headers: str | Mapping[str, str] = ""
+    headers: str = ""
 
     def __str__(self) -> str:
         return (
@@ -43,11 +43,6 @@ class Mask:
             if self.topic
             else f"table {self.table}" + (f" of {self.app}" * bool(self.app))
         )
-
-    @property
-    def header_sql(self) -> Mapping[str, str]:
-        """The expressions for headers, by name."""
-        return {} if isinstance(self.headers, str) else self.headers
 
     def covers(self, cut: ChangelogCut) -> bool:
         """Return whether it applies to the table of this changelog."""
@@ -77,8 +72,8 @@ def _mask(what: str, it: Mapping[str, Any]) -> Mask:
     headers = it.get("headers", "")
     if headers and not it.get("topic"):
         raise BadInputError(f"{what} has headers: rows of a table have none", hint=MASK_HINT)
-    if isinstance(headers, str) and headers not in ("", DROP, KEEP):
-        raise BadInputError(f'{what}: headers are "{DROP}", "{KEEP}" or a table of SQL', hint=MASK_HINT)
+    if headers not in ("", DROP, KEEP):
+        raise BadInputError(f'{what}: headers are "{DROP}" or "{KEEP}"', hint=MASK_HINT)
     given = {name for name in ("value", "fields", "headers") if it.get(name)}
     if not given or {"value", "fields"} <= given:
         raise BadInputError(f"{what} must have a value or fields", hint=MASK_HINT)
@@ -87,7 +82,7 @@ def _mask(what: str, it: Mapping[str, Any]) -> Mask:
 
 def _texts(it: Mapping[str, Any]) -> Iterator[Any]:
     for name, entry in it.items():
-        if name in ("fields", "headers") and isinstance(entry, dict):
+        if name == "fields" and isinstance(entry, dict):
             yield from entry.values()
         elif name == "fields":
             yield None

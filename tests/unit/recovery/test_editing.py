@@ -131,12 +131,11 @@ def test_files(tmp_path: Path) -> None:
     )
     assert read_masks(str(file)) == (Mask(table="t", fields={"a.b": "'*'"}), Mask(topic="in", value="1"))
     file.write_text(
-        "[[mask]]\ntopic = 'in'\nvalue = '1'\nheaders = 'drop'\n"
-        "[[mask]]\ntopic = 'raw'\nheaders = { trace = 'header' }\n"
+        "[[mask]]\ntopic = 'in'\nvalue = '1'\nheaders = 'drop'\n[[mask]]\ntopic = 'raw'\nheaders = 'keep'\n"
     )
     assert read_masks(str(file)) == (
         Mask(topic="in", value="1", headers="drop"),
-        Mask(topic="raw", headers={"trace": "header"}),
+        Mask(topic="raw", headers="keep"),
     )
     for text in (
         "",
