@@ -25,7 +25,7 @@ from .aborting import abort
 from .assembling import Launch, assemble, verify
 from .audit_comparison import AuditedPartition
 from .auditing import AuditReport, audit
-from .check_restored import CheckedRestore, check_restored
+from .check_restored import CheckedRestore, CheckedTable, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .creating_topics import CreatedTopic, create_topics
 from .diffing import Difference, diff

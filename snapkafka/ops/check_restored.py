@@ -1,30 +1,54 @@
-"""`restore --check`: a stopped system, compared with a snapshot.
+"""`restore --check`: the question whether a stopped system has the state of a snapshot, and its positions.
 
 Its next snapshot would not show a wrong restore: such a system is consistent in itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.ports import Cluster
-from snapkafka.protocol.restores import Restores
-from snapkafka.recovery.checking import ComparedSystem, SystemCheck
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.restores import RestoreView
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.plan import Request
-from snapkafka.recovery.positions import apps_of
-from snapkafka.recovery.session import RestoreBulk, opened_session
+from snapkafka.recovery.positions import apps_of, changelogs_of, group_offsets, inputs_of
+from snapkafka.recovery.reasons import member_refusals
+from snapkafka.recovery.session import RecoverySession, RestoreBulk, opened_session
+from snapkafka.recovery.state import differences
+from snapkafka.recovery.stored_rows import rows_of_state, workers_of
 from snapkafka.recovery.suppression import Suppression
-from snapkafka.wire.headers import ledger_id
+from snapkafka.recovery.target_facts import Refusal
+from snapkafka.wire import headers as wire
+
+#: Differences of a table that are named; all are counted.
+NAMED_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedTable:
+    """A table compared with a snapshot: the number of keys (of a table of sets, members) that differ, and the first of
+    them."""
+
+    app: str
+    table: str
+    differing: int = 0
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRestore:
-    """A system compared with a snapshot. `compared`: every table and input. `plan`: the restore on which its apps run,
-    and `restored`: its snapshot; empty: none."""
+    """A system compared with a snapshot. `misplaced`: the groups that do not stand where they have to, a sentence each.
+    `plan`: the restore on which its apps run, and `restored`: its snapshot; empty: none."""
 
     snapshot: str
     epoch: int
@@ -33,7 +57,8 @@ class CheckedRestore:
     equal: bool
     plan: str
     restored: str
-    compared: ComparedSystem
+    tables: tuple[CheckedTable, ...]
+    misplaced: tuple[str, ...]
     seconds: float
 
 
@@ -46,8 +71,7 @@ async def check_restored(
     suppress: Suppression | None = None,
     bulk: RestoreBulk | None = None,
 ) -> CheckedRestore:
-    """Compare tables, positions and messages in flight of a system without running workers with a snapshot. Change
-    nothing.
+    """Compare the tables and the groups of a system without running workers with a snapshot. Change nothing.
 
     Args:
         name: id, epoch or `latest`, the last good one.
@@ -65,34 +89,105 @@ async def check_restored(
     async with opened_session(
         where, request, lambda manifest: namespace or manifest.namespace, bulk=bulk
     ) as session:
-        check = SystemCheck(
-            state=session.state,
-            admin=session.admin,
-            bulk=session.bulk,
-            placed=session.placed,
-            tables=session.tables,
-            ledger_id=ledger_id(bytes.fromhex(session.topic_id)),
-            editing=Editing(session.captured, suppress) if suppress is not None else None,
-        )
-        if refusals := await check.refusals():
+        refusals = list(member_refusals(await workers_of(session.admin, apps_of(session.captured))))
+        if damage := session.tables.damage:
+            refusals.append(Refusal(code="files", what=damage, hint="restore the files from a copy"))
+        starts, ends, open_transaction = await _bounds(session)
+        if open_transaction:
+            hint = "wait until the broker has aborted it (60 s by default), and run the same command again"
+            refusals.append(Refusal(code="transaction-open", what=open_transaction, hint=hint))
+        if refusals:
             reasons = "; ".join(f"{item.what} ({item.code})" for item in refusals)
             raise RestoreRefusedError(f"nothing was compared: {reasons}", hint=refusals[0].hint)
-        compared = await check.run()
-    plan, restored = _latest_plan(session.state.restores, apps_of(session.captured))
+        editing = Editing(session.captured, suppress)
+        tables = await asyncio.to_thread(_tables, session, editing, starts, ends)
+        last = _latest_plan(session)
+        misplaced = await _misplaced(session, last)
     return CheckedRestore(
         snapshot=session.manifest.id,
         epoch=session.manifest.epoch,
         namespace=session.namespace,
         apps=apps_of(session.captured),
-        equal=compared.equal,
-        plan=plan,
-        restored=restored,
-        compared=compared,
+        equal=not misplaced and not any(table.differing for table in tables),
+        plan="" if last is None else last.plan,
+        restored="" if last is None else last.begun.snapshot,
+        tables=tables,
+        misplaced=misplaced,
         seconds=round(time.monotonic() - started, 3),
     )
 
 
-def _latest_plan(restores: Restores, apps: tuple[str, ...]) -> tuple[str, str]:
-    """Find the last committed restore of one of these apps, and its snapshot; both empty: none."""
-    plans = [view for view in restores.views.values() if view.committed and view.concerns(apps)]
-    return (plans[-1].plan, plans[-1].begun.snapshot) if plans else ("", "")
+Offsets = Mapping[TopicPartition, int]
+
+
+async def _bounds(session: RecoverySession) -> tuple[Offsets, Offsets, str]:
+    """Read the starts and ends of the changelogs that exist, and name an open transaction; empty: there is none."""
+    admin, cuts = session.admin, changelogs_of(session.captured)
+    described = await admin.describe_topics({tp.topic for tp in cuts})
+    there = [tp for tp in cuts if tp.topic in described and tp.partition < described[tp.topic].partitions]
+    if not there:
+        return {}, {}, ""
+    ends = await admin.log_ends(there)
+    stable = await asyncio.to_thread(session.bulk.stable_ends, there)
+    late = [tp for tp in there if stable[tp] < ends[tp]]
+    return await admin.log_starts(there), stable, f"a transaction on {late[0]} is open" if late else ""
+
+
+def _tables(
+    session: RecoverySession, editing: Editing, starts: Offsets, ends: Offsets
+) -> tuple[CheckedTable, ...]:
+    cuts = changelogs_of(session.captured)
+    ledger_id = wire.ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else -1
+
+    def read(tp: TopicPartition) -> Iterable[KafkaRecord]:
+        start, end = starts.get(tp, 0), ends.get(tp, 0)
+        return session.bulk.read([ReadRange(*tp, start, end)]) if start < end else ()
+
+    def is_void(record: KafkaRecord) -> bool:
+        header = wire.find(record.headers)
+        stamp = None if header is None else wire.read(header, ledger_id, wire.tp_check(*record.tp))
+        return stamp is not None and session.state.is_void(stamp.process, record.tp, record.offset)
+
+    counts: Counter[tuple[str, str]] = Counter()
+    named: dict[tuple[str, str], list[str]] = {(cut.app, cut.table): [] for cut in cuts.values()}
+    for it in differences(editing.edit(rows_of_state(session.placed)), read, cuts, is_void):
+        cut = cuts[it.record.tp]
+        counts[cut.app, cut.table] += 1
+        if counts[cut.app, cut.table] <= NAMED_MAX:
+            named[cut.app, cut.table].append(f"{it.unit} of partition {cut.partition} is {it.kind}")
+    return tuple(
+        CheckedTable(app=app, table=table, differing=counts[app, table], keys=tuple(keys))
+        for (app, table), keys in sorted(named.items())
+    )
+
+
+async def _misplaced(session: RecoverySession, last: RestoreView | None) -> tuple[str, ...]:
+    """Compare the groups with the last restore, if it was to this snapshot; else with the snapshot itself."""
+    if last is not None and last.begun.epoch == session.manifest.epoch:
+        expected: Mapping[str, Mapping[TopicPartition, int]] = group_offsets(last.positions())
+    else:
+        cuts = [cut for of in inputs_of(session.captured).values() for cut in of]
+        expected = {
+            app: {
+                TopicPartition(cut.topic, cut.partition): min(
+                    [at.offset for at in cut.agents] or [cut.position]
+                )
+                for cut in cuts
+                if cut.app == app
+            }
+            for app in apps_of(session.captured)
+        }
+    found = []
+    for app, offsets in sorted(expected.items()):
+        committed = await session.admin.committed(app)
+        for tp, offset in sorted(offsets.items()):
+            if (at := committed.get(tp, (-1, ""))[0]) != offset:
+                there = "nothing" if at < 0 else str(at)
+                found.append(f"position of app {app} in {tp} is {there}, expected {offset}")
+    return tuple(found)
+
+
+def _latest_plan(session: RecoverySession) -> RestoreView | None:
+    """Find the last committed restore of one of these apps."""
+    apps, views = apps_of(session.captured), session.state.restores.views.values()
+    return next((view for view in reversed([*views]) if view.committed and view.concerns(apps)), None)

@@ -14,18 +14,15 @@ One pipeline with three targets; see docs/guide/restore.md and docs/guide/fork.m
 | `topics`, `new_topics` | the created topics, with settings that keep appended records |
 | `suppression`, `masks`, `masking`, `expressions`, `editing` | erased keys, and replaced values |
 | `appending` | records of the run's own process, stamped, and read back |
-| `comparing`, `comparing_inputs` | tables, positions and messages, compared with a snapshot; pure |
-| `attempt`, `checking` | the comparison before the commit point, and at any time |
 | `forks` | the list of forks, and their removal |
 """
 
 from .appending import NewRecord
-from .comparing import ComparedTable, KeyDifference
 from .editing import Editing
 from .lost_inputs import unexplained
 from .masks import Mask
 from .plan import Irrevocable, PartitionMove, Plan, Recovered, Request, TopicWork
-from .state import Row, records_of_state
+from .state import Row, differences
 from .stored_rows import rows_of_state
 from .suppression import Suppression
 from .target_facts import Carried, Refusal

@@ -7,10 +7,9 @@ with the old stamps V1 would report each of them as a copy.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from struct import Struct
-from typing import Final, NamedTuple, Protocol
-from zlib import crc32
+from typing import NamedTuple, Protocol
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
@@ -19,7 +18,6 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 Headers = tuple[tuple[str, bytes | None], ...]
-_LENGTHS: Final = Struct(">qqq")
 
 
 class NewRecord(NamedTuple):
@@ -48,41 +46,8 @@ class Bulk(Protocol):
         the offsets of each partition's records, which rise in this order."""
 
 
-class Written:
-    """The number of records appended to a partition, with a checksum over all of them in order."""
-
-    __slots__ = ("check", "checksum", "records")
-
-    def __init__(self, tp: TopicPartition) -> None:
-        self.records = 0
-        self.checksum = 0
-        self.check = wire.tp_check(*tp)
-
-    def add(self, key: bytes | None, value: bytes | None, headers: Headers, stamp: bytes) -> None:
-        """Take in one more record."""
-        framed = [_LENGTHS.pack(_size(key), _size(value), len(headers)), key or b"", value or b"", stamp]
-        for name, of in headers:
-            named = name.encode()
-            framed += (_LENGTHS.pack(len(named), _size(of), 0), named, of or b"")
-        self.checksum = crc32(b"".join(framed), self.checksum)
-        self.records += 1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Written) and (self.records, self.checksum) == (other.records, other.checksum)
-
-    __hash__ = None  # type: ignore[assignment]  # it changes
-
-
-class _ByPlace(dict[tuple[str, int], Written]):
-    """The appended records by topic and partition."""
-
-    def __missing__(self, place: tuple[str, int]) -> Written:
-        found = self[place] = Written(TopicPartition(*place))
-        return found
-
-
 class Author:
-    """The process of a restore: it stamps the records that it appends, and keeps a checksum of them.
+    """The process of a restore, which stamps the records that it appends.
 
     Args:
         process: its id, the ledger offset of its `Hello`.
@@ -94,56 +59,76 @@ class Author:
         self.process = process
         self.epoch = epoch
         self.ledger_id = ledger_id
-        self.written = _ByPlace()
+        self._numbers: Counter[tuple[str, int]] = Counter()
 
     def stamped(self, record: NewRecord) -> NewRecord:
         """Stamp a record; a header of ours that it has is replaced."""
         topic, partition, key, value, headers, timestamp_ms = record
-        written = self.written[topic, partition]
+        number = self._numbers[topic, partition]
+        self._numbers[topic, partition] += 1
         own = tuple(wire.without_header(headers)) if headers else ()
-        stamp = wire.stamp(self.ledger_id, written.check, self.epoch, self.process, written.records)
-        written.add(key, value, own, stamp)
+        stamp = wire.stamp(self.ledger_id, wire.tp_check(topic, partition), self.epoch, self.process, number)
         return NewRecord(topic, partition, key, value, (*own, (wire.HEADER, stamp)), timestamp_ms)
 
-
-def _size(item: bytes | None) -> int:
-    return -1 if item is None else len(item)
+    def process_of(self, record: KafkaRecord) -> int | None:
+        """Return the process that has stamped a record for this ledger; None: nobody."""
+        header = wire.find(record.headers)
+        stamp = None if header is None else wire.read(header, self.ledger_id, wire.tp_check(*record.tp))
+        return None if stamp is None else stamp.process
 
 
 def read_back(
-    bulk: Bulk,
+    records: Iterable[KafkaRecord],
     author: Author,
-    ranges: Sequence[ReadRange],
+    expected: Sequence[KafkaRecord] | None,
     allowed: Callable[[KafkaRecord], bool] = lambda record: False,
     named: Callable[[int], str] = lambda process: f"process {process}",
+    *,
+    timed: bool = True,
 ) -> None:
-    """Compare the log with what was appended, byte by byte, by checksums.
+    """Check what lies above the base of a partition.
 
     Args:
-        ranges: from the base of each partition to its end.
+        records: from the base to the end.
+        expected: what was to be appended there, in order; None: that is compared otherwise.
         allowed: returns whether another writer may have appended this record meanwhile.
         named: returns a name for the sender of a stamp.
+        timed: whether the topic keeps the times of records.
 
     Raises:
         RestoreFailedError: they differ, or another writer has written there; the attempt is void.
     """
-    found = _ByPlace()
-    for record in bulk.read([item for item in ranges if item.end > item.start]):
-        header = wire.find(record.headers)
-        so_far = found[record.topic, record.partition]
-        stamp = None if header is None else wire.read(header, author.ledger_id, so_far.check)
-        if header is not None and stamp is not None and stamp.process == author.process:
-            so_far.add(record.key, record.value, tuple(wire.without_header(record.headers)), header)
-        elif not allowed(record):
-            sender = "an external producer" if stamp is None else named(stamp.process)
-            raise RestoreFailedError(
-                f"{sender} has written to {record.tp} at offset {record.offset} during the restore",
-                hint="stop it, and run the same command again: nothing of this attempt counts",
-            )
-    for tp, written in sorted(author.written.items()):
-        if found[tp] != written:
-            raise RestoreFailedError(
-                f"{TopicPartition(*tp)} holds {found[tp].records:,} of {written.records:,} appended records,"
-                f" checksum {found[tp].checksum:08x} instead of {written.checksum:08x}",
-                hint="run the same command again: nothing of this attempt counts",
-            )
+    wanted = iter(expected or ())
+    place = None
+    for record in records:
+        place, process = record.tp, author.process_of(record)
+        if process != author.process:
+            if not allowed(record):
+                sender = "an external producer" if process is None else named(process)
+                raise RestoreFailedError(
+                    f"{sender} has written to {place} at offset {record.offset} during the restore",
+                    hint="stop it, and run the same command again: nothing of this attempt counts",
+                )
+        elif expected is not None:
+            message = next(wanted, None)
+            if message is None or not _same(message, record, timed=timed):
+                raise _wrong(f"the record at offset {record.offset} of {place}", "is not what was appended")
+    if (message := next(wanted, None)) is not None:
+        raise _wrong(f"the message of offset {message.offset} of {message.tp}", "was not appended")
+
+
+def _same(message: KafkaRecord, record: KafkaRecord, *, timed: bool) -> bool:
+    """Return whether both are one to a receiver. A record with timestamp 0 is appended again with 1."""
+    own = (tuple(wire.without_header(it.headers)) for it in (message, record))
+    return (
+        (message.key, message.value) == (record.key, record.value)
+        and next(own) == next(own)
+        and (not timed or message.timestamp_ms < 0 or max(1, message.timestamp_ms) == record.timestamp_ms)
+    )
+
+
+def _wrong(what: str, how: str) -> RestoreFailedError:
+    return RestoreFailedError(
+        f"{what} {how}",
+        hint="nothing is committed; run the same command again, and report it if it happens again",
+    )

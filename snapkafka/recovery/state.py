@@ -1,21 +1,21 @@
-"""State: the records that are appended to changelogs, so that their fold is the state of the cut again.
+"""State: a changelog is folded, the records that it lacks are appended, and it is folded again.
 
-For a key that a record at or past `settled` names, the raw bytes of the cut are appended, or a tombstone if the cut
-has none. Keys that only older records name are unchanged. If tombstones or whole records may have been deleted since,
-every key of the cut is appended.
+Whatever the log holds, was compacted or has lost, and whatever an earlier attempt has written: the difference from the
+rows of the cut is what is missing. Rows come as they are to be (masked, without erased keys), so an erased key that the
+log has is a removal. After the append the same difference is empty; the first record that is left fails the run.
 
-A table of sets logs changes of members, so for each touched set the touched members of the cut are added, and the
-other touched ones discarded, a record each; never a tombstone, which Faust would take for a broken record, and never
-one update of many members, which Faust cannot read if the table has a `value_type`: it then drops the whole batch.
-
-A plain ordered producer does it; Spark and its sink would be faster for large states.
+The log is folded as a worker recovers it: the last value of each key, and of a set its members. Memory holds 16 bytes
+per key and as many per value, of one partition at a time. A table of sets gets a record for each member, never one
+update of many, which Faust cannot read if the table has a `value_type`, and never a tombstone.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from hashlib import blake2b
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from snapkafka.kafka.records.bulk import KafkaRecord
@@ -28,6 +28,11 @@ from .appending import NewRecord
 #: The first part of a key in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1
 DISCARD: Final = 2
+UPDATE: Final = 15
+#: Bytes of a hash: at four billion keys two of them have the same with a chance of 1 in 2^65.
+HASH_BYTES: Final = 16
+
+Hash = bytes
 
 
 class Row(NamedTuple):
@@ -38,115 +43,155 @@ class Row(NamedTuple):
     value: bytes | None
 
 
-class Touched:
-    """The keys of plain tables and members of sets that records at or past `settled` name (both as JSON text)."""
+class Unit(NamedTuple):
+    """What a record says of a key, or of a member of a set: then `key` is the set and `member` the member, both as
+    JSON. A value of None removes it."""
 
-    def __init__(self) -> None:
-        self.keys: defaultdict[TopicPartition, set[bytes]] = defaultdict(set)
-        self.members: defaultdict[TopicPartition, dict[str, set[str]]] = defaultdict(dict)
+    key: bytes
+    member: str
+    value: bytes | None
+    identity: Hash
 
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.keys.values())) + sum(map(len, self.members.values()))
+    def __str__(self) -> str:
+        key = self.key.decode("utf-8", "backslashreplace")
+        return f"member {self.member} of set {key}" if self.member else f"key {key}"
+
+    def record(self, tp: TopicPartition, *, removed: bool = False) -> NewRecord:
+        """Build the record that says this, or that it is removed."""
+        if not self.member:
+            return NewRecord(tp.topic, tp.partition, self.key, None if removed else self.value)
+        kind = DISCARD if removed else ADD
+        return NewRecord(tp.topic, tp.partition, b"[%d,%s]" % (kind, self.key), self.member.encode("ascii"))
 
 
-def touch(records: Iterable[KafkaRecord], cuts: Mapping[TopicPartition, ChangelogCut]) -> Touched:
-    """Collect the keys and members that records of changelogs name; markers and records without a key name none."""
-    found = Touched()
+def units(key: bytes | None, value: bytes | None, cut: ChangelogCut) -> Iterator[Unit]:
+    """Take a record of a changelog, or a row, apart; nothing comes of what Faust cannot read."""
+    if key is None:
+        return
+    if not cut.sets:
+        yield Unit(key, "", value, _hash(key))
+        return
+    try:
+        kind, of = json.loads(key)
+        change = json.loads(value or b"")
+    except (ValueError, TypeError):
+        return
+    match kind, change:
+        case 1, _:
+            added, removed = [change], []
+        case 2, _:
+            added, removed = [], [change]
+        case 15, [list() as added, list() as removed]:
+            pass
+        case _:
+            return
+    for part, content in ((added, b""), (removed, None)):
+        for member in part:
+            identity = _hash(_text([_whole(of), _whole(member)]).encode())
+            yield Unit(_text(of).encode(), _text(member), content, identity)
+
+
+def fold(
+    records: Iterable[KafkaRecord],
+    cut: ChangelogCut,
+    is_void: Callable[[KafkaRecord], bool] = lambda record: False,
+) -> dict[Hash, Hash]:
+    """Fold a changelog partition; return the values by keys, as hashes.
+
+    Args:
+        is_void: returns whether a worker leaves the record out.
+    """
+    found: dict[Hash, Hash] = {}
     for record in records:
-        if record.key is None or wire.is_marker(record.key, record.headers):
+        if wire.is_marker(record.key, record.headers) or is_void(record):
             continue
-        tp = record.tp
-        if not cuts[tp].sets:
-            found.keys[tp].add(record.key)
-        elif (change := _change(record.key, record.value)) is not None:
-            of, members = change
-            found.members[tp].setdefault(of, set()).update(members)
+        for unit in units(record.key, record.value, cut):
+            if unit.value is None:
+                found.pop(unit.identity, None)
+            else:
+                found[unit.identity] = _hash(unit.value)
     return found
 
 
-def keep_all(rows: Iterable[Row]) -> Iterator[tuple[Row, bool]]:
-    """Mark no row as erased."""
-    return ((row, False) for row in rows)
+class Difference(NamedTuple):
+    """A key that the log lacks ("missing"), has with another value ("different") or should not have
+    ("unexpected"), and the record that changes that."""
+
+    kind: str
+    unit: Unit
+    record: NewRecord
 
 
-def records_of_state(
+def difference(
+    tp: TopicPartition,
     rows: Iterable[Row],
-    touched: Touched,
-    cuts: Mapping[TopicPartition, ChangelogCut],
-    whole: Collection[TopicPartition],
-    erased: Callable[[Iterable[Row]], Iterable[tuple[Row, bool]]] = keep_all,
-) -> Iterator[NewRecord]:
-    """Yield the records to append: first the rows of the cut, then tombstones.
+    reread: Callable[[], Iterable[KafkaRecord]],
+    folded: dict[Hash, Hash],
+    cut: ChangelogCut,
+) -> Iterator[Difference]:
+    """Find what a changelog partition needs to fold to the rows: first what it lacks, then removals.
 
     Args:
-        rows: of the cut; they consume `touched`.
-        whole: the changelogs of which every row is appended.
-        erased: marks each row whose key stays deleted, touched or not.
+        rows: of this partition.
+        reread: reads the log again; only called if something is to be removed: hashes do not tell keys.
+        folded: see `fold`; it is consumed.
     """
-    for row, gone in erased(rows):
-        if row.key is None or row.tp not in cuts:
-            continue
-        if cuts[row.tp].sets:
-            yield from _set(row, touched, whole=row.tp in whole, gone=gone)
-            continue
-        keys = touched.keys[row.tp]
-        if gone:
-            keys.add(row.key)
-            continue
-        if row.key in keys or row.tp in whole:
-            keys.discard(row.key)
-            yield NewRecord(row.tp.topic, row.tp.partition, row.key, row.value)
-    for tp, keys in sorted(touched.keys.items()):
-        for key in sorted(keys):
-            yield NewRecord(tp.topic, tp.partition, key, None)
-    for tp, sets in sorted(touched.members.items()):
-        for of, members in sorted(sets.items()):
-            yield from _changes(tp, of, [], members)
+    for row in rows:
+        for unit in units(row.key, row.value, cut):
+            if unit.value is None:
+                continue
+            there = folded.pop(unit.identity, None)
+            if there != _hash(unit.value):
+                kind = "missing" if there is None else "different"
+                yield Difference(kind, unit, unit.record(tp))
+    if folded:
+        for record in reread():
+            if wire.is_marker(record.key, record.headers):
+                continue
+            for unit in units(record.key, record.value, cut):
+                if folded.pop(unit.identity, None) is not None:
+                    yield Difference("unexpected", unit, unit.record(tp, removed=True))
 
 
-# --- Sets -----------------------------------------------------------------------------------------------------------
+def differences(
+    rows: Iterable[Row],
+    read: Callable[[TopicPartition], Iterable[KafkaRecord]],
+    cuts: Mapping[TopicPartition, ChangelogCut],
+    is_void: Callable[[KafkaRecord], bool] = lambda record: False,
+) -> Iterator[Difference]:
+    """Find what all changelogs need.
 
-
-def _set(row: Row, touched: Touched, *, whole: bool, gone: bool) -> Iterator[NewRecord]:
-    change = _change(row.key or b"", row.value)
-    if change is None:  # an operation that nobody can read: nor can Faust
-        return
-    of, cut = change
-    members = touched.members[row.tp].pop(of, None)
-    if gone:
-        yield from _changes(row.tp, of, [], {*cut, *(members or ())})
-        return
-    if members is None and not whole:
-        return
-    members = members or set()
-    yield from _changes(row.tp, of, cut if whole else [m for m in cut if m in members], members - set(cut))
-
-
-def _changes(tp: TopicPartition, of: str, added: Iterable[str], lost: Iterable[str]) -> Iterator[NewRecord]:
-    for kind, members in ((ADD, added), (DISCARD, lost)):
-        for member in sorted(members):
-            yield NewRecord(tp.topic, tp.partition, f"[{kind},{of}]".encode(), member.encode())
-
-
-def _change(key: bytes, value: bytes | None) -> tuple[str, list[str]] | None:
-    """Read a change of a set: the set and the members that it names, each as JSON text; None: no such change."""
-    try:
-        kind, of = json.loads(key)
-        decoded = json.loads(value or b"")
-    except (ValueError, TypeError):
-        return None
-    match kind:
-        case 1 | 2:
-            return _text(of), [_text(decoded)]
-        case 15 if (
-            isinstance(decoded, list) and len(decoded) == 2 and all(isinstance(p, list) for p in decoded)
-        ):
-            return _text(of), [_text(member) for part in decoded for member in part]
-        case _:
-            return None
+    Args:
+        rows: of all of them, in the order of partitions.
+        read: reads a changelog from its start to its end.
+    """
+    groups = ((tp, of) for tp, of in groupby(rows, key=lambda row: row.tp) if tp in cuts)
+    upcoming = next(groups, None)
+    for tp, cut in sorted(cuts.items()):
+        here = upcoming is not None and upcoming[0] == tp
+        found = upcoming[1] if upcoming is not None and here else ()
+        yield from difference(tp, found, partial(read, tp), fold(read(tp), cut, is_void), cut)
+        if here:
+            upcoming = next(groups, None)
+    assert upcoming is None, f"rows of {upcoming[0]} come out of order"
 
 
 def _text(value: Any) -> str:
     """Format JSON so that equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _whole(value: Any) -> Any:
+    """Return 1 for 1.0, everywhere in a value: they are one member to a set of Python."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_whole(item) for item in value]
+        case dict():
+            return {name: _whole(item) for name, item in value.items()}
+    return value
+
+
+def _hash(data: bytes) -> Hash:
+    return blake2b(data, digest_size=HASH_BYTES).digest()

@@ -7,9 +7,9 @@
     author     the run joins as a process of its own, and the plan names it
     quiet      no transaction is open; the ends are noted: all below is of the time before
     channels   what was in flight is appended behind the ends; from here on the plan cannot be aborted
-    state      what has changed since the cut is appended to changelogs
-    read back  what lies behind the ends is what was appended, byte by byte, and nothing of anybody else
-    compare    tables and messages as the logs hold them now are those of the snapshot
+    state      what changelogs lack to fold to the rows of the cut is appended
+    read back  what lies behind the ends of inputs is what was to be appended, and nothing of anybody else
+    compare    changelogs, folded once more, lack nothing
     ready      THE COMMIT POINT: bases and positions, in one go
     groups     the consumer groups are set, and read back
     done       workers run
@@ -26,7 +26,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -47,14 +46,11 @@ from snapkafka.until import Tries
 from snapkafka.wire import headers as wire
 
 from .appending import Author, NewRecord, read_back
-from .attempt import Attempt
 from .channels import Channel, append_channels, is_external
 from .finish import number
 from .positions import Appended, changelogs_of, inputs_of, new_positions, spread
 from .session import RestoreBulk, topic_id_of
-from .shortened import counted
-from .state import records_of_state, touch
-from .stored_rows import ranges_from
+from .state import Difference, differences
 from .target import Target, TargetRun
 
 #: The app of the process that restores.
@@ -126,16 +122,12 @@ class RecoveryRun(TargetRun):
         await self.phase("channels")
         appended = await self._channels(author, ends)
         await self.phase("state")
-        changelogs = changelogs_of(self.target.captured)
-        settled = self.target.settled()
-        there = await self.admin.log_starts(changelogs)
-        ranges = ranges_from({tp: max(settled.get(tp, 0), there[tp]) for tp in changelogs}, ends)
-        await self.in_thread(lambda: self._state(author, ranges))
+        await self._state(author, ends)
         await self.phase("read back")
         await self._read_back(author, ends)
         await self.phase("compare")
         await self.target.require_inputs(self, appended)
-        await self._compare(author, ends)
+        await self._compare()
         if (now := await self._topic_ids()) != topics:
             changed = sorted(name for name in topics if now.get(name) != topics[name])
             raise RestoreFailedError(
@@ -210,54 +202,73 @@ class RecoveryRun(TargetRun):
 
         return self.bulk.append(while_held())
 
-    def _state(self, author: Author, ranges: list[ReadRange]) -> None:
-        target = self.target
-        cuts = changelogs_of(target.captured)
-        present: Counter[TopicPartition] = Counter()
-        changes = counted(self.bulk.read([item for item in ranges if item.start < item.end]), present)
-        touched = touch(changes, cuts)
-        whole = target.whole({TopicPartition(it.topic, it.partition): it.end for it in ranges}, present)
+    async def _lacking(self, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Difference]]:
+        """Prepare the differences of changelogs from the rows of the cut; the result blocks."""
+        cuts = changelogs_of(self.target.captured)
+        starts = await self.admin.log_starts(cuts)
+
+        def read(tp: TopicPartition) -> Iterable[KafkaRecord]:
+            return self.bulk.read([ReadRange(*tp, starts[tp], ends[tp])]) if starts[tp] < ends[tp] else ()
+
+        return lambda: differences(self.target.rows(), read, cuts)
+
+    async def _state(self, author: Author, ends: Mapping[TopicPartition, int]) -> None:
+        lacking = await self._lacking(ends)
         count = 0
 
         def stamped() -> Iterator[NewRecord]:
             nonlocal count
-            for record in records_of_state(target.rows(), touched, cuts, whole, target.marked):
+            for item in lacking():
                 count += 1
-                yield author.stamped(record)
+                yield author.stamped(item.record)
 
-        self.append_held(stamped())
+        await self.in_thread(lambda: self.append_held(stamped()))
         self.appended["state"] = count
 
     async def _read_back(self, author: Author, ends: Mapping[TopicPartition, int]) -> None:
-        now = await self.admin.log_ends(ends)
-        ranges = [ReadRange(*tp, end, now[tp]) for tp, end in sorted(ends.items())]
+        now, inputs = await self.admin.log_ends(ends), inputs_of(self.target.captured)
+        timed = {topic: await self._timed(topic) for topic in sorted({tp.topic for tp in inputs})}
 
         def allowed(record: KafkaRecord) -> bool:
             if wire.find(record.headers) is None:
                 return self.target.takes_external(record.topic)
             return self.target.takes_others(record.topic) and is_external(record, self.ledger_id)
 
-        await self.in_thread(lambda: read_back(self.bulk, author, ranges, allowed, self._written_by))
+        def check(tp: TopicPartition, expected: Sequence[KafkaRecord] | None) -> None:
+            there = self.bulk.read([ReadRange(*tp, ends[tp], now[tp])]) if ends[tp] < now[tp] else ()
+            read_back(there, author, expected, allowed, self._written_by, timed=timed.get(tp.topic, True))
 
-    async def _compare(self, author: Author, bases: Mapping[TopicPartition, int]) -> None:
-        """Compare the present tables and messages with the snapshot's."""
-        attempt = Attempt(
-            target=self.target,
-            bulk=self.bulk,
-            author=author,
-            state=self.work.reading.state,
-            starts=await self.admin.log_starts(bases),
-            bases=bases,
-            ends=await self.admin.log_ends(bases),
-        )
-        topics = {tp.topic for tp in inputs_of(self.target.captured)}
-        settings = {topic: await self.target.session.settings(topic) for topic in topics}
-        timed = {
-            topic: of.get("message.timestamp.type", "CreateTime") == "CreateTime"
-            for topic, of in settings.items()
-        }
+        def check_all() -> None:
+            messages = {}
+            for tp, records in self.found():
+                check(tp, records)
+                messages[tp] = len(records)
+            for tp in sorted(ends.keys() - messages):
+                check(tp, () if tp in inputs else None)
+            self.compared = tuple(f"equal: input {tp}, {count:,} messages" for tp, count in messages.items())
+
         with self.target.editing.uncounted():
-            self.compared = await self.in_thread(lambda: attempt.compare(self.found(), timed))
+            await self.in_thread(check_all)
+
+    async def _timed(self, topic: str) -> bool:
+        settings = await self.target.session.settings(topic)
+        return settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
+
+    async def _compare(self) -> None:
+        """Fold the changelogs once more: they have to be those of the snapshot."""
+        cuts = changelogs_of(self.target.captured)
+        lacking = await self._lacking(await self.admin.log_ends(cuts))
+        with self.target.editing.uncounted():
+            wrong = await self.in_thread(lambda: next(lacking(), None))
+        if wrong is not None:
+            cut = cuts[wrong.record.tp]
+            raise RestoreFailedError(
+                f"table {cut.table} of app {cut.app} is not that of the snapshot: {wrong.unit} in {wrong.record.tp} is"
+                f" {wrong.kind}",
+                hint="nothing is committed; run the same command again, and report it if it happens again",
+            )
+        tables = sorted({(cut.app, cut.table) for cut in cuts.values()})
+        self.compared += tuple(f"equal: table {table} of app {app}" for app, table in tables)
 
     def _written_by(self, process: int) -> str:
         view = self.work.reading.state.processes.get(process)

@@ -151,11 +151,13 @@ def _by_partition(rows: Iterable[tuple[Any, ...]]) -> dict[TopicPartition, list[
     return dict(found)
 
 
-def rows_of_state(placed: Placed, table: str = STATE) -> Iterable[Row]:
-    """Read the rows of the table `state`, with those of its parents if the snapshot is incremental; or of another
-    table with these columns."""
+def rows_of_state(placed: Placed) -> Iterable[Row]:
+    """Read the rows of the table `state`, with those of its parents if the snapshot is incremental, in the order of
+    partitions."""
     with engine({"main": placed}) as database:
-        done = database.execute(f'SELECT changelog_topic, "partition", key_raw, value_raw FROM {table}')
+        done = database.execute(
+            f'SELECT changelog_topic, "partition", key_raw, value_raw FROM {STATE} ORDER BY 1, 2'
+        )
         while rows := done.fetchmany(BATCH_ROWS):
             for topic, partition, key, value in rows:
                 yield Row(TopicPartition(topic, partition), key, value)

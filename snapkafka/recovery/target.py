@@ -238,28 +238,10 @@ class Target(ABC):
         messages = sum(place in own for place in places)
         return messages, len(places) - messages
 
-    def settled(self) -> Mapping[TopicPartition, int]:
-        """Return the offset of each changelog from which on records may name keys whose value at the cut differs."""
-        return {}
-
-    def whole(
-        self, ends: Mapping[TopicPartition, int], present: Mapping[TopicPartition, int]
-    ) -> Collection[TopicPartition]:
-        """Find the changelogs of which every row is written, whatever their logs hold.
-
-        Args:
-            ends: the offset up to which each was read.
-            present: the number of records read of each, from its settled offset.
-        """
-        return changelogs_of(self.captured)
-
     def rows(self) -> Iterable[Row]:
-        """Read the rows of the cut, by the names of the logs to write."""
-        return rows_of_state(self.session.placed)
-
-    def marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
-        """Mark each row whose key was erased, and stays deleted."""
-        return self.editing.marked(rows)
+        """Read the rows to which changelogs are to fold, by the names of the logs to write, in the order of
+        partitions."""
+        return self.editing.edit(rows_of_state(self.session.placed))
 
     def ledger_id(self, work: Opened) -> int:
         """Return the short id of the ledger there, for stamps."""

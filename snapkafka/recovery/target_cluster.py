@@ -30,7 +30,6 @@ from .plan import AbsentInput, Plan
 from .positions import Appended, changelogs_of, inputs_of, lowest_positions
 from .reasons import code_refusals, copy_refusals, member_refusals
 from .record_refusals import record_refusals
-from .state import Row, keep_all
 from .stored_rows import carried_by, ranges_from
 from .target import Target, TargetRun, unforced
 from .target_facts import Facts, Refusal
@@ -139,11 +138,6 @@ class OtherCluster(Target):
     def _own_id(self) -> int:
         topic_id = self.session.topic_id
         return ledger_id(bytes.fromhex(topic_id)) if topic_id else NO_LEDGER
-
-    def marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
-        """Leave out erased rows: nothing of them is written, except deletions of what an earlier attempt has
-        written."""
-        return keep_all(self.editing.edit(rows))
 
     async def _held(self, there: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Count the records of each partition."""

@@ -32,7 +32,7 @@ from .lost_inputs import lost_inputs, raise_lost
 from .plan import Plan
 from .positions import Appended, apps_of, changelogs_of, inputs_of, lowest_positions
 from .reasons import copy_refusals, external_refusals, member_refusals
-from .state import Row, keep_all
+from .state import Row
 from .stored_rows import carried_by, rows_of_state, workers_of
 from .target import Target, TargetRun, unforced
 from .target_facts import Refusal, TopicFacts
@@ -306,10 +306,6 @@ class ForkTarget(Target):
     def rows(self) -> Iterator[Row]:
         for row in self.editing.edit(rows_of_state(self.session.placed)):
             yield Row(TopicPartition(prefixed(self.fork, row.tp.topic), row.tp.partition), row.key, row.value)
-
-    def marked(self, rows: Iterable[Row]) -> Iterable[tuple[Row, bool]]:
-        """Mark none: erased rows were left out by their names of production."""
-        return keep_all(rows)
 
     def takes_others(self, topic: str) -> bool:
         return False

@@ -22,7 +22,7 @@ from .lost_inputs import lost_inputs, raise_begun, raise_lost
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
 from .positions import apps_of, changelogs_of, inputs_of, lowest_positions
 from .reasons import refusals, replacing_refusals, unstamped_refusals
-from .shortened import log_refusals, shortened, written_whole
+from .shortened import log_refusals
 from .stored_rows import carried_by, ranges_from, topics_of
 from .target import Target, TargetRun, unforced
 from .target_facts import Facts, Refusal
@@ -168,7 +168,7 @@ class InPlace(Target):
         known = {tp: {record.offset for record in records} for tp, records in in_flight.items()}
         reasons = [
             *refusals(session.manifest, facts, lost),
-            *log_refusals(shortened(session.manifest, facts.starts, facts.ends)),
+            *log_refusals(session.manifest, facts.ends),
             *unstamped_refusals(
                 found, self.takes_external, known, {} if resumes is None else resumes.appended
             ),
@@ -197,15 +197,3 @@ class InPlace(Target):
     async def require_inputs(self, run: TargetRun, appended: Collection[TopicPartition]) -> None:
         lowest = {tp: at for tp, at in lowest_positions(self.session.captured).items() if tp not in appended}
         raise_begun(lowest, await run.admin.log_starts(lowest) if lowest else {})
-
-    def settled(self) -> Mapping[TopicPartition, int]:
-        return {TopicPartition(it.topic, it.partition): it.offset for it in self.session.manifest.settled}
-
-    def whole(
-        self, ends: Mapping[TopicPartition, int], present: Mapping[TopicPartition, int]
-    ) -> Collection[TopicPartition]:
-        assert self._facts is not None, "plan() comes first"
-        manifest = self.session.manifest
-        return written_whole(
-            manifest, shortened(manifest, self._facts.starts, self._facts.ends), ends, present
-        )

@@ -61,7 +61,9 @@ class Restored:
         return asyncio.run(ops.check_restored(self.connection, self.observer.namespace, "cut"))
 
     def differences(self) -> list[str]:
-        return list(self.check().compared.differences())
+        found = self.check()
+        tables = [f"table {it.table} of app {it.app}: {key}" for it in found.tables for key in it.keys]
+        return [*tables, *found.misplaced]
 
     def command(self) -> int:
         where = ["--bootstrap", self.connection.bootstrap, "--namespace", self.observer.namespace]
@@ -109,16 +111,9 @@ def test_a_restored_system_equals_its_snapshot_and_each_damage_is_named(restored
     cycle, observer, connection = restored.cycle, restored.observer, restored.connection
     left, right = f"{cycle.prefix}left", f"{cycle.prefix}right"
     checked = restored.check()
-    assert list(checked.compared.differences()) == []
     assert checked.equal
     assert restored.command() == 0
-    tables = {table.table: table.rows for table in checked.compared.tables}
-    assert set(tables) == {"counts", "back", "seen", "windows", "sums"}
-    assert all(tables.values()), "an empty table shows nothing"
-    inputs = {it.topic.removeprefix(cycle.prefix): it for it in checked.compared.inputs}
-    assert set(inputs) == {"work", "ping", "pong"}
-    assert inputs["ping"].messages > 1, "nothing was in flight: the test shows nothing"
-    assert inputs["work"].positions == 4, "two agents in each of two partitions"
+    assert {table.table for table in checked.tables} == {"counts", "back", "seen", "windows", "sums"}
 
     # A record of a changelog
     changelog = f"{left}-counts-changelog"
@@ -135,29 +130,19 @@ def test_a_restored_system_equals_its_snapshot_and_each_damage_is_named(restored
     assert restored.differences() == [], "the changelog folds to the snapshot again"
 
     # A position
-    at, offset, note, end = restored.unread(f"{cycle.prefix}ping", right)
+    at, offset, note, _ = restored.unread(f"{cycle.prefix}ping", right)
     observer.call(observer.admin.commit_positions(right, {at: offset + 1}, note))
-    assert restored.differences() == [
-        f"position of agent sum of app {right} in {at} is {offset + 1}, expected {offset}"
-    ]
+    assert restored.differences() == [f"position of app {right} in {at} is {offset + 1}, expected {offset}"]
     observer.call(observer.admin.commit_positions(right, {at: offset}, note))
     assert restored.differences() == []
 
-    # A message
-    (last,) = KafkaBulk(connection).read([(*at, end - 1, end)])
-    assert last.key is not None
-    append(connection.bootstrap, at, last.key, last.value, list(last.headers), last.timestamp_ms)
-    twice = f"message at offset {end} in {at}, key {last.key.decode()}, is there twice"
-    assert restored.differences() == [twice]
-
-    # All three
+    # Both
     append(connection.bootstrap, tp, key, b"4711")
     observer.call(observer.admin.commit_positions(right, {at: offset + 1}, note))
     assert sorted(restored.differences()) == sorted(
         [
             named[0],
-            f"position of agent sum of app {right} in {at} is {offset + 1}, expected {offset}",
-            twice,
+            f"position of app {right} in {at} is {offset + 1}, expected {offset}",
         ]
     )
     assert restored.command() == 1

@@ -196,14 +196,10 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path, long: str) -> None:
         verdict="VERIFIED",
         manifest="/snaps/keep-1.json",
     )
-    checked = ops.CheckedRestore(
-        snapshot="friday", epoch=18, namespace="shop", apps=("accounts",), equal=False,
-        plan="abc", restored="thursday", compared=DIFFERENT, seconds=0.1,
-    )  # fmt: skip
     answers: Mapping[str, Any] = {
         "assemble": made,
         "verify": made[:1],
-        "check_restored": checked,
+        "check_restored": DIFFERENT,
         "recover": FORKED,
         "list_forks": (FORK,),
         "drill": DRILL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.present.layout import Part, Table
+from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, print_json, run
 from snapkafka.errors import EXIT_NOT_GOOD
 
@@ -39,30 +39,22 @@ def check_restored(
 
 
 def _print(checked: ops.CheckedRestore) -> None:
-    rows = Table("compared", "of app", "with the snapshot", "result", right=("with the snapshot",))
-    for it in checked.compared.tables:
-        differing = it.missing + it.unexpected + it.different
-        rows.add(f"table {it.table}", it.app, f"{it.rows:,} rows", _result(differing, it.equal))
-    for item in checked.compared.inputs:
-        what = f"{item.messages:,} messages, {item.positions:,} positions"
-        differing = item.differing + len(item.misplaced)
-        rows.add(f"input {item.topic}", "", what, _result(differing, item.equal))
+    rows = Table("table", "of app", "result")
+    for it in checked.tables:
+        result = (f"{it.differing:,} differ", "red") if it.differing else ("equal", "green")
+        rows.add(it.table, it.app, result)
     console.table(rows)
-    for difference in checked.compared.differences():
-        console.print(("differs", "red"), f": {difference}")
-    for note in checked.compared.notes:
-        console.print(("note", "yellow"), f": {note}")
+    for it in checked.tables:
+        for key in it.keys:
+            console.print(("differs", "red"), f": table {it.table} of app {it.app}: {key}")
+        if (more := it.differing - len(it.keys)) > 0:
+            console.print(("differs", "red"), f": table {it.table} of app {it.app}: {more:,} more")
+    for sentence in checked.misplaced:
+        console.print(("differs", "red"), f": {sentence}")
     if checked.plan:
         console.print("last restored to ", (checked.restored, "bold"), f" (plan {checked.plan})")
     verdict = ("equals", "green") if checked.equal else ("differs from", "red")
     console.print(
-        f"{', '.join(checked.apps)} ",
-        verdict,
-        " snapshot ",
-        (checked.snapshot, "bold"),
+        f"{', '.join(checked.apps)} ", verdict, " snapshot ", (checked.snapshot, "bold"),
         f", epoch {checked.epoch} ({checked.seconds:.1f} s)",
-    )
-
-
-def _result(differing: int, equal: bool) -> Part:
-    return ("equal", "green") if equal else (f"{differing:,} differ", "red")
+    )  # fmt: skip

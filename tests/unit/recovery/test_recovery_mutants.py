@@ -108,10 +108,10 @@ async def test_where_others_may_write_during_a_restore_it_commits_what_it_did_no
     monkeypatch.setattr(
         steps,
         "read_back",
-        lambda bulk, author, ranges, *_: read_back(bulk, author, ranges, lambda record: True),
+        lambda records, author, expected, *_, timed: read_back(records, author, None, lambda record: True),
     )
 
-    async def uncompared(run: Any, author: Any, bases: Any) -> None:
+    async def uncompared(run: Any) -> None:
         """The second net, which the first one is tried without."""
 
     monkeypatch.setattr(steps.RecoveryRun, "_compare", uncompared)
