@@ -78,13 +78,12 @@ class PartitionMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWork:
-    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: their number at most,
-    `bytes` of keys and values; for an input those of the snapshot, to which external records are added."""
+    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: their number at most;
+    for an input those of the snapshot, to which external records are added."""
 
     topic: str
     kind: str
     records: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +224,7 @@ class Recovered:
     `author`: the process that appended. `messages`, `inputs`, `state`: the numbers of messages in flight, external
     records and records of state that were appended; -1: by an earlier run of the same plan. `suppressed`, `masked`:
     the numbers of those left out, and of those with another value. `topics`: the created ones. `compared`: the
-    comparisons with the log at the end, a sentence each. `undo`: the way to undo it. `expires_ms`: of a fork, since
+    comparisons with the log at the end, a sentence each. `expires_ms`: of a fork, since
     1970; 0: never. The rest:
     see `Plan`.
     """
@@ -249,7 +248,6 @@ class Recovered:
     absent: tuple[AbsentInput, ...] = ()
     notes: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
-    undo: str = ""
     fork: str = ""
     source: str = ""
     expires_ms: int = 0

@@ -128,7 +128,6 @@ async def _run(
         topics=tuple(run.created),
         notes=(*plan.notes, *run.changed),
         compared=run.compared,
-        undo=target.undo,
         source=target.source if isinstance(target, ForkTarget) else "",
         expires_ms=target.expires_ms if isinstance(target, ForkTarget) else 0,
     )

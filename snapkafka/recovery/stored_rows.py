@@ -66,11 +66,11 @@ async def workers_of(admin: GroupAdmin, apps: Iterable[str]) -> dict[str, int]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTables:
     """A summary of the tables of a snapshot. `in_flight`: the table `messages`, each record once. `state`: by
-    changelog topic, the number of rows, their bytes, and the largest (bytes). `damage`: what is wrong with the files.
+    changelog topic, the number of rows, and the size of the largest (bytes). `damage`: what is wrong with the files.
     `external`: the table `inputs`."""
 
     in_flight: Mapping[TopicPartition, Sequence[KafkaRecord]]
-    state: Mapping[str, tuple[int, int, int]]
+    state: Mapping[str, tuple[int, int]]
     damage: str = ""
     external: Mapping[TopicPartition, Sequence[KafkaRecord]] = field(default_factory=dict)
 
@@ -129,14 +129,14 @@ def _load(placed: Placed) -> StoredTables:
             else []
         )
         sizes = database.execute(
-            "SELECT changelog_topic, count(*), sum(size), max(size) FROM (SELECT changelog_topic,"
+            "SELECT changelog_topic, count(*), max(size) FROM (SELECT changelog_topic,"
             " coalesce(octet_length(key_raw), 0) + coalesce(octet_length(value_raw), 0) AS size FROM state)"
             " GROUP BY changelog_topic"
         ).fetchall()
     return StoredTables(
         in_flight=_by_partition(found),
         external=_by_partition(external),
-        state={topic: (int(count), int(size), int(largest)) for topic, count, size, largest in sizes},
+        state={topic: (int(count), int(largest)) for topic, count, largest in sizes},
     )
 
 

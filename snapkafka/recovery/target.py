@@ -80,11 +80,6 @@ class Target(ABC):
         """The topic id of the snapshot's ledger, if that is in another cluster."""
         return ""
 
-    @property
-    def undo(self) -> str:
-        """The way to undo it; empty: only a restore of an earlier snapshot does."""
-        return ""
-
     # -- the plan ---------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -149,11 +144,10 @@ class Target(ABC):
         """
         changelogs = {cut.topic for cut in self.session.captured.changelogs}
         return tuple(
-            TopicWork(topic=topic, kind="input", records=it.records, bytes=it.bytes)
-            for topic, it in sorted(carried.items())
+            TopicWork(topic=topic, kind="input", records=it.records) for topic, it in sorted(carried.items())
         ) + tuple(
-            TopicWork(topic=topic, kind="changelog", records=rows, bytes=size)
-            for topic, (rows, size, _) in sorted(self.session.tables.state.items())
+            TopicWork(topic=topic, kind="changelog", records=rows)
+            for topic, (rows, _) in sorted(self.session.tables.state.items())
             if topic in changelogs
         )
 
@@ -191,7 +185,7 @@ class Target(ABC):
             hellos=session.hellos,
             files=session.tables.damage,
             carried=carried,
-            state_largest={topic: largest for topic, (_, _, largest) in session.tables.state.items()},
+            state_largest={topic: largest for topic, (_, largest) in session.tables.state.items()},
             other_plan=other_plan,
         )
 

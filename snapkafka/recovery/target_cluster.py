@@ -35,11 +35,6 @@ from .target import Target, TargetRun, unforced
 from .target_facts import Facts, Refusal
 from .topics import Contents, NewTopic, new_topics, settle, topics_of, validated
 
-#: What the manifest does not have.
-UNRECORDED: Final = (
-    "not recorded, and as the new cluster has them: replication factors, access rights, quotas, and the offsets of"
-    " consumer groups outside of the snapshot"
-)
 #: Names in a sentence, at most.
 NAMED: Final = 5
 #: Added to offsets of the new log: they come after every one of the old.
@@ -57,12 +52,6 @@ class OtherCluster(Target):
     @property
     def origin(self) -> str:
         return self.session.manifest.ledger.topic_id
-
-    @property
-    def undo(self) -> str:
-        """The way to undo it: the old cluster was not touched, and the new one was empty."""
-        topics = sorted(topics_of(self.session.manifest))
-        return f"stop the workers, and delete these topics: {', '.join([*topics, self.session.ledger])}"
 
     # -- the plan ---------------------------------------------------------------------------------------------
 
@@ -156,7 +145,7 @@ class OtherCluster(Target):
         return Contents(
             captured=self.session.captured,
             carried=carried_by(record for records in self._begins().values() for record in records),
-            largest={topic: size for topic, (_, _, size) in tables.state.items()},
+            largest={topic: size for topic, (_, size) in tables.state.items()},
         )
 
     # -- what the steps ask -----------------------------------------------------------------------------------
@@ -253,7 +242,7 @@ def notes(manifest: Manifest, unseen: Sequence[str]) -> tuple[str, ...]:
     outputs = [name for name in topics_of(manifest) if name not in read]
     recorded = {it.name: it for it in manifest.topics}
     bare = [name for name in topics_of(manifest) if name not in recorded or not recorded[name].settings]
-    found = [UNRECORDED]
+    found = []
     if outputs:
         found.append(f"outputs begin empty: {_named(outputs)}; what was in them before the cut is not stored")
     if bare:

@@ -68,10 +68,6 @@ class ForkTarget(Target):
     def captured(self) -> Captured:
         return in_fork(self.session.captured, self.fork)
 
-    @property
-    def undo(self) -> str:
-        return f"snapkafka fork drop {self.fork}"
-
     # -- the plan ---------------------------------------------------------------------------------------------
 
     async def plan(self) -> Plan:
@@ -92,7 +88,7 @@ class ForkTarget(Target):
         self._contents = Contents(
             captured=session.captured,
             carried=carried_by(record for records in begins.values() for record in records),
-            largest={topic: size for topic, (_, _, size) in session.tables.state.items()},
+            largest={topic: size for topic, (_, size) in session.tables.state.items()},
         )
         self._new, unfit = new_topics(
             manifest,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from snapkafka import ops
 from snapkafka.cli.running import console
-from snapkafka.units import format_bytes, rounded_ms, wall_ms
+from snapkafka.units import rounded_ms, wall_ms
 
 from .layout import Part, Table
 from .printed import count
@@ -56,8 +56,6 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
             f"checked before the commit: {tables} tables and {len(done.compared) - tables} inputs equal the snapshot"
         )
     _print_missing(done.absent, done.notes)
-    if done.undo and done.kind != "fork":
-        console.print(f"undo: {done.undo}")
     _print_irrevocable(done.irrevocable)
     if done.suppressed:
         console.print(("note", "yellow"), ": snapshots of before hold the erased keys until they are pruned")
@@ -123,9 +121,9 @@ def _print_moves(plan: ops.RecoveryPlan) -> None:
 def _print_work(plan: ops.RecoveryPlan) -> None:
     if plan.kind != "in-place" or not plan.work:
         return
-    rows = Table("topic", "kind", "records, at most", "bytes", right=("records, at most", "bytes"))
+    rows = Table("topic", "kind", "records, at most", right=("records, at most",))
     for item in plan.work:
-        rows.add(item.topic, item.kind, f"{item.records:,}", format_bytes(item.bytes))
+        rows.add(item.topic, item.kind, f"{item.records:,}")
     console.table(rows)
 
 

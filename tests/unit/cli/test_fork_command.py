@@ -35,8 +35,8 @@ PLAN = planned(
         ),
     ),
     work=(
-        TopicWork(topic="orders", kind="input", records=4_711, bytes=1),
-        TopicWork(topic="changelog", kind="changelog", records=12, bytes=1),
+        TopicWork(topic="orders", kind="input", records=4_711),
+        TopicWork(topic="changelog", kind="changelog", records=12),
     ),
     stored=17,
     removes=("fork.staging.left",),

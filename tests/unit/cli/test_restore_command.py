@@ -23,7 +23,7 @@ PLAN = planned(
         ),
         PartitionMove(app="accounts", topic="raw", partition=1, before=77, after=55, again=22),
     ),
-    work=(TopicWork(topic="orders", kind="input", records=4_711, bytes=2_000),),
+    work=(TopicWork(topic="orders", kind="input", records=4_711),),
     irrevocable=OUTPUTS,
     taken_ms=1,
 )
