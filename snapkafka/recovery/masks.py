@@ -8,34 +8,37 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, Literal
 
-from snapkafka.errors import BadInputError
+import msgspec
+
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 
-from .suppression import read_toml
+from .suppression import Text, read_toml
 
-MASK_HINT: Final = "see docs/guide/fork.md for the form of the file"
-ENTRIES: Final = frozenset({"app", "table", "topic", "value", "fields", "headers"})
 #: What a mask may do with all headers of a record.
 DROP: Final = "drop"
 KEEP: Final = "keep"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mask:
+class Mask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A replacement for values of a table or topic. `value`: an expression for the whole of it; `fields`: one for each
-    field of a JSON object, whose name may have dots. `headers`: "drop" or "keep"; empty: records with headers are
-    refused."""
+    field of a JSON object, whose name may have dots. `headers`: empty: records with headers are refused."""
 
     app: str = ""
     table: str = ""
     topic: str = ""
     value: str = ""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    headers: str = ""
+    fields: dict[Text, Text] = {}
+    headers: Literal["", "drop", "keep"] = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.table) == bool(self.topic):
+            raise ValueError("a mask must name a table or a topic")
+        if self.headers and not self.topic:
+            raise ValueError("rows of a table have no headers")
+        if bool(self.value) == bool(self.fields) and (self.value or not self.headers):
+            raise ValueError("a mask must have a value or fields")
 
     def __str__(self) -> str:
         return (
@@ -49,45 +52,21 @@ class Mask:
         return bool(self.table) and self.table == cut.table and self.app in ("", cut.app)
 
 
+class _Masks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    mask: tuple[Mask, ...]
+
+    def __post_init__(self) -> None:
+        if not self.mask:
+            raise ValueError("it has no [[mask]]")
+
+
 def read_masks(path: str) -> tuple[Mask, ...]:
     """Read a file of masks.
 
     Raises:
         BadInputError: it cannot be read, or a mask has no target or no value.
     """
-    found = read_toml(path)
-    masks = found.get("mask")
-    if found.keys() != {"mask"} or not isinstance(masks, list):
-        raise BadInputError(f"{path} must have one or more [[mask]], and nothing else", hint=MASK_HINT)
-    return tuple(_mask(f"{path}: mask {number}", it) for number, it in enumerate(masks, 1))
-
-
-def _mask(what: str, it: Mapping[str, Any]) -> Mask:
-    if unknown := sorted(it.keys() - ENTRIES):
-        raise BadInputError(f"{what} has {unknown[0]}", hint=MASK_HINT)
-    if not all(isinstance(text, str) and text for text in _texts(it)):
-        raise BadInputError(f"{what} has an entry that is not a text", hint=MASK_HINT)
-    if bool(it.get("table")) == bool(it.get("topic")):
-        raise BadInputError(f"{what} must name a table or a topic", hint=MASK_HINT)
-    headers = it.get("headers", "")
-    if headers and not it.get("topic"):
-        raise BadInputError(f"{what} has headers: rows of a table have none", hint=MASK_HINT)
-    if headers not in ("", DROP, KEEP):
-        raise BadInputError(f'{what}: headers are "{DROP}" or "{KEEP}"', hint=MASK_HINT)
-    given = {name for name in ("value", "fields", "headers") if it.get(name)}
-    if not given or {"value", "fields"} <= given:
-        raise BadInputError(f"{what} must have a value or fields", hint=MASK_HINT)
-    return Mask(**it)
-
-
-def _texts(it: Mapping[str, Any]) -> Iterator[Any]:
-    for name, entry in it.items():
-        if name == "fields" and isinstance(entry, dict):
-            yield from entry.values()
-        elif name == "fields":
-            yield None
-        else:
-            yield entry
+    return read_toml(path, _Masks).mask
 
 
 # --- Fields of JSON --------------------------------------------------------------------------------------------------

@@ -8,32 +8,35 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
+
+import msgspec
 
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.captured_snapshot import ChangelogCut
 
-SUPPRESSION_HINT: Final = "it may have keys, prefixes, sql and binary, each a list: see docs/guide/fork.md"
+FILE_HINT: Final = "see docs/guide/fork.md for its form"
 #: Control characters that are no whitespace: they belong to binary formats (framed Avro, integers of Java's).
 CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suppression:
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+T = TypeVar("T")
+
+
+class Suppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Erased keys: `keys` exactly, those that begin with one of `prefixes`, those for which one of `sql` holds.
 
     `binary`: tables and input topics that may hold keys, values and headers that are not text. Everywhere else such a
     record is refused, because it cannot be compared with erased keys.
     """
 
-    keys: tuple[str, ...] = ()
-    prefixes: tuple[str, ...] = ()
-    sql: tuple[str, ...] = ()
-    binary: tuple[str, ...] = ()
+    keys: tuple[Text, ...] = ()
+    prefixes: tuple[Text, ...] = ()
+    sql: tuple[Text, ...] = ()
+    binary: tuple[Text, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.prefixes or self.sql)
@@ -45,30 +48,21 @@ def read_suppression(path: str) -> Suppression:
     Raises:
         BadInputError: it cannot be read, or names nothing.
     """
-    found = read_toml(path)
-    if unknown := sorted(found.keys() - {"keys", "prefixes", "sql", "binary"}):
-        raise BadInputError(f"{path} has {unknown[0]}", hint=SUPPRESSION_HINT)
-    for name, texts in found.items():
-        if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
-            raise BadInputError(f"{path}: {name} must be a list of texts, none empty", hint=SUPPRESSION_HINT)
-    suppression = Suppression(**{name: tuple(texts) for name, texts in found.items()})
-    if not suppression:
-        raise BadInputError(f"{path} names no key", hint=SUPPRESSION_HINT)
-    return suppression
+    if found := read_toml(path, Suppression):
+        return found
+    raise BadInputError(f"{path} names no key", hint=FILE_HINT)
 
 
-def read_toml(path: str) -> dict[str, Any]:
+def read_toml(path: str, kind: type[T]) -> T:
     """Read a file of TOML.
 
     Raises:
-        BadInputError: it cannot be read.
+        BadInputError: it cannot be read, or is of another form.
     """
     try:
-        return tomllib.loads(Path(path).read_text("utf-8"))
+        return msgspec.toml.decode(Path(path).read_bytes(), type=kind)
     except (OSError, ValueError) as error:
-        raise BadInputError(
-            f"{path} cannot be read: {error}", hint="see docs/guide/fork.md for its form"
-        ) from error
+        raise BadInputError(f"{path} cannot be read: {error}", hint=FILE_HINT) from error
 
 
 # --- Texts -----------------------------------------------------------------------------------------------------------
