@@ -10,7 +10,7 @@
 | `answers` | what `ops` returns, as JSON of the contract |
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
 | `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
-| `tls` | certificate and key, renewed |
+| `tls` | certificate and key |
 | `accepting` | connections, bounded where they are accepted |
 
 It is stateless: it folds the ledger (`ledger_follower`) and reads storage, so any number of instances give the same
