@@ -22,9 +22,9 @@ demo: .venv/.demo  ## see a snapshot taken, assembled and verified (ARGS="..." a
 	@$(VENV)/python -m snapkafka.demo $(ARGS)
 
 PYTEST = $(VENV)/python -m pytest
-BESIDE = --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+BESIDE = --numprocesses $(JOBS) --dist loadgroup --no-loadscope-reorder
 
-test: $(READY)  ## run the tests, three files at a time (JOBS=n; ARGS="-k name" picks some)
+test: $(READY)  ## run the tests, three at a time (JOBS=n; ARGS="-k name" picks some)
 ifdef ARGS
 	@$(PYTEST) $(BESIDE) $(ARGS)
 else

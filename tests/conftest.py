@@ -1,28 +1,21 @@
-"""Options of the tests, and their order."""
+"""Options of the tests, their one broker, their order, and how long each folder takes."""
 
 from __future__ import annotations
 
-import itertools
-from pathlib import Path
+import os
+from collections import defaultdict
 from typing import Any, Final
 
 import pytest
 
-#: One process runs all of this folder: each other one would start a Spark of its own, and compile it once more.
-IN_ONE_PROCESS: Final = "spark"
-#: About how long a file of a folder takes, in seconds. Those of the former wait for brokers and workers much of it,
-#: those of the latter compute.
-WAIT: Final = {"e2e": 30, "conformance": 25, "features": 18, "driver": 8, "kafka": 12, "chaos": 1}
-COMPUTE: Final = {"sim": 25, "scenarios": 1, "protocol": 1, "golden": 15, "unit": 3}
-#: Files that take much longer than the others of their folder: one that begins late is all that runs in the end.
-LONGEST: Final = {
-    "features/test_with_and_without.py": 200,
-    "e2e/test_demo.py": 100,
-    "sim/test_campaign.py": 60,
-    "driver/test_every_hook.py": 60,
-    "conformance/test_members.py": 50,
-    "sim/test_explore.py": 40,
-}
+from snapkafka.testing import EmbeddedKafka
+
+#: Folders whose files have a broker, and processes that run beside the test. A file of theirs shares fixtures that take
+#: long to make, so one process runs all of it; any other test goes to whoever is free.
+LIVE: Final = frozenset({"chaos", "conformance", "driver", "e2e", "features", "kafka", "spark"})
+#: All files of this folder are one group: each other process would start a session of Spark of its own.
+ONE_SESSION: Final = "spark"
+BROKER: Final = pytest.StashKey[EmbeddedKafka]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,40 +26,61 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the one broker that all processes of a run share, unless there is one, or each test wants its own."""
+    if config.getoption("dist", "no") != "loadgroup" or hasattr(config, "workerinput"):
+        return
+    if "SNAPKAFKA_TEST_BOOTSTRAP" in os.environ or os.environ.get("SNAPKAFKA_TEST_KAFKA"):
+        return
+    broker = config.stash[BROKER] = EmbeddedKafka()
+    broker.start()
+    os.environ["SNAPKAFKA_TEST_BOOTSTRAP"] = broker.bootstrap
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (broker := config.stash.get(BROKER, None)) is not None:
+        del os.environ["SNAPKAFKA_TEST_BOOTSTRAP"]
+        broker.close()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each file to a process, and all files of Spark to one."""
-    if config.getoption("dist") != "loadfile":
+    """Give files of `LIVE` to a process as a whole, all of `tests/spark` to one, and any other test to whoever is free.
+
+    The marks of xdist would say the same, but xdist 3.8 writes them into ids that pytest 9.2 does not read.
+    """
+    if config.getoption("dist") != "loadgroup":
         return None
-    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+    from xdist.scheduler import LoadGroupScheduling  # type: ignore[import-untyped]
 
-    class Files(LoadFileScheduling):
+    class Groups(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file: str = super()._split_scope(nodeid)
-            return IN_ONE_PROCESS if file.startswith(f"tests/{IN_ONE_PROCESS}/") else file
+            file = nodeid.partition("::")[0]
+            folder = _folder(file)
+            return nodeid if folder not in LIVE else ONE_SESSION if folder == ONE_SESSION else file
 
-    return Files(config, log)
+    return Groups(config, log)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mix the files of both kinds, those of each that take longest first, so that whoever runs a few at a time has
-    seldom all that wait, or all that compute, and nobody waits for one file in the end. What one process runs comes
-    first."""
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    tests = Path(__file__).parent
-    begins = dict.fromkeys((path for path in files if path.parent.name == IN_ONE_PROCESS), 0.0)
-    for kind in (WAIT, COMPUTE):
-        lasts = {
-            path: LONGEST.get(name.as_posix(), kind[name.parts[0]])
-            for path in files
-            if (name := path.relative_to(tests)).parts[0] in kind
-        }
-        order = sorted(lasts, key=lambda path: (-lasts[path], str(path)))
-        ends = list(itertools.accumulate(lasts[path] for path in order))
-        begins |= {path: (end - lasts[path]) / ends[-1] for path, end in zip(order, ends, strict=True)}
-    items[:] = [
-        item for path in sorted(files, key=lambda path: begins.get(path, 1.0)) for item in files[path]
-    ]
+    """Put the tests that have a broker first: the others fill the rest of the time."""
+    items.sort(key=lambda item: _folder(item.nodeid) not in LIVE)
+
+
+def _folder(name: str) -> str:
+    """Return the folder of tests/ that a test or file lies in."""
+    return name.removeprefix("tests/").partition("/")[0]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the seconds of each folder: the sum over its tests, which run beside those of others."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        if isinstance(report, pytest.TestReport):
+            folder = report.nodeid.partition("::")[0].split("/")[1:-1]
+            seconds["/".join(folder[:2])] += report.duration
+    if sum(seconds.values()) > 60:
+        terminalreporter.section("seconds of each folder")
+        for name, each in sorted(seconds.items(), key=lambda item: -item[1]):
+            terminalreporter.line(f"{each:8.0f} {name}")
