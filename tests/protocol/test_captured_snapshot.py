@@ -342,7 +342,7 @@ def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts()
 
 def test_r11_a_closed_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> None:
     """It counts for all readers; of what stands in it nothing is known."""
-    closed = decode(encode(CLOSED)[:-1])
+    closed = decode(encode(CLOSED)[:-1] + b"\xff")
     assert isinstance(closed, Closed)
     found = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, closed)
     assert (
