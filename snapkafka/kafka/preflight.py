@@ -180,7 +180,9 @@ def check_trigger(
         raise BadInputError(f"must be {low} to {high:,} ms, got {ttl_ms:,} ms", field="ttl")
     if state.paused:
         raise TriggerRefusedError(
-            "snapshots are paused in this namespace", hint=(Verb("resume"), " ends the pause")
+            "snapshots are paused in this namespace",
+            hint=(Verb("resume"), " ends the pause"),
+            reason="paused",
         )
     living = _participants(state, apps)
     if not any(view.hello.inputs or view.inputs for view in living):
@@ -188,10 +190,13 @@ def check_trigger(
             raise TriggerRefusedError(
                 f"no snapshot is possible: {'; '.join(map(str, unread))}",
                 hint="create topics before the workers start: Faust notices a new one only after minutes",
+                reason="missing-topic",
             )
         names = ", ".join(sorted({view.hello.app for view in living}))
         raise TriggerRefusedError(
-            f"{names} reads no topic: there is nothing to snapshot", hint="give the app an agent"
+            f"{names} reads no topic: there is nothing to snapshot",
+            hint="give the app an agent",
+            reason="no-inputs",
         )
     if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
         raise TriggerRefusedError(
@@ -200,10 +205,14 @@ def check_trigger(
                 'start all its workers with mode="on" once all are upgraded, or leave the app out of ',
                 Option("apps"),
             ),
+            reason="stamping",
+            apps=stamping,
         )
     if len(state.open) >= RUNNING_MAX:
         raise TriggerRefusedError(
-            f"{len(state.open)} snapshots are running already", hint=("wait for them, or see ", Verb("list"))
+            f"{len(state.open)} snapshots are running already",
+            hint=("wait for them, or see ", Verb("list")),
+            reason="too-many",
         )
     latest = {view.hello.app: view.hello for view in living}
     if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
@@ -213,6 +222,7 @@ def check_trigger(
                 "make the counts equal and restart the app (Faust fails at a write), or leave it out of ",
                 Option("apps"),
             ),
+            reason="partition-counts",
         )
 
 
@@ -228,6 +238,7 @@ def check_alignment(
         raise TriggerRefusedError(
             f"these apps cannot be aligned, they send to each other in a cycle: {cycle}",
             hint=("leave out ", Option("align"), ": any other snapshot works on a cycle"),
+            reason="cycle",
         )
 
 
@@ -245,6 +256,8 @@ def _participants(state: LedgerState, apps: Collection[str]) -> list[ProcessView
             hint=f"known apps: {', '.join(sorted(known))}"
             if known
             else "start it with snapkafka.install first",
+            reason="unknown-app",
+            apps=unknown,
         )
     without = [
         view
@@ -255,16 +268,19 @@ def _participants(state: LedgerState, apps: Collection[str]) -> list[ProcessView
         raise TriggerRefusedError(
             f"no process takes part: {'; '.join(view.withdrawal for view in without)}",
             hint="restart the worker, and report the error in its log",
+            reason="withdrawn",
         )
     if not living and (lost := str(state.tails)):
         raise TriggerRefusedError(
             f"no process takes part: {lost}",
             hint="running services join again within seconds: try again; start the others",
+            reason="ledger-lost",
         )
     if not living:
         raise TriggerRefusedError(
             f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",
             hint="start the services; each joins when it calls snapkafka.install",
+            reason="nobody-runs",
         )
     return living
 
@@ -304,7 +320,9 @@ def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
         verified = [view for _, view in sorted(state.snapshots.items()) if good(view)]
         if not verified:
             raise TriggerRefusedError(
-                "there is no verified snapshot to build on", hint="take a full one and assemble it first"
+                "there is no verified snapshot to build on",
+                hint="take a full one and assemble it first",
+                reason="no-parent",
             )
         here = [view for view in verified if view.verdict and lies_in(storage, view.verdict.manifest)]
         return (here or verified)[-1].trigger.id
@@ -313,6 +331,7 @@ def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
         raise TriggerRefusedError(
             f"snapshot {parent} is not captured and cannot be a parent",
             hint=(Verb("show", (parent,)), " shows the reason"),
+            reason="no-parent",
         )
     return found.trigger.id
 

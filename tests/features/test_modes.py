@@ -41,7 +41,7 @@ def test_r15_each_mode_leaves_the_app_as_it_is(
         pair.send({"quick": [(f"k{n % 7}", b"{}", None) for n in range(COUNT)]}, seconds=2.0)
         pair.wait_for({"quick-out": COUNT})
         if mode == "stamp":
-            with pytest.raises(TriggerRefusedError, match="refuses snapshots"):
+            with pytest.raises(TriggerRefusedError):
                 asyncio.run(ops.trigger(Connection(bootstrap=kafka.bootstrap), namespace))
         hellos = [view.hello.mode for view in pair.observer.state.processes.values()]
         pair.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.runtime.ivy import JarSet
+from snapkafka.runtime import JarSet
 
 #: S3Proxy with files for its objects, and no more of what it can stand before than it does not start without.
 S3_SERVER_JARS: Final = JarSet(

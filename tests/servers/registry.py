@@ -10,8 +10,8 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any, Final
 
-from snapkafka.runtime.ivy import jars
-from snapkafka.testing.embedded import HOST
+from snapkafka.runtime import jars
+from snapkafka.testing import HOST
 from tests.servers.jars import REGISTRY_JARS
 from tests.servers.served import Served
 

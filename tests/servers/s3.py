@@ -10,8 +10,8 @@ import secrets
 import urllib.error
 import urllib.request
 
-from snapkafka.runtime.ivy import jars
-from snapkafka.testing.embedded import HOST
+from snapkafka.runtime import jars
+from snapkafka.testing import HOST
 from tests.servers.jars import S3_SERVER_JARS
 from tests.servers.served import Served
 

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from snapkafka.errors import DependencyMissingError, TimedOutError
+from snapkafka.runtime import java
 from snapkafka.runtime.environment import child_environment
-from snapkafka.runtime.jdk import java
-from snapkafka.testing import watchdog
-from snapkafka.testing.embedded import free_ports
+from snapkafka.testing import free_ports, watchdog
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -115,9 +115,7 @@ def test_read_committed_ends_where_an_open_transaction_begins(
 
         monkeypatch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
         monkeypatch.setattr("snapkafka.checks.CutView.closed_end", lambda self, at: 11)
-        with pytest.raises(
-            TimedOutError, match=rf"an open transaction on {tp.topic}\[0\] ends the readable log"
-        ):
+        with pytest.raises(TimedOutError, match=rf"{tp.topic}\[0\]"):
             look(stage, "read_committed")
     finally:
         producer.abort_transaction(10)

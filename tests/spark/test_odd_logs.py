@@ -145,7 +145,7 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id(
         runner.run(admin.create_topic(topic, partitions=2, settings={}))
     for _ in range(12):
         stage.send(stage.tp(name), b'"x"', b"1")
-    with pytest.raises(OffsetsGoneError, match=rf"topic {topic} was deleted and recreated"):
+    with pytest.raises(OffsetsGoneError, match=f"{topic}"):
         assembled(spark, stage, tmp_path)
     assert list(tmp_path.iterdir()) == []
     outcomes = verified(spark, stage)
@@ -199,7 +199,7 @@ def test_transactions_that_are_open_across_the_cut(
 
     with monkeypatch.context() as patch:
         patch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
-        with pytest.raises(TimedOutError, match="ends the readable log"):
+        with pytest.raises(TimedOutError):
             assembled(spark, stage, tmp_path, "next")
     ends = [producers[0].commit_transaction, producers[1].abort_transaction]
     timers = [threading.Timer(2, end, (20,)) for end in ends]

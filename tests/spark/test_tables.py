@@ -250,7 +250,7 @@ def test_times_that_spark_cannot_hold_are_read_around(
     for start, end in ((0, 1), (1, 2), (2, 4), (3, 6), (5, 6)):
         assert sorted(row.offset for row in read(start, end).collect()) == [*range(start, end)]
     monkeypatch.setattr(far_times, "BYTES_MAX", 300)
-    with pytest.raises(BadInputError, match=f"{topic}.0., offsets 1 to 4: Spark cannot read"):
+    with pytest.raises(BadInputError, match=rf"{topic}.0..*4"):
         found()
 
 

@@ -99,7 +99,7 @@ def test_no_content_depends_on_it() -> None:
 
 @pytest.mark.parametrize("records", [-1, 10_001])
 def test_a_window_that_no_table_has_is_refused(records: int) -> None:
-    with pytest.raises(BadInputError, match="around must be 0 to 10,000 records"):
+    with pytest.raises(BadInputError, match="10,000"):
         ops.JobSpec(around=records)
     found = CliRunner().invoke(
         app, ["assemble", "latest", "--bootstrap", "127.0.0.1:1", f"--around={records}"]

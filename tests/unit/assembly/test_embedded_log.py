@@ -47,7 +47,7 @@ def test_a_log_that_was_cut_and_written_again_is_refused(
     monkeypatch: pytest.MonkeyPatch, offsets: list[int]
 ) -> None:
     """As by Spark: the checks need each record once."""
-    with pytest.raises(OffsetsGoneError, match="goes back to offset"):
+    with pytest.raises(OffsetsGoneError):
         offsets_of(monkeypatch, offsets)
 
 
@@ -58,7 +58,7 @@ def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest
     client = Mock(**{"consume.side_effect": [[odd]]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
     log = Log(Connection(bootstrap="nowhere:9092"), 1, "read_committed")
-    with pytest.raises(HandOverError, match=r"a header of t\[0\] offset 5 whose name is not UTF-8"):
+    with pytest.raises(HandOverError, match=r"t\[0\].*UTF-8"):
         log.read([ReadRange("t", 0, 2, 6)])
 
 

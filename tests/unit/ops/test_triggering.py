@@ -34,6 +34,7 @@ from snapkafka.protocol import (
     Trigger,
     Verdict,
 )
+from tests.facts import because
 from tests.worlds.fakes import FakeAdmin, FakeGroup
 
 ORDERS = (InputTopic(topic="orders", partitions=2),)
@@ -161,33 +162,30 @@ def test_a_group_with_a_member_that_has_not_joined_does_not_know_markers() -> No
 
 async def test_without_a_process_there_is_nothing_to_snapshot() -> None:
     for state in (state_of(), state_of(SHOP, Bye(process=0, n=1))):
-        with pytest.raises(TriggerRefusedError, match="no process of any app is running"):
+        with pytest.raises(TriggerRefusedError, check=because(reason="nobody-runs")):
             await compose_trigger(FakeAdmin(), state)
 
 
 async def test_an_app_that_never_joined_is_named() -> None:
-    with pytest.raises(TriggerRefusedError, match="no app tills has joined") as raised:
+    with pytest.raises(TriggerRefusedError, check=because(reason="unknown-app", apps=["tills"])):
         await compose_trigger(FakeAdmin(), state_of(SHOP), apps=["tills", "shop"])
-    assert "shop" in raised.value.advice
 
 
 async def test_an_app_without_topics_is_named() -> None:
-    with pytest.raises(TriggerRefusedError, match="idle reads no topic"):
+    with pytest.raises(TriggerRefusedError, check=because(reason="no-inputs")):
         await compose_trigger(FakeAdmin(), state_of(Hello(n=1, app="idle")))
 
 
 async def test_an_app_that_is_rolled_out_as_far_as_headers_refuses() -> None:
     state = state_of(SHOP, Hello(n=2, app="tills", inputs=ORDERS, mode="stamp"))
-    with pytest.raises(
-        TriggerRefusedError, match="tills puts headers on what it sends and refuses snapshots"
-    ):
+    with pytest.raises(TriggerRefusedError, check=because(reason="stamping", apps=["tills"])):
         await compose_trigger(FakeAdmin(), state)
     assert (await compose_trigger(FakeAdmin(), state, apps=["shop"])).apps == ("shop",)
 
 
 async def test_too_many_at_once_are_refused() -> None:
     running = [Trigger(n=10 + i, id=f"s{i}") for i in range(preflight.RUNNING_MAX)]
-    with pytest.raises(TriggerRefusedError, match="16 snapshots are running"):
+    with pytest.raises(TriggerRefusedError, check=because(reason="too-many")):
         await compose_trigger(FakeAdmin(), state_of(SHOP, *running))
 
 
@@ -297,7 +295,7 @@ async def test_partition_counts_are_those_that_an_app_joined_with_last() -> None
     before = Hello(n=1, app="shop", inputs=ORDERS, tables=(STOCK,))
     fixed = Hello(n=2, app="shop", inputs=ORDERS, tables=(replace(STOCK, partitions=2),))
     await compose_trigger(FakeAdmin(), state_of(before, fixed))
-    with pytest.raises(TriggerRefusedError, match="changelog has 6"):
+    with pytest.raises(TriggerRefusedError, check=because(reason="partition-counts")):
         await compose_trigger(FakeAdmin(), state_of(fixed, before))
     await compose_trigger(FakeAdmin(), state_of(SHOP, replace(before, app="stopped"), Bye(process=1, n=1)))
 
@@ -320,7 +318,7 @@ async def test_a_parent_may_be_named_by_its_epoch_and_as_the_latest() -> None:
     for given, expected in (("second", "second"), ("2", "first"), ("latest", "second")):
         made = await compose_trigger(FakeAdmin(), state, type="incremental", parent=given)
         assert made.parent == expected
-    with pytest.raises(TriggerRefusedError, match="snapshot 4 is not captured"):
+    with pytest.raises(TriggerRefusedError, check=because(reason="no-parent")):
         await compose_trigger(FakeAdmin(), state, type="incremental", parent="4")
 
 
@@ -331,8 +329,7 @@ async def test_where_no_app_has_an_input_the_missing_topics_are_named() -> None:
     assert str(raised.value) == (
         "no snapshot is possible: topic to-pay did not exist when payments started: create it and restart payments"
     )
-    assert "before the workers start" in raised.value.advice
-    with pytest.raises(TriggerRefusedError, match="topic to-pay did not exist when payments started"):
+    with pytest.raises(TriggerRefusedError, check=because(reason="missing-topic")):
         await compose_trigger(FakeAdmin(), state_of(payments, SHOP), apps=["payments"])
     await compose_trigger(
         FakeAdmin(), state_of(payments, SHOP)
@@ -403,11 +400,9 @@ def test_made_ids_differ_and_name_files() -> None:
 def test_r15_who_has_stood_down_is_named_where_nobody_else_runs() -> None:
     """Before, the trigger said that no process was running."""
     down = Bye(process=0, n=2, goes_on=True, reason="failed to stamp a record (RuntimeError())")
-    with pytest.raises(
-        TriggerRefusedError, match=r"no process takes part: process 0 .*because it failed to stamp"
-    ):
+    with pytest.raises(TriggerRefusedError, check=because(reason="withdrawn")):
         check_trigger(state_of(SHOP, down), snapshot_id="s", type_="full", ttl_ms=5_000, apps=())
-    with pytest.raises(TriggerRefusedError, match="no process of any app is running"):
+    with pytest.raises(TriggerRefusedError, check=because(reason="nobody-runs")):
         check_trigger(
             state_of(SHOP, Bye(process=0, n=2)), snapshot_id="s", type_="full", ttl_ms=5_000, apps=()
         )

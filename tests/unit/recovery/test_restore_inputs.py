@@ -68,6 +68,6 @@ async def test_what_is_neither_in_the_log_nor_stored_is_a_reason_to_refuse(
     with_inputs(world, *stored)
     delete(world, RAW, deleted_below)
     before = world.fingerprint()
-    with pytest.raises(RestoreRefusedError, match="begins at offset 5"):
+    with pytest.raises(RestoreRefusedError):
         await world.restore()
     assert world.fingerprint() == before

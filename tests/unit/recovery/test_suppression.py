@@ -218,7 +218,7 @@ def test_a_rule_that_matches_nothing_is_refused_before_anything_is_written(cut: 
         "sql key = 'cid': 0 records",
     ]
     assert (editing.suppressed, editing.masked) == (0, 0), "nothing was left out yet"
-    with pytest.raises(BadInputError, match="holds nothing for key bob; sql key = 'cid'"):
+    with pytest.raises(BadInputError, match=r"bob.*'cid'"):
         editing.raise_unmatched()
     allowed = Editing(cut, suppression, allow_unmatched=True)
     allowed.examine([message(b"user-7")])

@@ -124,5 +124,5 @@ def test_a_worker_that_ended_is_named_with_its_last_lines(tmp_path: Path) -> Non
     ended: Any = SimpleNamespace(process=SimpleNamespace(poll=lambda: 1), app="shop:app", log=log)
     ended.last_lines = log.read_text
     running = RunningSystem("127.0.0.1:1", "shop", tmp_path, [ended])
-    with pytest.raises(TimedOutError, match=r"(?s)shop:app .*\b1\b.*ImportError: no shop"):
+    with pytest.raises(TimedOutError, match=r"(?s)shop:app.*\b1\b.*ImportError"):
         running.snapshot()
