@@ -113,9 +113,7 @@ def test_a_mask_of_an_empty_table_is_refused(cut: Captured) -> None:
     editing = Editing(cut, None, (Mask(table="t", value="'*'"), Mask(topic="in", value="'*'")))
     editing.examine([row(None)])
     editing.examine([message(None)])
-    with pytest.raises(
-        BadInputError
-    ):
+    with pytest.raises(BadInputError):
         editing.raise_unmatched()
 
 
