@@ -350,7 +350,6 @@ def test_it_says_which_release_it_is() -> None:
         ("restore", "--abort", "--dry-run"),
         ("restore", "--abort", "--check"),
         ("restore", "friday", "--abort"),
-        ("restore", "--abort", "--app", "shop"),
         ("restore", "--abort", "--suppress", "keys.csv"),
     ],
     ids=" ".join,
