@@ -24,14 +24,8 @@ from snapkafka import __version__, manifest, ops
 from snapkafka.checks import Verdict
 from snapkafka.cli import app, running
 from snapkafka.manifest_entries import WitnessEntry
-from tests.unit.cli.test_drill_command import FOUND as DRILL
-from tests.unit.cli.test_fork_command import DONE as FORKED
-from tests.unit.cli.test_fork_command import FORK
-from tests.unit.cli.test_fork_command import PLAN as FORKING
-from tests.unit.cli.test_restore_checking_command import DIFFERENT
-from tests.unit.cli.test_restore_command import PLAN as RESTORING
-from tests.unit.cli.test_restore_command import REFUSAL
 from tests.worlds.fakes import FakeCluster
+from tests.worlds.planned import DIFFERENT, DRILL, FORK, FORKED, FORKING, REFUSAL, RESTORING
 
 from .cluster import NAMESPACE, cluster
 from .making import FOLDER

@@ -1,10 +1,21 @@
-"""A plan and a result of a recovery, as the command prints them."""
+"""Plans and results of recoveries and drills, as the command prints them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from snapkafka.recovery import Plan, Recovered, Request
+from snapkafka import ops
+from snapkafka.ops.drill import Compared, Judged, Phase
+from snapkafka.recovery import (
+    Irrevocable,
+    NewTopic,
+    PartitionMove,
+    Plan,
+    Recovered,
+    Refusal,
+    Request,
+    TopicWork,
+)
 
 
 def planned(**changes: Any) -> Plan:
@@ -42,3 +53,110 @@ def done(**changes: Any) -> Recovered:
         "seconds": 1.5,
     }
     return Recovered(**fields | changes)
+
+
+OUTPUTS = (Irrevocable(topic="invoices", partition=3, start=100, end=120),)
+RESTORING = planned(
+    moves=(
+        PartitionMove(
+            app="accounts", topic="orders", partition=0, before=900, after=None, appends=4_711, again=33
+        ),
+        PartitionMove(app="accounts", topic="raw", partition=1, before=77, after=55, again=22),
+    ),
+    work=(TopicWork(topic="orders", kind="input", records=4_711),),
+    irrevocable=OUTPUTS,
+    taken_ms=1,
+)
+REFUSAL = Refusal(
+    code="group-has-members", what="consumer group accounts has 2 members", hint="stop all workers"
+)
+RESTORED = done(irrevocable=OUTPUTS)
+MADE = (
+    NewTopic(
+        topic="fork.staging.orders",
+        of="orders",
+        partitions=3,
+        replicas=None,
+        settings={"retention.ms": "-1"},
+        changed={"retention.ms": "-1"},
+    ),
+)
+FORKING = planned(
+    request=Request(namespace="shop", name="friday", fork="staging"),
+    namespace="fork.staging.shop",
+    apps=("fork.staging.accounts",),
+    topics=MADE,
+    work=(
+        TopicWork(topic="orders", kind="input", records=4_711),
+        TopicWork(topic="changelog", kind="changelog", records=12),
+    ),
+    stored=17,
+    removes=("fork.staging.left",),
+)
+FORKED = done(
+    kind="fork",
+    fork="staging",
+    source="shop",
+    namespace="fork.staging.shop",
+    apps=("fork.staging.accounts",),
+    topics=("fork.staging.orders",),
+    suppressed=2,
+    masked=3,
+    expires_ms=1_700_000_000_000,
+)
+FORK = ops.Fork(
+    fork="staging",
+    namespace="fork.staging.shop",
+    source="shop",
+    stage="ready",
+    snapshot="friday",
+    epoch=18,
+    plan="abc",
+    apps=("fork.staging.accounts",),
+    topics=(("fork.staging.orders", "0" * 32),),
+    created_ms=1_600_000_000_000,
+    expires_ms=0,
+    who="ann@host",
+)
+DROPPING = ops.Dropping(
+    fork="staging",
+    namespace="fork.staging.shop",
+    topics=(("fork.staging.orders", "0" * 32),),
+    apps=("fork.staging.accounts",),
+)
+DROPPED = ops.Dropped(fork="staging", topics=("fork.staging.orders",), groups=("g",))
+
+
+def checked(table: ops.CheckedTable, *misplaced: str) -> ops.CheckedRestore:
+    """Build a comparison of a restored system."""
+    return ops.CheckedRestore(
+        snapshot="friday", epoch=18, namespace="shop", apps=("accounts",),
+        equal=not (table.differing or misplaced), plan="abc", restored="thursday",
+        tables=(table,), misplaced=misplaced, seconds=0.1,
+    )  # fmt: skip
+
+
+EQUAL = checked(ops.CheckedTable(app="accounts", table="balances"))
+DIFFERENT = checked(
+    ops.CheckedTable(
+        app="accounts", table="balances", differing=2_000, keys=('key "[ann]" of partition 3 is missing',)
+    ),
+    "position of app accounts in orders[0] is 8, expected 7",
+)
+DRILL = ops.Drill(
+    id="drill-1",
+    trusted=True,
+    reasons=(),
+    namespace="shop",
+    fork="drill-1",
+    snapshot="friday",
+    epoch=4,
+    started_at="2026-01-01T00:00:00+00:00",
+    rpo_s=61.0,
+    rto_s=12.5,
+    apps=("python -m faust -A shop worker",),
+    phases=(Phase(name="find the snapshot", status="done", seconds=0.2, what="friday"),),
+    compared=(Compared(what="messages in flight", snapshot=3, fork=3, equal=True),),
+    source=Judged(id="friday", epoch=4, verdict="VERIFIED", good=True),
+    removed=True,
+)

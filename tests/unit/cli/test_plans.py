@@ -1,0 +1,200 @@
+"""Commands that change something: the plan is printed, refused, confirmed, and that very plan is run.
+
+What their results look like is in the golden files, what the verbs decide in the tests of `ops` and `recovery`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from snapkafka import ops
+from snapkafka.cli import app
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError, RestoreRefusedError
+from tests.worlds import planned
+
+WHERE = ("--bootstrap", "127.0.0.1:1", "--namespace", "shop")
+#: By command: its arguments, the functions that plan and act, the plan, a refused one, and the result.
+COMMANDS: dict[str, tuple[tuple[str, ...], str, str, Any, Any, Any]] = {
+    "restore": (
+        ("friday",),
+        "plan_recovery",
+        "recover",
+        planned.RESTORING,
+        replace(planned.RESTORING, refusals=(planned.REFUSAL,)),
+        planned.RESTORED,
+    ),
+    "restore --into": (
+        ("127.0.0.1:2", "--storage", "/there"),
+        "plan_recovery",
+        "recover",
+        planned.RESTORING,
+        replace(planned.RESTORING, refusals=(planned.REFUSAL,)),
+        planned.RESTORED,
+    ),
+    "fork create": (
+        ("staging",),
+        "plan_recovery",
+        "recover",
+        planned.FORKING,
+        replace(planned.FORKING, refusals=(planned.REFUSAL,)),
+        planned.FORKED,
+    ),
+    "fork drop": (
+        ("staging",),
+        "plan_drop",
+        "drop_forks",
+        (planned.DROPPING,),
+        (replace(planned.DROPPING, kept="group g has 2 members"),),
+        (planned.DROPPED,),
+    ),
+}
+
+
+class Command:
+    """A command whose plan is given. `asked`: what it was planned with; `acted`: the plans that were run."""
+
+    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.name = name
+        self.arguments, plan, act, self.plan, self.refused, self.done = COMMANDS[name]
+        self.answer: Any = self.plan
+        self.asked: list[tuple[Any, ...]] = []
+        self.acted: list[Any] = []
+        self.error: Exception | None = None
+        monkeypatch.setattr(ops, plan, self._planning)
+        monkeypatch.setattr(ops, act, self._acting)
+
+    async def _planning(self, where: Any, *arguments: Any, **options: Any) -> Any:
+        self.asked.append((*arguments, options))
+        return self.answer
+
+    async def _acting(self, where: Any, plan: Any, **options: Any) -> Any:
+        if self.error is not None:
+            raise self.error
+        self.acted.append(plan)
+        return self.done
+
+    def __call__(self, *more: str) -> Result:
+        return CliRunner().invoke(app, [*self.name.split(), *self.arguments, *WHERE, *more])
+
+
+@pytest.fixture(params=COMMANDS)
+def command(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Command:
+    return Command(request.param, monkeypatch)
+
+
+def test_a_dry_run_prints_the_plan_and_does_nothing(command: Command) -> None:
+    result = command("--dry-run")
+    assert (result.exit_code, command.acted) == (0, [])
+    assert "orders" in result.stdout
+    reported = json.loads(command("--dry-run", "--json").stdout)
+    assert reported["planned"] and reported["done"] is None
+
+
+def test_a_refused_plan_is_not_run(command: Command) -> None:
+    command.answer = command.refused
+    result = command("--yes")
+    assert (result.exit_code, command.acted) == (EXIT_NOT_GOOD, [])
+    assert "refused" in result.stdout
+    reported = json.loads(command("--yes", "--json").stdout)
+    assert reported["done"] is None
+
+
+def test_without_a_terminal_it_takes_yes(command: Command) -> None:
+    result = command()
+    assert (result.exit_code, command.acted) == (BadInputError.exit_status, [])
+    result = command("--yes")
+    assert result.exit_code == 0, result.output
+    (plan,) = command.acted
+    assert plan is command.plan, "the plan that was printed is the one that is run"
+    assert json.loads(command("--yes", "--json").stdout)["done"]
+
+
+@pytest.mark.parametrize("error", [RestoreRefusedError, ForkRefusedError, BadInputError])
+def test_an_error_has_its_own_status(command: Command, error: type[Exception]) -> None:
+    command.error = error("nothing was changed")
+    assert command("--yes").exit_code == error.exit_status  # type: ignore[attr-defined]
+    assert json.loads(command("--yes", "--json").stdout)["error"]["code"] == error.code  # type: ignore[attr-defined]
+
+
+def test_options_are_the_fields_of_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    masks, erased = tmp_path / "mask.toml", tmp_path / "erased.toml"
+    masks.write_text("[[mask]]\ntopic = 'orders'\nvalue = '1'\n")
+    erased.write_text("keys = ['ann']\n")
+    fork = Command("fork create", monkeypatch)
+    more = ("--expires", "2d", "--with-inputs", "--mask", str(masks), "--force", "--from", "friday")
+    assert fork("--yes", *more, "--suppress", str(erased), "--allow-unmatched").exit_code == 0
+    ((request, _),) = fork.asked
+    assert (request.namespace, request.fork, request.name) == ("shop", "staging", "friday")
+    assert request.expires_s == 172_800
+    assert request.with_inputs and request.force and request.allow_unmatched
+    assert request.masks[0].topic == "orders"
+    assert request.suppress.keys == ("ann",)
+    for wrong in (("--expires", "soon"), ("--mask", "/nowhere.toml"), ("--suppress", "/nowhere.toml")):
+        assert fork("--yes", *wrong).exit_code == BadInputError.exit_status
+
+    restore = Command("restore", monkeypatch)
+    waited: list[dict[str, Any]] = []
+
+    async def wait(*arguments: Any, **options: Any) -> None:
+        waited.append(options)
+
+    monkeypatch.setattr(ops, "await_workers", wait)
+    assert restore("--yes", "--wait", "90", "--force").exit_code == 0
+    assert (waited[0]["wait_s"], restore.asked[0][0].force) == (90, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fork", "drop"),
+        ("fork", "drop", "staging", "--expired", "--yes"),
+        ("restore", "--into", "127.0.0.1:2", "--storage", "/there", "--wait", "5", "--yes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*arguments, *WHERE])
+    assert result.exit_code == BadInputError.exit_status
+
+
+@pytest.mark.parametrize(
+    ("found", "status"), [(planned.EQUAL, 0), (planned.DIFFERENT, EXIT_NOT_GOOD)], ids=["equal", "different"]
+)
+def test_a_comparison_has_its_status(
+    found: ops.CheckedRestore, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check(where: Any, *arguments: Any, **options: Any) -> ops.CheckedRestore:
+        assert list(where.hosts) == ["127.0.0.1:2"], "the other cluster is compared"
+        return found
+
+    monkeypatch.setattr(ops, "check_restored", check)
+    arguments = ["restore", "--check", "friday", *WHERE, "--into", "127.0.0.1:2"]
+    assert CliRunner().invoke(app, arguments).exit_code == status
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert (result.exit_code, json.loads(result.stdout)["checked"]["equal"]) == (status, status == 0)
+
+
+@pytest.mark.parametrize(("trusted", "status"), [(True, 0), (False, EXIT_NOT_GOOD)])
+def test_a_drill_has_its_status(
+    trusted: bool, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[ops.DrillRequest] = []
+
+    async def drill(where: Any, namespace: str, request: ops.DrillRequest, **options: Any) -> ops.Drill:
+        requests.append(request)
+        return replace(planned.DRILL, trusted=trusted)
+
+    monkeypatch.setattr(ops, "drill", drill)
+    file = tmp_path / "drill.json"
+    more = ["--app", "worker", "--keep", "--allow", "443", "--unlocked", "--json", str(file)]
+    assert CliRunner().invoke(app, ["drill", *WHERE, *more]).exit_code == status
+    assert json.loads(file.read_text())["trusted"] is trusted
+    (request,) = requests
+    assert (request.apps, request.keep, request.allow, request.lock) == (["worker"], True, [443], False)
+    printed = CliRunner().invoke(app, ["drill", *WHERE, *more[:-1], "-"])
+    assert json.loads(printed.stdout)["trusted"] is trusted
