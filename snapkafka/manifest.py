@@ -48,42 +48,6 @@ from snapkafka.manifest_entries import (
 )
 from snapkafka.protocol.captured_snapshot import Captured
 
-__all__ = [
-    "AROUND",
-    "INPUTS",
-    "MANIFEST_VERSION",
-    "OPEN_ENDED",
-    "STATE",
-    "STATE_DELTA",
-    "AppendedEntry",
-    "CheckEntry",
-    "Column",
-    "ExternalEntry",
-    "FileEntry",
-    "InvariantEntry",
-    "LaterVersionError",
-    "LedgerEntry",
-    "LogEntry",
-    "Manifest",
-    "OpenEntry",
-    "OutsiderEntry",
-    "ParentEntry",
-    "ReadEntry",
-    "RestorableEntry",
-    "SettledEntry",
-    "TableEntry",
-    "Times",
-    "TopicEntry",
-    "WitnessEntry",
-    "content_digest",
-    "dump",
-    "file_stem",
-    "load",
-    "open_paths",
-    "saw_nothing",
-    "state_table",
-]
-
 MANIFEST_VERSION: Final = 1
 #: The tables that hold rows of state: of a full snapshot all of them, of an incremental one what is new.
 STATE: Final = "state"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .foreign.driver import Participant
     from .foreign.settings import Bounds
     from .machine_driver import First, MachineDriver
-    from .metrics import Metrics, families, rendered
+    from .metrics import Metrics, rendered
     from .plain.confluent_clients import Consumer, Producer
     from .plain.driver import PlainDriver
     from .plain.table import Table
@@ -27,7 +27,7 @@ else:
             "foreign.driver": "Participant",
             "foreign.settings": "Bounds",
             "machine_driver": "First MachineDriver",
-            "metrics": "Metrics families rendered",
+            "metrics": "Metrics rendered",
             "plain.confluent_clients": "Consumer Producer",
             "plain.driver": "PlainDriver",
             "plain.table": "Table",

@@ -29,7 +29,7 @@ from .check_restored import CheckedRestore, CheckedTable, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .creating_topics import CreatedTopic, create_topics
 from .diffing import Difference, diff
-from .doctoring import Checkup, doctor
+from .doctoring import doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, DrillRequest, drill
 from .following import CaptureProgress, await_captured
@@ -52,7 +52,7 @@ from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
 from .restoring import abort_restore, await_workers
 from .stable_predicates import Answer, Round, WatchRequest, watch
-from .tracing import STEPS_MAX, Trace, TraceStep, trace
+from .tracing import STEPS_MAX, TraceStep, trace
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
 from .verifying_offline import ExaminedFiles, verify_offline
