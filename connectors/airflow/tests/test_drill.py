@@ -1,4 +1,4 @@
-"""The drill: a command of its own, whose exit status and report become the task's."""
+"""The drill: a command of its own, whose exit status and result become the task's."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from snapkafka_airflow.operators.drill import SnapkafkaDrillOperator
 
 from snapkafka import ops
 from snapkafka.cli.running import STATUSES
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
 from snapkafka.runtime.tethered import tethered
 
 APP = "python -m faust -A shop worker"
@@ -42,9 +43,8 @@ class Command:
             self.line, self.environ = command, env
             for text in self.prints:
                 heard(text)
-            if self.status in (0, 1):
+            if self.status in (0, EXIT_NOT_GOOD):
                 Path(self.option("--json")).write_text(json.dumps(self.found))
-                Path(self.option("--report")).write_text("# Drill of ns\n")
             return self.status
 
         monkeypatch.setattr(drilling, "run_child", run)
@@ -72,12 +72,11 @@ def test_a_trusted_backup_is_reported_in_xcom_and_log(
     monkeypatch.setattr(type(task), "log", logging.getLogger("told"))
     with caplog.at_level(logging.INFO, "told"):
         assert task.execute(context) == {key: FOUND[key] for key in FOUND if key not in ("reasons", "logs")}
-    assert context["ti"].pushed == {"report": "# Drill of ns\n"}
     assert "drill: find the snapshot" in caplog.text
     python = "/opt/spark/bin/python"
     start = tethered([python, "-m", "snapkafka.cli", "drill"], grace_s=190, python=python)
     assert command.line[: len(start)] == start
-    assert [word for word in command.line[len(start) :] if not word.startswith(("--json=", "--report="))] == [
+    assert [word for word in command.line[len(start) :] if not word.startswith("--json=")] == [
         "--bootstrap=127.0.0.1:9", "--namespace=ns", f"--app={APP}", f"--app={APP}", "--snapshot=latest",
         "--timeout=90s", "--invariants=money", "--set=total=7", "--storage=/snaps", "--until=done.sql",
         "--sink=copies",
@@ -101,17 +100,21 @@ def test_the_command_takes_these_options() -> None:
 
 
 def test_one_that_cannot_be_trusted_fails_for_good_with_every_reason(
-    command: Command, context: dict[str, Any], tmp_path: Path
+    command: Command, context: dict[str, Any]
 ) -> None:
-    command.status, command.found = 1, FOUND | {"trusted": False, "reasons": ["no rows", "no app"]}
-    report = tmp_path / "drill.md"
-    task = SnapkafkaDrillOperator(task_id="drill", apps=[APP], report=str(report))
+    command.status, command.found = (
+        EXIT_NOT_GOOD,
+        FOUND | {"trusted": False, "reasons": ["no rows", "no app"]},
+    )
+    task = SnapkafkaDrillOperator(task_id="drill", apps=[APP])
     with pytest.raises(AirflowFailException, match=r"\(exit status 30, not-good\): no rows; no app"):
         task.execute(context)
-    assert context["ti"].pushed == {"report": "# Drill of ns\n"} == {"report": report.read_text()}
 
 
-@pytest.mark.parametrize(("status", "code"), [(status, code) for status, code, _ in STATUSES if status > 1])
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(status, code) for status, code, _ in STATUSES if status not in (EXIT_OK, EXIT_NOT_GOOD)],
+)
 def test_every_other_status_fails_by_its_name(
     command: Command, context: dict[str, Any], status: int, code: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""A drill as a task: the command `snapkafka drill` in a process of its own, its report in XCom and log."""
+"""A drill as a task: the command `snapkafka drill` in a process of its own, its result in XCom and log."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ __all__ = ["SnapkafkaDrillOperator"]
 
 #: More than the command needs to put things away: it ends itself after 180 s.
 GRACE_S: Final = 190.0
-#: XCom key of the report.
-REPORT: Final = "report"
 #: Exit status of the command -> its code and what it means.
 MEANINGS: Final = {status: (code, meaning) for status, code, meaning in STATUSES}
 
@@ -45,13 +43,12 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         timeout: for becoming stable, and for working off, each.
         allow: ports to which the apps may open TCP connections of their own.
         unlocked: trust the apps: `snapkafka.install` alone keeps them from production.
-        report: a file for the report (Markdown); empty: it is in XCom alone, under `report`.
         env: variables for the command and the apps, on top of those of Airflow's worker.
         spec: how the log is read (`snapkafka.ops.JobSpec`).
     """
 
     template_fields: Sequence[str] = (
-        "apps", "snapshot_id", "invariants", "parameters", "until", "report", "env", "namespace", "storage",
+        "apps", "snapshot_id", "invariants", "parameters", "until", "env", "namespace", "storage",
     )  # fmt: skip
 
     def __init__(
@@ -65,14 +62,13 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         timeout: timedelta = timedelta(minutes=10),
         allow: Sequence[int] = (),
         unlocked: bool = False,
-        report: str = "",
         env: Mapping[str, str] | None = None,
         spec: ops.JobSpec | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.apps, self.snapshot_id, self.until, self.timeout = apps, snapshot_id, until, timeout
-        self.invariants, self.parameters, self.report = invariants, parameters, report
+        self.invariants, self.parameters = invariants, parameters
         self.env, self.spec = env or {}, spec or ops.JobSpec(engine="spark")
         self.allow, self.unlocked = allow, unlocked
 
@@ -84,17 +80,17 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         if self.spec.schema_registry:
             environ["SNAPKAFKA_SCHEMA_REGISTRY"] = self.spec.schema_registry
         with tempfile.TemporaryDirectory(prefix="snapkafka-drill-") as folder:
-            result, report = Path(folder, "drill.json"), Path(self.report or f"{folder}/drill.md")
+            result = Path(folder, "drill.json")
             python = launch.python or sys.executable
             words = [
                 python, "-m", "snapkafka.cli", "drill",
                 f"--bootstrap={hook.bootstrap}", f"--namespace={hook.namespace}",
-                f"--json={result}", f"--report={report}",
+                f"--json={result}",
                 *self._options(hook.storage), *self.spec.flags(),
             ]  # fmt: skip
             status, last = self._run(tethered(words, grace_s=GRACE_S, python=python), environ)
             if status in (EXIT_OK, EXIT_NOT_GOOD) and result.exists():
-                return self._found(context, json.loads(result.read_text()), report.read_text())
+                return self._found(json.loads(result.read_text()))
         raise _failure(status, last)
 
     def _options(self, storage: str) -> Iterator[str]:
@@ -126,9 +122,8 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         errors = [line for line in lines if line.startswith("error: ")]
         return status, (errors or lines or ["it printed nothing"])[-1].removeprefix("error: ")
 
-    def _found(self, context: Any, found: dict[str, Any], report: str) -> dict[str, Any]:
-        """Push the report to XCom; a backup that cannot be trusted fails the task for good."""
-        context["ti"].xcom_push(key=REPORT, value=report)
+    def _found(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Return what was found; a backup that cannot be trusted fails the task for good."""
         if not found["trusted"]:
             for command, lines in found["logs"].items():
                 self.log.error("last lines of `%s`:\n%s", command, lines)
