@@ -6,24 +6,20 @@ Errors that show without running it are refused here; those that depend on the r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
 
 from snapkafka.errors import BadInputError
 
 #: Longer steps are cut short in messages: one line has to stay one line.
 STEP_TEXT_MAX: Final = 200
 
-#: What a step of each kind must say, and what it may say. `event` and `comment` may stand anywhere.
-FIELDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    "internal": (("at",), ()),
-    "send": (("from", "to", "message"), ()),
-    "deliver": (("from", "to"), ("message",)),
-    "snapshot": (("at", "id"), ()),
-    "drain": ((), ()),
-}
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+#: A process: a text without "->".
+Name = Annotated[str, msgspec.Meta(pattern="^((?!->).)+$")]
 
 
 class StoryChannel(NamedTuple):
@@ -36,61 +32,70 @@ class StoryChannel(NamedTuple):
         return f"{self.sender}->{self.receiver}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
-    """A step. `index` counts from 0; `text`: the step as in the file; `event`: its name."""
+class _Step(msgspec.Struct, frozen=True, kw_only=True, tag_field="do", forbid_unknown_fields=True):
+    """A step. `event`: its name."""
 
-    index: int
-    text: str
-    event: str
+    event: Text = "#"
+    comment: Text = "#"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Internal(_Step):
+class _OnChannel(_Step, frozen=True, kw_only=True, rename={"sender": "from", "receiver": "to"}):
+    """A step on a channel."""
+
+    sender: Text
+    receiver: Text
+
+    @property
+    def channel(self) -> StoryChannel:
+        return StoryChannel(self.sender, self.receiver)
+
+
+class Internal(_Step, frozen=True, kw_only=True, tag="internal"):
     """An event at a process without a message."""
 
-    at: str
+    at: Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Send(_Step):
+class Send(_OnChannel, frozen=True, kw_only=True, tag="send"):
     """A send: a message enters a channel."""
 
-    channel: StoryChannel
-    message: str
+    message: Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deliver(_Step):
+class Deliver(_OnChannel, frozen=True, kw_only=True, tag="deliver"):
     """A delivery of the head of a channel; with `message`, of everything up to and including that message."""
 
-    channel: StoryChannel
-    message: str | None
+    message: Text | msgspec.UnsetType = msgspec.UNSET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot(_Step):
+class Snapshot(_Step, frozen=True, kw_only=True, tag="snapshot"):
     """The start of snapshot `id` by a process."""
 
-    at: str
-    id: str
+    at: Text
+    id: Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drain(_Step):
+class Drain(_Step, frozen=True, kw_only=True, tag="drain"):
     """The delivery of everything left, channel by channel, until nothing moves."""
 
 
 Step = Internal | Send | Deliver | Snapshot | Drain
 
 
+class _File(msgspec.Struct):
+    processes: list[Name]
+    channels: list[tuple[Name, Name]]
+    steps: list[Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A valid file, as far as it shows without running it."""
+    """A valid file, as far as it shows without running it. `texts`: the steps as in the file, for messages."""
 
     processes: tuple[str, ...]
     channels: tuple[StoryChannel, ...]
     steps: tuple[Step, ...]
+    texts: tuple[str, ...]
 
     @property
     def snapshot_ids(self) -> tuple[str, ...]:
@@ -119,133 +124,61 @@ def parse_story(data: object) -> Story:
     Raises:
         BadInputError: it is invalid; the message names the step.
     """
-    if not isinstance(data, dict):
-        raise BadInputError("a scenario is a JSON object with processes, channels and steps")
-    processes = _processes(_list(data, "processes"))
-    channels = _channels(_list(data, "channels"), processes)
-    parser = _Parser(processes, channels)
-    steps = tuple(parser.step(index, raw) for index, raw in enumerate(_list(data, "steps")))
-    return Story(processes=processes, channels=channels, steps=steps)
+    try:
+        raw = msgspec.convert(data, _File)
+        channels = [StoryChannel(*pair) for pair in raw.channels]
+        _require(len({*raw.processes}) == len(raw.processes), f"two processes of one name: {raw.processes}")
+        _require(len({*channels}) == len(channels), f"two channels of one name: {raw.channels}")
+        for name in (name for channel in channels for name in channel):
+            _require(name in raw.processes, f"there is no process {name}")
+    except ValueError as error:
+        raise BadInputError(f"an invalid scenario: {str(error)[:STEP_TEXT_MAX]}") from None
+    known = _Known({*raw.processes}, {*channels})
+    texts = tuple(map(_text, raw.steps))
+    steps = []
+    for index, (step, text) in enumerate(zip(raw.steps, texts, strict=True)):
+        try:
+            steps.append(known.step(index, msgspec.convert(step, Step)))
+        except ValueError as error:
+            raise step_error(index, text, str(error)) from None
+    return Story(processes=(*raw.processes,), channels=(*channels,), steps=(*steps,), texts=texts)
 
 
-def step_error(step: Step, problem: str) -> BadInputError:
+def step_error(index: int, text: str, problem: str) -> BadInputError:
     """Create the error for a step, on one line that names it."""
-    return _error(step.index, step.text, problem)
-
-
-def _error(index: int, text: str, problem: str) -> BadInputError:
     return BadInputError(f"step {index} ({text}): {problem}")
 
 
-def _list(data: dict[str, Any], field: str) -> list[Any]:
-    if not isinstance(data.get(field), list):
-        raise BadInputError(f"the scenario has no list of {field}")
-    found: list[Any] = data[field]
-    return found
+class _Known:
+    """The names so far."""
 
-
-def _processes(raw: Iterable[Any]) -> tuple[str, ...]:
-    names: dict[str, None] = {}
-    for index, name in enumerate(raw):
-        if not isinstance(name, str) or not name or "->" in name:
-            raise BadInputError(f"processes[{index}] ({_text(name)}): a name is a text without '->'")
-        if name in names:
-            raise BadInputError(
-                f"processes[{index}] ({_text(name)}): there is a process of that name already"
-            )
-        names[name] = None
-    return tuple(names)
-
-
-def _channels(raw: Iterable[Any], processes: tuple[str, ...]) -> tuple[StoryChannel, ...]:
-    channels: dict[StoryChannel, None] = {}
-    for index, pair in enumerate(raw):
-        where = f"channels[{index}] ({_text(pair)})"
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise BadInputError(f"{where}: a channel is a pair of processes, [from, to]")
-        for name in pair:
-            if name not in processes:
-                raise BadInputError(f"{where}: there is no process {_text(name)}")
-        channel = StoryChannel(*pair)
-        if channel in channels:
-            raise BadInputError(f"{where}: there is such a channel already")
-        channels[channel] = None
-    return tuple(channels)
-
-
-class _Parser:
-    """A parser of steps, one after the other, which knows the names so far."""
-
-    def __init__(self, processes: tuple[str, ...], channels: tuple[StoryChannel, ...]) -> None:
-        self._processes, self._channels = frozenset(processes), frozenset(channels)
+    def __init__(self, processes: set[str], channels: set[StoryChannel]) -> None:
+        self._processes, self._channels = processes, channels
         self._messages: dict[str, int] = {}  # message -> the step that sends it
         self._started: dict[tuple[str, str], int] = {}  # (snapshot, process) -> the step that starts it there
 
-    def step(self, index: int, raw: Any) -> Step:
-        text = _text(raw)
-        if not isinstance(raw, dict):
-            raise _error(index, text, 'a step is an object such as {"do": "drain"}')
-        try:
-            return self._step(index, text, raw)
-        except ValueError as error:
-            raise _error(index, text, str(error)) from None
+    def step(self, index: int, step: Step) -> Step:
+        """Check the names of a step, and name its event."""
+        if isinstance(step, Internal | Snapshot):
+            _require(step.at in self._processes, f"there is no process {step.at}")
+        if isinstance(step, Send | Deliver):
+            for name in step.channel:
+                _require(name in self._processes, f"there is no process {name}")
+            _require(step.channel in self._channels, f"there is no channel {step.channel}")
+        if isinstance(step, Send):
+            by = self._messages.setdefault(step.message, index)
+            _require(by == index, f"a message {step.message} was sent in step {by} already")
+        if isinstance(step, Deliver) and step.message is not msgspec.UNSET:
+            _require(step.message in self._messages, f"no message {step.message} was sent before")
+        if isinstance(step, Snapshot):  # several processes may start one, each of them once
+            by = self._started.setdefault((step.id, step.at), index)
+            _require(by == index, f"{step.at} has started snapshot {step.id} in step {by} already")
+        return step if step.event != "#" else msgspec.structs.replace(step, event=f"#{index}")
 
-    def _step(self, index: int, text: str, raw: dict[str, Any]) -> Step:
-        do = raw.get("do")
-        if not isinstance(do, str) or do not in FIELDS:
-            raise ValueError(f'"do" is one of {", ".join(FIELDS)}')
-        must, may = FIELDS[do]
-        for field in must:
-            if field not in raw:
-                raise ValueError(f'"{field}" is missing')
-        for field, value in raw.items():
-            if field not in {"do", "event", "comment", *must, *may}:
-                raise ValueError(f'a step of kind {do} has no "{field}"')
-            if not isinstance(value, str) or not value:
-                raise ValueError(f'"{field}" is not a text')
-        event = raw.get("event", f"#{index}")
-        match do:
-            case "internal":
-                return Internal(index=index, text=text, event=event, at=self._process(raw["at"]))
-            case "send":
-                channel, message = self._channel(raw), self._new_message(raw["message"], index)
-                return Send(index=index, text=text, event=event, channel=channel, message=message)
-            case "deliver":
-                channel, wanted = self._channel(raw), raw.get("message")
-                if wanted is not None and wanted not in self._messages:
-                    raise ValueError(f"no message {wanted} was sent before")
-                return Deliver(index=index, text=text, event=event, channel=channel, message=wanted)
-            case "snapshot":
-                at = self._starter(raw["id"], self._process(raw["at"]), index)
-                return Snapshot(index=index, text=text, event=event, at=at, id=raw["id"])
-            case _:
-                return Drain(index=index, text=text, event=event)
 
-    def _process(self, name: str) -> str:
-        if name not in self._processes:
-            raise ValueError(f"there is no process {name}")
-        return name
-
-    def _channel(self, raw: dict[str, str]) -> StoryChannel:
-        channel = StoryChannel(self._process(raw["from"]), self._process(raw["to"]))
-        if channel not in self._channels:
-            raise ValueError(f"there is no channel {channel}")
-        return channel
-
-    def _new_message(self, name: str, index: int) -> str:
-        if name in self._messages:
-            raise ValueError(f"a message {name} was sent in step {self._messages[name]} already")
-        self._messages[name] = index
-        return name
-
-    def _starter(self, snapshot: str, at: str, index: int) -> str:
-        """Check the starter of a snapshot: several processes may start one, each of them once."""
-        if (snapshot, at) in self._started:
-            raise ValueError(
-                f"{at} has started snapshot {snapshot} in step {self._started[snapshot, at]} already"
-            )
-        self._started[snapshot, at] = index
-        return at
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise ValueError(problem)
 
 
 def _text(raw: object) -> str:

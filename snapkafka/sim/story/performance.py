@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple, assert_never
 
+from msgspec import UNSET
+
 from snapkafka.drivers.machine_driver import First, MachineDriver
+from snapkafka.errors import BadInputError
 from snapkafka.protocol.actions import Action, AskEnds, AskStopped, ReadLedgerTo, SendMarkers, StartTimer
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
@@ -287,8 +290,11 @@ class StoryRun:
         Raises:
             BadInputError: a step cannot be done; the message names it.
         """
-        for step in self.story.steps:
-            self._step(step)
+        for index, step in enumerate(self.story.steps):
+            try:
+                self._step(step)
+            except BadInputError as error:
+                raise step_error(index, self.story.texts[index], str(error)) from None
             self._watch(self)
 
     def _step(self, step: Step) -> None:
@@ -311,14 +317,14 @@ class StoryRun:
 
     def _deliver(self, step: Deliver) -> None:
         left = self.logs[topic_of(step.channel)][self.heads[step.channel] :]
-        if step.message is None:
+        if step.message is UNSET:
             if not left:
-                raise step_error(step, f"channel {step.channel} is empty")
+                raise BadInputError(f"channel {step.channel} is empty")
             self._hand_over(step.channel, step.event)
             return
         names = [entry.what if entry.marker is None else None for entry in left]
         if step.message not in names:
-            raise step_error(step, f"message {step.message} is not in flight from {step.channel}")
+            raise BadInputError(f"message {step.message} is not in flight from {step.channel}")
         for _ in range(names.index(step.message) + 1):
             self._hand_over(step.channel, step.event)
 
