@@ -20,7 +20,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -74,7 +74,8 @@ class Manifest:
     processes that are not part of the snapshot and leave it open. `isolation`: how the log was read ("read_committed":
     without aborted records). `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier
     release. `logs`: of the inputs and changelogs, by topic and partition; empty: assembled by an earlier release.
-    `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table.
+    `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table. `checksum`:
+    SHA-256 of all the rest, as `dump` writes it.
     """
 
     version: int = MANIFEST_VERSION
@@ -103,6 +104,7 @@ class Manifest:
     logs: tuple[LogEntry, ...] = ()
     inputs: tuple[ReadEntry, ...] = ()
     outsiders: tuple[OutsiderEntry, ...] = ()
+    checksum: str = field(default="", compare=False)
 
 
 def open_paths(
@@ -178,8 +180,15 @@ _NUMBERED: Final = msgspec.json.Decoder(_Numbered)
 _MANIFEST: Final = msgspec.json.Decoder(Manifest)
 
 
+def checksum_of(manifest: Manifest) -> str:
+    """Compute the SHA-256 of a manifest without its checksum, in hex: of what a reader has of it."""
+    read = _MANIFEST.decode(msgspec.json.encode(replace(manifest, checksum="")))
+    return hashlib.sha256(msgspec.json.encode(read)).hexdigest()
+
+
 def dump(manifest: Manifest) -> str:
-    """Return the manifest as JSON, in the order of its fields."""
+    """Return the manifest with its checksum as JSON, in the order of its fields."""
+    manifest = replace(manifest, checksum=checksum_of(manifest))
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1).decode() + "\n"
 
 

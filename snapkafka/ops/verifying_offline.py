@@ -5,30 +5,24 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from snapkafka.checks.verdict import Verdict
+from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in
 from snapkafka.manifest import LaterVersionError, Manifest, load
 from snapkafka.query.locate import find_manifest
-from snapkafka.store import Store, open_manifest, open_store
-from snapkafka.store.integrity import Damage, contradictions, file_damage, footer_reader
-from snapkafka.store.row_digests import hash_library
+from snapkafka.store import Damage, Store, altered, file_damage, open_manifest, open_store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExaminedFiles:
     """The result. `good`: nothing is damaged, and by the manifest the snapshot may be relied on.
 
-    `verdict`: that of the manifest, empty if it cannot be read. `footers`: the library that read the rows and columns
-    of the files; empty: none is installed, so these were not compared. `digests`: the library that recomputed the
-    digests of the rows; empty: none is installed, so altered values under a renewed SHA-256 would not show.
+    `verdict`: that of the manifest, empty if it cannot be read.
     """
 
     manifest: str
     good: bool
     damage: tuple[Damage, ...]
-    footers: str
-    digests: str = ""
     id: str = ""
     epoch: int = 0
     verdict: str = ""
@@ -69,9 +63,9 @@ def _examined(place: str) -> ExaminedFiles:
     try:
         found = _readable(store, name, place)
         if isinstance(found, Damage):
-            return ExaminedFiles(manifest=place, good=False, damage=(found,), footers="")
+            return ExaminedFiles(manifest=place, good=False, damage=(found,))
         damage = [
-            *(Damage(file=name, what=text) for text in contradictions(found)),
+            *(Damage(file=name, what=what) for what in [altered(found)] if what),
             *file_damage(store, found),
         ]
     except OSError as error:
@@ -79,10 +73,8 @@ def _examined(place: str) -> ExaminedFiles:
     files = [file for table in found.tables for file in table.files]
     return ExaminedFiles(
         manifest=place,
-        good=not damage and Verdict(found.verdict).good,
+        good=not damage and found.verdict in GOOD,
         damage=tuple(damage),
-        footers=footer_reader(),
-        digests=footer_reader() and hash_library(),
         id=found.id,
         epoch=found.epoch,
         verdict=found.verdict,

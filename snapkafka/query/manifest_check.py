@@ -15,7 +15,8 @@ from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import TableEntry
 from snapkafka.ports import Cluster
-from snapkafka.store import Store, require_unaltered
+from snapkafka.store import HASHED_BYTES_MAX, Store, require_unaltered
+from snapkafka.units import format_bytes
 
 from .engine import Placed
 
@@ -40,7 +41,10 @@ def compared_with_manifest(store: Store, tables: Iterable[TableEntry], *, unchec
     """
     if unchecked:
         return Trust(not_compared=("files were not compared with the manifest, as asked",))
-    return Trust(files=require_unaltered(store, (file for table in tables for file in table.files)))
+    named = [file for table in tables for file in table.files]
+    compared = require_unaltered(store, named)
+    by_size = f"files of more than {format_bytes(HASHED_BYTES_MAX)} were compared by their sizes alone"
+    return Trust(files=compared, not_compared=(by_size,) if named and not compared else ())
 
 
 async def compared_with_ledger(

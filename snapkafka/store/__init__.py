@@ -10,10 +10,10 @@ with store.staging(id) as folder:  # tables are written here ...
 """
 
 from .base import Folder, Leftover, RemoteFolder, Store, manifest_name
-from .checked_files import require_unaltered
+from .checked_files import HASHED_BYTES_MAX, require_unaltered
 from .duckdb_sql import sql_name, sql_of_files, sql_text
-from .integrity import contradictions
+from .integrity import Damage, altered, file_damage
 from .local import LocalStore
-from .row_digests import row_digest, table_digest
+from .row_digests import row_digest
 from .state_chain import chained_sql, places_of, require_same_files, state_parents, state_parts, state_sql
 from .uri import lies_in, open_manifest, open_store, read_manifest, refuse_secrets, written_down

@@ -106,10 +106,6 @@ class Store(ABC):
         """Return the size of a file, in bytes; None: it does not exist."""
 
     @abstractmethod
-    def stamp(self, path: str) -> str | None:
-        """Return size and times of a file as one text, which changes when it is written to; None: it does not exist."""
-
-    @abstractmethod
     def sizes(self, table: TableEntry) -> Mapping[str, int]:
         """Return the sizes of the existing files of a table, in bytes."""
 

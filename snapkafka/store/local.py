@@ -84,14 +84,6 @@ class LocalStore(Store):
         with self._errors("read"):
             return file.stat().st_size if file.is_file() else None
 
-    def stamp(self, path: str) -> str | None:
-        file = self.root / path
-        with self._errors("read"):
-            if not file.is_file():
-                return None
-            status = file.stat()
-            return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
-
     def sizes(self, table: TableEntry) -> Mapping[str, int]:
         sizes = {file.path: self.size(file.path) for file in table.files}
         return {path: size for path, size in sizes.items() if size is not None}

@@ -110,16 +110,6 @@ class ObjectStore(Store):
             info = self._info(path)
             return None if info is None else int(info["size"])
 
-    def stamp(self, path: str) -> str | None:
-        with self._errors("read"):
-            info = self._info(path)
-        if info is None:
-            return None
-        etag, when = info.get("ETag", ""), _written(info)
-        if not etag and when == float("inf"):
-            etag = uuid.uuid4().hex  # nothing tells one version from the next
-        return f"{info['size']} {when} {etag}"
-
     def sizes(self, table: TableEntry) -> Mapping[str, int]:
         there = self._below(table.path)  # one request for a thousand of them
         return {file.path: there[file.path] for file in table.files if file.path in there}

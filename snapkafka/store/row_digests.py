@@ -1,11 +1,9 @@
-"""The order-free digest of a table, recomputed from its Parquet files without Spark.
+"""The order-free digest of a table, as Spark computes it.
 
 The digest of a table (`manifest.TableEntry.digest`) is the sum over its rows of Spark's `xxhash64` over all columns,
 each preceded by its number (`assembly.spark.write.parquet.digests`). Spark hashes a value with the preceding hash as
 the seed: numbers as their 4 or 8 bytes, little-endian, text and binary as their bytes, arrays and structs element by
 element; a null leaves the hash as it is. A test compares the two on every type that a table has.
-
-Files are read by pyarrow or DuckDB, whichever is installed; a batch of rows at a time.
 """
 
 from __future__ import annotations
@@ -14,16 +12,8 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
 
-from snapkafka.manifest import TableEntry
-
-from .base import Store
-from .duckdb_sql import sql_name
-
-#: Rows held in memory at a time.
-BATCH_ROWS: Final = 20_000
 #: Spark's seed.
 SEED: Final = 42
 BITS: Final = 1 << 64
@@ -32,29 +22,6 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 #: The hash of a value that is not null, from the hash of what came before it.
 Hasher: TypeAlias = Callable[[Any, int], int]
-
-
-def hash_library() -> str:
-    """Return the name of the library that hashes; empty if it is not installed, so that digests cannot be
-    recomputed."""
-    return "xxhash" if find_spec("xxhash") is not None else ""
-
-
-def table_digest(store: Store, table: TableEntry, reader: str) -> tuple[int, str]:
-    """Compute the row count and the digest of a table from its files.
-
-    Args:
-        reader: "pyarrow" or "duckdb".
-
-    Raises:
-        ValueError: a column has a type that no table of a snapshot has.
-        Exception: a file is not Parquet; each library has errors of its own.
-    """
-    rows = _by_pyarrow if reader == "pyarrow" else _by_duckdb
-    return row_digest(
-        [column.type for column in table.schema],
-        (row for file in table.files for row in rows(store, file.path, [c.name for c in table.schema])),
-    )
 
 
 def row_digest(types: Sequence[str], rows: Iterator[Sequence[Any]]) -> tuple[int, str]:
@@ -190,29 +157,3 @@ def _in_order(pair: tuple[Any, Any]) -> tuple[bytes, bool, Any]:
     """Return the sort key of Spark: text is sorted by its bytes, and nulls precede values."""
     name, of = pair
     return name.encode() if isinstance(name, str) else name, of is not None, b"" if of is None else of
-
-
-# -- files ----------------------------------------------------------------------------------------------------
-
-
-def _by_pyarrow(store: Store, path: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-    with store.open(path) as opened, pq.ParquetFile(opened, coerce_int96_timestamp_unit="us") as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
-            yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-
-
-def _by_duckdb(store: Store, path: str, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
-    import duckdb
-
-    with duckdb.connect() as engine:
-        if store.filesystem is not None:
-            engine.register_filesystem(store.filesystem)
-        engine.execute("SET TimeZone = 'UTC'")
-        names = ", ".join(map(sql_name, columns))
-        done = engine.execute(
-            f"SELECT {names} FROM read_parquet(?, hive_partitioning = false)", [store.place(path)]
-        )
-        while rows := done.fetchmany(BATCH_ROWS):
-            yield from rows

@@ -288,7 +288,7 @@ def test_manifest_fits_its_schema_and_its_files(assembled: Assembled) -> None:
 
 async def test_verified_offline_against_its_files(assembled: Assembled) -> None:
     found = await ops.verify_offline(assembled.manifest.id, storage=assembled.store.uri)
-    assert (found.damage, found.verdict, found.footers) == ((), assembled.manifest.verdict, "pyarrow")
+    assert (found.damage, found.verdict) == ((), assembled.manifest.verdict)
     assert found.files == sum(len(table.files) for table in assembled.manifest.tables)
 
 
@@ -314,7 +314,7 @@ def test_a_value_that_was_altered_is_not_what_the_log_gives(
     status: Status,
     offset: int,
 ) -> None:
-    """`verify --tables` names the row; to `--offline` the digest of the rows tells."""
+    """`verify --tables` names the row; to `--offline` the checksum of the manifest tells."""
     store = LocalStore(tmp_path)
     shutil.copytree(assembled.store.root, tmp_path, dirs_exist_ok=True)
     (tmp_path / "again").mkdir()
@@ -340,7 +340,7 @@ def test_a_value_that_was_altered_is_not_what_the_log_gives(
     if table == "state":
         assert {witness.offset for witness in found.witnesses} == {offset}
     damage = asyncio.run(ops.verify_offline(manifest.id, storage=store.uri)).damage
-    assert [item.what[:16] for item in damage] == (["has other values"] if table else [])
+    assert [item.what[:16] for item in damage] == (["has changed sinc"] if table else [])
 
 
 def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:

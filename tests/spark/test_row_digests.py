@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
@@ -28,7 +29,7 @@ from snapkafka.assembly import schema
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.manifest import STATE_DELTA
 from snapkafka.manifest_entries import TableEntry
-from snapkafka.store import LocalStore, table_digest
+from snapkafka.store import LocalStore, row_digest
 
 pytestmark = pytest.mark.nightly
 
@@ -76,9 +77,16 @@ def test_spark_and_the_files_give_the_same_digest(spark: SparkSession, tmp_path:
     sums = parquet.digests(written)
     for entry in parquet.entries(spark, store, store.root / "one", "one", written, sums):
         assert entry.rows == ROWS
-        for reader in ("pyarrow", "duckdb"):
-            assert table_digest(store, entry, reader) == (ROWS, entry.digest), (entry.name, reader)
-            assert table_digest(store, without_a_column(entry), reader)[1] != entry.digest
+        assert digest_of(entry, tmp_path) == (ROWS, entry.digest), entry.name
+        assert digest_of(without_a_column(entry), tmp_path)[1] != entry.digest
+
+
+def digest_of(entry: TableEntry, folder: Path) -> tuple[int, str]:
+    """By its files, as the embedded engine computes it from what it writes."""
+    names = [column.name for column in entry.schema]
+    found = pq.read_table([folder / file.path for file in entry.files], partitioning=None, columns=names)
+    rows = zip(*(found.column(name).to_pylist() for name in names), strict=True)
+    return row_digest([column.type for column in entry.schema], iter(rows))
 
 
 def without_a_column(entry: TableEntry) -> TableEntry:

@@ -17,9 +17,9 @@ from typer.testing import CliRunner, Result
 from snapkafka import ops
 from snapkafka.cli import verbs as commands
 from snapkafka.errors import BadInputError, UnknownSnapshotError
-from snapkafka.manifest import Manifest, content_digest, state_table
-from snapkafka.manifest_entries import CheckEntry, Column, FileEntry, InvariantEntry, ParentEntry, TableEntry
-from snapkafka.store import LocalStore, integrity, row_digest
+from snapkafka.manifest import Manifest, content_digest, dump, load, state_table
+from snapkafka.manifest_entries import CheckEntry, Column, FileEntry, InvariantEntry, TableEntry
+from snapkafka.store import Damage, LocalStore, file_damage, row_digest
 from tests.unit.base.test_manifest import example
 from tests.worlds.on_disk import flip, in_state, write_snapshot
 
@@ -35,13 +35,6 @@ def store(tmp_path: Path) -> LocalStore:
         entries = (table(folder, "state", [2, 3]), table(folder, "messages", [0]))
         made.publish(sound(entries), folder)
     return made
-
-
-@pytest.fixture(params=["pyarrow", "duckdb"])
-def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What tells the rows and columns of files."""
-    monkeypatch.setattr(integrity, "footer_reader", lambda: request.param)
-    return str(request.param)
 
 
 def table(folder: Path, name: str, rows: list[int]) -> TableEntry:
@@ -88,30 +81,25 @@ async def damage(store: LocalStore) -> list[tuple[str, str]]:
     return [(item.file, item.what) for item in found.damage]
 
 
-def edit(store: LocalStore, change: Edit) -> None:
+def edit(store: LocalStore, change: Edit, *, renew: bool = True) -> None:
+    """Change a manifest; `renew`: its checksum as well, as somebody does who hides it."""
     path = store.manifest_path("one")
     manifest_json = json.loads(path.read_text())
     change(manifest_json)
-    path.write_text(json.dumps(manifest_json))
+    text = json.dumps(manifest_json)
+    path.write_text(dump(load(text)) if renew else text)
 
 
 # -- sound ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("reader")
 async def test_a_sound_one_is_good(store: LocalStore) -> None:
     assert await damage(store) == []
 
 
 async def test_what_was_looked_at_is_reported(store: LocalStore) -> None:
     found = await ops.verify_offline("one", storage=store.uri)
-    assert (found.id, found.epoch, found.verdict, found.files, found.footers) == (
-        "one",
-        18,
-        "VERIFIED",
-        3,
-        "pyarrow",
-    )
+    assert (found.id, found.epoch, found.verdict, found.files) == ("one", 18, "VERIFIED", 3)
     assert found.bytes == sum(path.stat().st_size for path in store.root.rglob("*.parquet"))
 
 
@@ -172,16 +160,13 @@ async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_pat
     store = LocalStore(tmp_path)
     full = write_snapshot(store, "full", 1, state=[in_state("x", "1")])
     manifest = write_snapshot(store, "one", 18, parent=full)
-    whole = dataclasses.replace(manifest, content=content_digest(manifest.tables, manifest.parents))
+    whole = manifest
 
     def found(manifest: Manifest) -> str:
-        damage = [item.what for item in integrity.file_damage(store, manifest)]
-        return "; ".join([*damage, *integrity.contradictions(manifest)])
+        return "; ".join(item.what for item in file_damage(store, manifest))
 
     assert "builds on" not in found(whole)
-    assert "content is" not in found(whole)
     other = dataclasses.replace(whole, parents=(dataclasses.replace(whole.parents[0], digest="7"),))
-    assert "content is" in found(other)
     assert "one builds on full, which has changed" in found(other)
     store.manifest_path("full").unlink()
     assert "one builds on full, which cannot be used: snapshot full is not assembled in" in found(whole)
@@ -193,8 +178,8 @@ async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Pa
     child = write_snapshot(store, "one", 18, parent=full)
     (file,) = state_table(full).files
 
-    def found() -> list[integrity.Damage]:
-        return [item for item in integrity.file_damage(store, child) if item.file == file.path]
+    def found() -> list[Damage]:
+        return [item for item in file_damage(store, child) if item.file == file.path]
 
     assert found() == []
     flip(tmp_path / file.path)
@@ -211,92 +196,15 @@ async def test_a_path_that_leads_elsewhere(store: LocalStore, path: str) -> None
     assert (path, "lies outside of the storage") in await damage(store)
 
 
-@pytest.mark.usefixtures("reader")
-async def test_rows_that_were_edited_everywhere_but_in_the_files(store: LocalStore) -> None:
-    def forge(manifest_json: dict[str, Any]) -> None:
-        manifest_json["tables"][0]["rows"] = 6
-        manifest_json["content"] = content_digest(
-            [dataclasses.replace(t, rows=6) if t.name == "state" else t for t in tables]
-        )
-
-    tables = store.read("one").tables
-    edit(store, forge)
-    assert await damage(store) == [("one/state", "has 5 rows, the manifest has 6")]
-
-
-@pytest.mark.usefixtures("reader")
-async def test_columns_that_were_edited(store: LocalStore) -> None:
-    def rename(manifest_json: dict[str, Any]) -> None:
-        manifest_json["tables"][1]["schema"][0]["name"] = "owner"
-
-    edit(store, rename)
-    assert await damage(store) == [
-        ("one/messages/part-00000.parquet", "has the columns app, n, not owner, n")
-    ]
-
-
-@pytest.mark.usefixtures("reader")
-async def test_what_is_no_parquet_and_named_with_its_own_digest(store: LocalStore) -> None:
-    (store.root / STATE).write_bytes(b"rows")
-
-    def name_it(manifest_json: dict[str, Any]) -> None:
-        manifest_json["tables"][0]["files"][0] |= {"bytes": 4, "sha256": hashlib.sha256(b"rows").hexdigest()}
-
-    edit(store, name_it)
-    ((file, what),) = await damage(store)
-    assert file == STATE
-    assert what.startswith("is not a Parquet file: ")
-
-
-@pytest.mark.usefixtures("reader")
 async def test_a_value_that_was_altered_under_a_renewed_sha256(store: LocalStore) -> None:
-    """Size and SHA-256 of the manifest are those of the altered file: only the digest of the rows tells."""
-    alter_a_value(store)
-    ((file, what),) = await damage(store)
-    assert file == "one/state"
-    assert what.startswith("has other values: the digest of its rows is ")
-
-
-async def test_an_incremental_one_of_whose_parent_a_value_was_altered(store: LocalStore) -> None:
-    with store.staging("two") as folder:
-        tables = [
-            dataclasses.replace(entry, name="state_delta" if entry.name == "state" else entry.name)
-            for entry in (table(folder, "state", [1]), table(folder, "messages", [0]))
-        ]
-        moved = [
-            dataclasses.replace(
-                entry,
-                path=entry.path.replace("one/", "two/"),
-                files=tuple(
-                    dataclasses.replace(file, path=file.path.replace("one/", "two/")) for file in entry.files
-                ),
-            )
-            for entry in tables
-        ]
-        full = store.read("one")
-        state = state_table(full)
-        parent = ParentEntry(id="one", epoch=full.epoch, path=state.path, digest=state.digest)
-        child = dataclasses.replace(
-            sound(tuple(moved)), id="two", parents=(parent,), namespace=full.namespace
-        )
-        store.publish(child, folder)
-    assert [*integrity.file_damage(store, child)] == []
-    alter_a_value(store)
-    ((file, what),) = [(item.file, item.what) for item in integrity.file_damage(store, child)]
-    assert (file, what[:16]) == ("one/state", "has other values")
-
-
-def alter_a_value(store: LocalStore) -> None:
-    """In the second file of the state, with its size and SHA-256 in the manifest renewed."""
+    """Size and SHA-256 of the manifest are those of the altered file: only its checksum tells."""
     path = store.root / "one/state/part-00001.parquet"
     pq.write_table(pa.table({"app": ["shop", "shop", "shop"], "n": [0, 1, 200]}), path)
-
-    def renew(manifest_json: dict[str, Any]) -> None:
-        data = path.read_bytes()
-        entry = manifest_json["tables"][0]["files"][1]
-        entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-    edit(store, renew)
+    data = path.read_bytes()
+    renewed = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    edit(store, lambda it: it["tables"][0]["files"][1].update(renewed), renew=False)
+    ((file, what),) = await damage(store)
+    assert (file, what[:16]) == ("one.json", "has changed sinc")
 
 
 # -- the manifest --------------------------------------------------------------------------------------------
@@ -313,54 +221,26 @@ def put(*path: str | int, value: object) -> Edit:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        (put("tables", 0, "rows", value=6), "the rows and digests of its tables give"),
-        (put("tables", 0, "digest", value="8"), "the rows and digests of its tables give"),
-        (put("content", value="0" * 64), "content is 000"),
-        (put("verdict", value="VERIFIED_WITH_REPLAYS"), "verdict is VERIFIED_WITH_REPLAYS, but its"),
-        (put("verdict", value="INCONSISTENT"), "its checks give VERIFIED"),
-        (put("verdict", value="perfect"), "verdict is perfect"),
-        (put("captured", "contaminated", value="the ledger was away"), "its checks give UNVERIFIABLE"),
-        (put("captured", "unread", value=[{"app": "a", "topic": "t"}]), "its checks give VERIFIED_OPEN"),
-        (put("checks", 0, "status", value="failed"), "check V1 has status failed, but no findings"),
-        (put("checks", 0, "status", value="fine"), "check V1 was run, but its status is fine"),
-        (put("checks", 0, "found", value=2), "check V1 has status passed, but 2 findings"),
-        (put("checks", 0, "noted", value=2), "check V1 counts 2 findings, but lists 0"),
-        (put("checks", 0, "run", value=False), "check V1 was not run, but its status is passed"),
-        (put("checks", 5, "run", value=True), "check V3 was run, but its status is not-run"),
-        (put("checks", 5, "status", value="passed"), "check V3 was not run, but its status is passed"),
-        (put("checks", 0, "name", value="V2"), "check V2 is there twice"),
-        (put("checks", 0, "name", value="V2"), "check V1 is not listed"),
-        (put("invariants", value=[]), "check V6 money is listed, but its invariant is not"),
-        (put("checks", 4, "name", value="V6 other"), "check V6 money is not listed, but its invariant is"),
-        (put("tables", 0, "name", value="messages"), "table messages is there twice"),
-        (put("epoch", value=19), "epoch is 19, and 18 in captured"),
-        (put("captured", "id", value="two"), "id is one, and two in captured"),
+        put("tables", 0, "rows", value=6),
+        put("tables", 0, "digest", value="8"),
+        put("tables", 1, "schema", 0, "name", value="owner"),
+        put("content", value="0" * 64),
+        put("verdict", value="VERIFIED_WITH_REPLAYS"),
+        put("captured", "contaminated", value="the ledger was away"),
+        put("captured", "unread", value=[{"app": "a", "topic": "t"}]),
+        put("checks", 0, "status", value="failed"),
+        put("checks", 0, "run", value=False),
+        put("invariants", value=[]),
+        put("epoch", value=19),
+        put("checksum", value=""),
+        lambda manifest_json: manifest_json["checks"].pop(1),
     ],
-)  # fmt: skip
-async def test_a_manifest_that_contradicts_itself(store: LocalStore, change: Edit, said: str) -> None:
-    edit(store, change)
-    found = await damage(store)
-    assert {file for file, _ in found} <= {"one.json", "one/state"}
-    assert any(file == "one.json" and said in what for file, what in found), found
-
-
-async def test_a_failed_check_that_was_taken_out(store: LocalStore) -> None:
-    """A bad verdict, and somebody who wants it to look good."""
-
-    def condemn(manifest_json: dict[str, Any]) -> None:
-        witness = {"topic": "in", "partition": 0, "offset": 8, "what": "white after the end"}
-        manifest_json["checks"][1] |= {"status": "failed", "found": 1, "witnesses": [witness]}
-        manifest_json["verdict"] = "INCONSISTENT"
-
-    edit(store, condemn)
-    found = await ops.verify_offline("one", storage=store.uri)
-    assert (found.damage, found.verdict) == ((), "INCONSISTENT")
-    edit(store, put("verdict", value="VERIFIED"))
-    assert await damage(store) == [("one.json", "verdict is VERIFIED, but its checks give INCONSISTENT")]
-    edit(store, lambda manifest_json: manifest_json["checks"].pop(1))
-    assert await damage(store) == [("one.json", "check V2 is not listed")]
+)
+async def test_a_manifest_of_which_anything_was_edited(store: LocalStore, change: Edit) -> None:
+    edit(store, change, renew=False)
+    assert [file for file, what in await damage(store) if "its checksum is" in what] == ["one.json"]
 
 
 @pytest.mark.parametrize("cut", [1, 40, -3])
@@ -373,7 +253,7 @@ async def test_a_manifest_that_was_cut_short(store: LocalStore, cut: int) -> Non
 
 
 async def test_a_manifest_that_does_not_fit(store: LocalStore) -> None:
-    edit(store, put("epoch", value="18"))
+    edit(store, put("epoch", value="18"), renew=False)
     assert await damage(store) == [
         ("one.json", "is no longer a valid manifest: Expected `int`, got `str` - at `$.epoch`")
     ]
@@ -383,7 +263,7 @@ async def test_a_manifest_that_does_not_fit(store: LocalStore) -> None:
 
 
 async def test_what_is_no_damage_is_an_error(store: LocalStore) -> None:
-    edit(store, put("version", value=9))
+    edit(store, put("version", value=9), renew=False)
     with pytest.raises(BadInputError, match="has version 9"):
         await ops.verify_offline("one", storage=store.uri)
     with pytest.raises(UnknownSnapshotError):
@@ -426,10 +306,3 @@ def test_of_two_namespaces_one_is_named(tmp_path: Path) -> None:
     assert (both.exit_code, "choose one by --namespace" in both.output) == (2, True)
     manifest_json = json.loads(call("latest", "--storage", store.uri, "--namespace", "shop", "--json").stdout)
     assert manifest_json["id"] == "of-shop"
-
-
-def test_where_nothing_reads_footers_that_is_said(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integrity, "find_spec", lambda name: None)
-    fine = call("one", "--storage", str(store.root))
-    assert fine.exit_code == 0, fine.output
-    assert "rows and columns were not compared" in fine.stdout

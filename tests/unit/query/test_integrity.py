@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import sqlite3
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +13,7 @@ from snapkafka import ops
 from snapkafka.cli import app
 from snapkafka.errors import StorageError
 from snapkafka.protocol import Verdict
+from snapkafka.query.manifest_check import compared_with_manifest
 from snapkafka.store import LocalStore, checked_files, require_unaltered
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import flip, in_state, write_snapshot
@@ -74,100 +71,17 @@ def test_what_was_left_out_is_named(store: LocalStore) -> None:
     assert len(reported["trust"]["not_compared"]) == 2
 
 
-def test_a_file_is_read_again_only_after_a_change(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    (file,) = store.read("one").tables[0].files
-    read: list[str] = []
-    whole = LocalStore.sha256
-
-    def sha256(self: LocalStore, path: str) -> str:
-        read.append(path)
-        return whole(self, path)
-
-    monkeypatch.setattr(LocalStore, "sha256", sha256)
-    for _ in range(3):
-        assert require_unaltered(store, [file]) == 1
-    assert read == [STATE]
-    path = store.root / STATE
-    before = path.stat()
-    flip(path)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # somebody who sets the time back
-    for _ in range(2):
-        with pytest.raises(StorageError):
-            require_unaltered(store, [file])
-    assert read == [STATE] * 3
-
-
-def cache_of(tmp_path: Path) -> Path:
-    return tmp_path / "cache" / "snapkafka" / checked_files.CACHE_NAME
-
-
-def test_what_is_remembered_wrongly_accuses_nobody_and_excuses_nobody(
-    store: LocalStore, tmp_path: Path
+def test_many_bytes_are_compared_by_their_number_alone(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(checked_files, "HASHED_BYTES_MAX", 10)
     (file,) = store.read("one").tables[0].files
-    place, stamp = store.place(STATE), store.stamp(STATE)
-    assert require_unaltered(store, [file]) == 1
-    for kept in ((stamp, "f" * 64), ("other", file.sha256), (stamp, None), (b"\x00", 7)):
-        with contextlib.closing(sqlite3.connect(cache_of(tmp_path))) as cache, cache:
-            cache.execute("UPDATE checked SET stamp = ?, sha256 = ? WHERE place = ?", [*kept, place])
-        assert require_unaltered(store, [file]) == 1
     flip(store.root / STATE)
-    with contextlib.closing(sqlite3.connect(cache_of(tmp_path))) as cache, cache:
-        cache.execute("UPDATE checked SET stamp = ?, sha256 = ?", [store.stamp(STATE), "f" * 64])
-    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
-        require_unaltered(store, [file])
-
-
-def test_the_oldest_are_forgotten_first(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checked_files, "REMEMBERED_MAX", 3)
-    files = [file for table in store.read("one").tables for file in table.files]
-    for file in (*files[:3], files[0], files[3]):
-        if file is files[0]:
-            os.utime(store.root / file.path)  # written to: it is checked again
-        require_unaltered(store, [file])
-    with contextlib.closing(sqlite3.connect(cache_of(tmp_path))) as cache:
-        kept = [place for (place,) in cache.execute("SELECT place FROM checked ORDER BY rowid")]
-    assert kept == [store.place(files[n].path) for n in (2, 0, 3)]
-
-
-@pytest.mark.parametrize("content", ["", "[]" * 500, '{"x": 1}'])
-def test_a_cache_that_is_none_is_no_obstacle_and_the_next_one_is(
-    store: LocalStore, tmp_path: Path, content: str
-) -> None:
-    (file,) = store.read("one").tables[0].files
-    cache = cache_of(tmp_path)
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    cache.write_text(content)
-    for _ in range(2):
-        assert require_unaltered(store, [file]) == 1
-    assert cache.read_bytes().startswith(b"SQLite format 3")
-
-
-def test_a_cache_that_cannot_be_had_is_no_obstacle(
-    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (file,) = store.read("one").tables[0].files
-    cache = cache_of(tmp_path)
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    cache.mkdir()
-    assert require_unaltered(store, [file]) == 1
-    cache.rmdir()
-    with contextlib.closing(sqlite3.connect(cache)) as other, other:
-        other.execute("CREATE TABLE checked (other TEXT)")
-    assert require_unaltered(store, [file]) == 1
-    monkeypatch.setattr(checked_files, "LOCKED_S", 0.05)
-    cache.unlink()
-    with contextlib.closing(sqlite3.connect(cache)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        there = cache.stat().st_ino
-        assert require_unaltered(store, [file]) == 1
-        assert cache.stat().st_ino == there, "another process has it"
-    monkeypatch.setitem(sys.modules, "sqlite3", None)  # a Python that was built without it
-    assert require_unaltered(store, [file]) == 1
-    flip(store.root / STATE)
-    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
+    assert require_unaltered(store, [file]) == 0
+    trust = compared_with_manifest(store, store.read("one").tables, unchecked=False)
+    assert (trust.files, len(trust.not_compared)) == (0, 1)
+    (store.root / STATE).write_bytes(b"x")
+    with pytest.raises(StorageError):
         require_unaltered(store, [file])
 
 
