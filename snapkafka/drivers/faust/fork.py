@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.errors import InstallError
-from snapkafka.protocol.forking import LEDGER, prefixed
+from snapkafka.errors import ForkIsolationError, InstallError
+from snapkafka.protocol.forking import LEDGER, of_fork, prefixed
 from snapkafka.runtime.door import DOOR
 
+from ..patches import Patches
 from .factories import wrap_factory
 from .fork_clients import guard_confluent, guard_requests, lead_through_door
-from .fork_patches import Patches
 
 #: In a topic of Faust: its translated names.
 TRANSLATED: Final = "_snapkafka_fork_topics"
@@ -37,6 +37,20 @@ class Isolation(Patches):
     """
 
     current: Isolation | None = None
+
+    def __init__(self, fork: str) -> None:
+        super().__init__()
+        self.fork = fork
+
+    def check(self, what: str, topics: Iterable[str]) -> None:
+        """Refuse topics that are not the fork's.
+
+        Raises:
+            ForkIsolationError: names the first one.
+        """
+        for topic in topics:
+            if not of_fork(self.fork, topic):
+                raise ForkIsolationError(f"topic {topic} is not of fork {self.fork}: refused to {what} it")
 
     @classmethod
     def of(cls, fork: str) -> Isolation:
@@ -54,7 +68,7 @@ class Isolation(Patches):
     def remove(self) -> None:
         """Remove all hooks."""
         type(self).current = None
-        self.put_back()
+        self.undo()
 
     # -- hooks ----------------------------------------------------------------------------------------------------
 
@@ -63,7 +77,7 @@ class Isolation(Patches):
 
         guard_confluent(self)
         guard_requests(self)
-        self.replace(Topic, "topics", property(self._topics, _set_topics))
+        self.put(Topic, "topics", property(self._topics, _set_topics))
         if path := os.environ.get(DOOR):
             lead_through_door(self, path)
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from snapkafka.errors import ForkIsolationError
 from snapkafka.kafka.cluster.fork_requests import require_of_fork
 from snapkafka.runtime import door
 
-from .fork_patches import Patches
+if TYPE_CHECKING:
+    from .fork import Isolation
 
 #: Any of these methods makes a type of confluent-kafka's C library a client.
 CLIENT_METHODS: Final = ("list_topics", "produce", "subscribe", "poll")
@@ -40,7 +41,7 @@ class _Checked:
         return self.struct
 
 
-def guard_requests(isolation: Patches) -> None:
+def guard_requests(isolation: Isolation) -> None:
     """Refuse each request that names something of production; refuse topics as soon as a client is about to ask for
     them."""
     from aiokafka.client import AIOKafkaClient
@@ -56,7 +57,7 @@ def guard_requests(isolation: Patches) -> None:
         require_of_fork(isolation.fork, struct)
         return send(connection, _Checked(struct), *args, **kwargs)
 
-    isolation.replace(AIOKafkaConnection, "send", checked)
+    isolation.put(AIOKafkaConnection, "send", checked)
     isolation.before(AIOKafkaClient, "add_topic", lambda client, topic: isolation.check("read", [topic]))
     isolation.before(AIOKafkaClient, "set_topics", lambda client, topics: isolation.check("read", topics))
 
@@ -76,7 +77,7 @@ class _ThroughDoor:
         return await self._loop.create_connection(factory, sock=found, ssl=ssl, server_hostname=name)
 
 
-def lead_through_door(isolation: Patches, path: str) -> None:
+def lead_through_door(isolation: Isolation, path: str) -> None:
     """Announce at a door that this process is isolated, and route the connections of aiokafka through it.
 
     Raises:
@@ -96,13 +97,13 @@ def lead_through_door(isolation: Patches, path: str) -> None:
         finally:
             connection._loop = loop
 
-    isolation.replace(AIOKafkaConnection, "connect", connected)
+    isolation.put(AIOKafkaConnection, "connect", connected)
 
 
 # -- confluent-kafka --------------------------------------------------------------------------------------------------
 
 
-def guard_confluent(isolation: Patches) -> None:
+def guard_confluent(isolation: Isolation) -> None:
     """Refuse to create clients of confluent-kafka, also of classes that were imported or derived before."""
     try:
         from confluent_kafka import admin, cimpl
@@ -116,11 +117,11 @@ def guard_confluent(isolation: Patches) -> None:
     refused = {client: _refused(client, isolation.fork) for client in clients}
     derived: set[type] = {it for client in clients for it in _derived(client)}
     for it in {admin.AdminClient, *derived} - {*refused.values()}:
-        isolation.replace(it, "__new__", staticmethod(_refuse(isolation.fork)))
+        isolation.put(it, "__new__", staticmethod(_refuse(isolation.fork)))
     for module in list(sys.modules.values()):
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if type(value) is type and value in refused:
-                isolation.replace(module, name, refused[value])
+                isolation.put(module, name, refused[value])
 
 
 def _derived(client: type) -> Iterator[type]:

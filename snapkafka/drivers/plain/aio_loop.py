@@ -18,12 +18,12 @@ from snapkafka.until import until
 from snapkafka.wire import headers as wire
 
 from ..outcomes import FENCED
+from ..patches import Patches
 from ..reading import watch_positions
 from ..waiting import meet
 from .aio_sends import AioSends
 from .aio_settings import connection_of, require_usable
 from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant, Plan
-from .patches import Patches
 from .running_events import Run, place_of
 from .transactions import Transactions
 
