@@ -17,19 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.errors import ForkIsolationError, InstallError
-from snapkafka.protocol.forking import LEDGER, of_fork, prefixed
+from snapkafka.errors import InstallError
+from snapkafka.protocol.forking import LEDGER, prefixed
 from snapkafka.runtime.door import DOOR
 
-from ..patches import Patches
 from .factories import wrap_factory
-from .fork_clients import guard_confluent, guard_requests, lead_through_door
+from .fork_clients import ForkPatches, guard_confluent, guard_requests, lead_through_door
 
 #: In a topic of Faust: its translated names.
 TRANSLATED: Final = "_snapkafka_fork_topics"
 
 
-class Isolation(Patches):
+class Isolation(ForkPatches):
     """The hooks that keep one process within its fork. All are installed at once, and can be removed.
 
     Args:
@@ -37,20 +36,6 @@ class Isolation(Patches):
     """
 
     current: Isolation | None = None
-
-    def __init__(self, fork: str) -> None:
-        super().__init__()
-        self.fork = fork
-
-    def check(self, what: str, topics: Iterable[str]) -> None:
-        """Refuse topics that are not the fork's.
-
-        Raises:
-            ForkIsolationError: names the first one.
-        """
-        for topic in topics:
-            if not of_fork(self.fork, topic):
-                raise ForkIsolationError(f"topic {topic} is not of fork {self.fork}: refused to {what} it")
 
     @classmethod
     def of(cls, fork: str) -> Isolation:

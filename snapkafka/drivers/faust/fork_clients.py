@@ -12,18 +12,40 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NoReturn
 
 from snapkafka.errors import ForkIsolationError
 from snapkafka.kafka.cluster.fork_requests import require_of_fork
+from snapkafka.protocol.forking import of_fork
 from snapkafka.runtime import door
 
-if TYPE_CHECKING:
-    from .fork import Isolation
+from ..patches import Patches
 
 #: Any of these methods makes a type of confluent-kafka's C library a client.
 CLIENT_METHODS: Final = ("list_topics", "produce", "subscribe", "poll")
+
+
+class ForkPatches(Patches):
+    """The patches of a process that is a part of a fork, and its check of names.
+
+    Args:
+        fork: its name.
+    """
+
+    def __init__(self, fork: str) -> None:
+        super().__init__()
+        self.fork = fork
+
+    def check(self, what: str, topics: Iterable[str]) -> None:
+        """Refuse topics that are not the fork's.
+
+        Raises:
+            ForkIsolationError: names the first one.
+        """
+        for topic in topics:
+            if not of_fork(self.fork, topic):
+                raise ForkIsolationError(f"topic {topic} is not of fork {self.fork}: refused to {what} it")
 
 
 # -- aiokafka ---------------------------------------------------------------------------------------------------------
@@ -41,7 +63,7 @@ class _Checked:
         return self.struct
 
 
-def guard_requests(isolation: Isolation) -> None:
+def guard_requests(isolation: ForkPatches) -> None:
     """Refuse each request that names something of production; refuse topics as soon as a client is about to ask for
     them."""
     from aiokafka.client import AIOKafkaClient
@@ -77,7 +99,7 @@ class _ThroughDoor:
         return await self._loop.create_connection(factory, sock=found, ssl=ssl, server_hostname=name)
 
 
-def lead_through_door(isolation: Isolation, path: str) -> None:
+def lead_through_door(isolation: ForkPatches, path: str) -> None:
     """Announce at a door that this process is isolated, and route the connections of aiokafka through it.
 
     Raises:
@@ -103,7 +125,7 @@ def lead_through_door(isolation: Isolation, path: str) -> None:
 # -- confluent-kafka --------------------------------------------------------------------------------------------------
 
 
-def guard_confluent(isolation: Isolation) -> None:
+def guard_confluent(isolation: ForkPatches) -> None:
     """Refuse to create clients of confluent-kafka, also of classes that were imported or derived before."""
     try:
         from confluent_kafka import admin, cimpl
