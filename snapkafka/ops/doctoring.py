@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +21,7 @@ from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
 from .checkpointing import checkpoint_due
-from .doctoring_cluster import about_groups, about_headers, about_topics, not_examined
+from .doctoring_cluster import about_groups, about_topics, not_examined
 from .listing import Clock
 from .lost_headers import about_lost_headers
 
@@ -64,12 +63,11 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     state = work.reading.state
     views = latest_of_apps(state)
     found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
-    found += [*_about_global_tables(views), *_about_split_keys(state, views)]
+    found += [*_about_global_tables(views), *_about_split_keys(state)]
     found += [*_about_standing_agents(state), *_about_never_read(state)]
     found += await _about_unread(work)
     found += await _about_ledger(work, now_ms)
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
-    found += await about_headers(work, views)
     found += await about_lost_headers(work, views)
     found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
     living = Counter(view.hello.app for view in state.living())
@@ -122,7 +120,7 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
 
 
 def _about_releases(state: LedgerState) -> Iterator[Advice]:
-    """Compare the releases: neighbours share a ledger; others may not read each other's records."""
+    """Report that processes run several releases."""
     running: dict[str, Counter[str]] = {}
     for view in state.living():
         running.setdefault(view.hello.release, Counter())[view.hello.app] += 1
@@ -132,28 +130,12 @@ def _about_releases(state: LedgerState) -> Iterator[Advice]:
         f"{release or 'unknown'} ({', '.join(f'{count} of {app}' for app, count in sorted(apps.items()))})"
         for release, apps in sorted(running.items())
     ]
-    far = not _neighbours(running)
     yield Advice(
         code="releases",
-        weight=Weight.WARNING if far else Weight.NOTE,
-        what=f"processes run several releases: {'; '.join(releases_of)}"
-        + (": they may not read each other's records" if far else ""),
-        do="only neighbouring releases share a ledger; finish the upgrade"
-        if far
-        else "neighbouring releases share a ledger; finish the upgrade",
+        weight=Weight.NOTE,
+        what=f"processes run several releases: {'; '.join(releases_of)}",
+        do="only neighbouring releases share a ledger; finish the upgrade",
     )
-
-
-def _neighbours(releases: Iterable[str]) -> bool:
-    """Return whether the oldest is at most one release (the first two numbers) before the youngest."""
-    numbers = []
-    for release in releases:
-        found = re.match(r"(\d+)\.(\d+)", release)
-        if found is None:
-            return False
-        numbers.append((int(found[1]), int(found[2])))
-    (major, minor), (last_major, last_minor) = min(numbers), max(numbers)
-    return major == last_major and last_minor - minor <= 1
 
 
 def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
@@ -170,17 +152,10 @@ def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
                 )
 
 
-def _about_split_keys(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
+def _about_split_keys(state: LedgerState) -> Iterator[Advice]:
     """Report the keys in several partitions that the newest verified snapshot shows."""
     verified = [(epoch, of.trigger.id, of.verdict) for epoch, of in state.snapshots.items() if of.verdict]
     if not verified:
-        if any(table.keyed and table.partitions > 1 for view in views for table in view.hello.tables):
-            yield Advice(
-                code="keys-unexamined",
-                weight=Weight.NOTE,
-                what="whether keys lie in several partitions of a table is unknown: no snapshot is verified yet",
-                do="take a snapshot and assemble it",
-            )
         return
     _, name, newest = max(verified, key=lambda of: of[0])
     for remark in (remark for check in newest.checks for remark in check.remarks):

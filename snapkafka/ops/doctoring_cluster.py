@@ -11,8 +11,7 @@ from snapkafka.kafka.ledger.reading import Opened, outputs_of
 from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, unlike_counts
 from snapkafka.ports import Group, Topic
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.records import FOREIGN, TopicPartition
-from snapkafka.wire.headers import HEADER, looks_like_ours
+from snapkafka.protocol.records import FOREIGN
 
 from .topic_settings import judged, roles
 
@@ -44,38 +43,6 @@ async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -
         wrong = judged(role, holding, within_ms)
         found += [finding.advice(role.topic, own, work.bootstrap) for finding in wrong]
     return found
-
-
-async def about_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
-    """Check whether the latest records of the inputs have a header of our name that is not ours."""
-    tps = [
-        TopicPartition(source.topic, partition)
-        for view in views
-        for source in view.hello.inputs
-        for partition in range(source.partitions)
-    ][:EXAMINED_MAX]
-    try:
-        ends = await work.admin.log_ends(tps)
-        starts = await work.admin.log_starts(tps)
-        headers = await work.admin.record_headers(
-            {tp: end - 1 for tp, end in ends.items() if end > starts.get(tp, 0)}
-        )
-    except SnapkafkaError as error:
-        return [not_examined("headers-unseen", error)]
-    found: dict[str, TopicPartition] = {}
-    for tp, pairs in sorted(headers.items()):
-        if any(name == HEADER and not looks_like_ours(value) for name, value in pairs):
-            found.setdefault(tp.topic, tp)
-    return [
-        Advice(
-            code="own-header",
-            weight=Weight.WARNING,
-            what=f"the latest record of {tp} has a header {HEADER} that is not snapkafka's: it gets lost",
-            do=f"rename the header {HEADER} in whatever writes to this topic",
-            subject=str(tp),
-        )
-        for tp in found.values()
-    ]
 
 
 def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
@@ -150,12 +117,6 @@ def _about_external_group(
             do=f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
         )
         return
-    if group.topics is None:
-        yield Advice(
-            code="group-unknown",
-            weight=Weight.WARNING,
-            what=f"the topics of group {group.name} are unknown; no markers are sent",
-        )
     if read := sorted(inputs & topics):
         yield Advice(
             code="external-reader",

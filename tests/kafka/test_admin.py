@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -20,7 +20,7 @@ from snapkafka.kafka.records import to_end
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol import Hello, InputTopic, LedgerState, TopicPartition
-from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.testing import create_topics
 from tests.kafka.waiting import until
 
 if TYPE_CHECKING:
@@ -132,31 +132,6 @@ async def test_ends_are_of_the_partitions_that_exist(admin: KafkaTopicAdmin, top
         ends[deleted]
 
 
-async def test_a_setting_that_there_is_not_is_said_in_one_line(
-    admin: KafkaTopicAdmin, topic_prefix: str
-) -> None:
-    with pytest.raises(LedgerUnusableError) as raised:
-        await admin.create_topic(f"{topic_prefix}a", settings={"no.such.setting": "1"})
-    assert "\n" not in raised.value.message
-
-
-@pytest.mark.parametrize(
-    ("asked", "reason"),
-    [
-        ({"settings": {"no.such.setting": "1"}}, "Unknown topic config name: no.such.setting"),
-        ({"settings": {"retention.ms": "soon"}}, "Invalid value soon for configuration retention.ms"),
-        ({"replicas": 7}, "Unable to replicate the partition 7 time(s)"),
-    ],
-)
-@pytest.mark.parametrize("validate_only", [False, True])
-async def test_why_a_broker_refuses_a_topic_is_reported(
-    admin: KafkaTopicAdmin, topic_prefix: str, asked: dict[str, Any], reason: str, validate_only: bool
-) -> None:
-    with pytest.raises(LedgerUnusableError, match=f"{topic_prefix}a") as raised:
-        await admin.create_topic(f"{topic_prefix}a", validate_only=validate_only, **asked)
-    assert reason in raised.value.message
-
-
 async def test_a_topic_that_is_validated_only_is_not_created(
     admin: KafkaTopicAdmin, topic_prefix: str
 ) -> None:
@@ -165,28 +140,6 @@ async def test_a_topic_that_is_validated_only_is_not_created(
     assert topic not in await admin.describe_topics()
     assert await admin.create_topic(topic)
     assert not await admin.create_topic(topic, validate_only=True), "it was there already"
-
-
-async def test_why_a_broker_refuses_a_setting_is_reported(admin: KafkaTopicAdmin, topic_prefix: str) -> None:
-    topic = f"{topic_prefix}a"
-    await admin.create_topic(topic)
-    for alter in (admin.alter_topic, admin.alter_settings):
-        with pytest.raises(LedgerUnusableError, match="soon"):
-            await alter(topic, {"retention.ms": "soon"})
-    with pytest.raises(LedgerUnusableError, match=f"{topic_prefix}none"):
-        await admin.topic_settings(f"{topic_prefix}none")
-
-
-async def test_why_a_broker_refuses_to_delete_a_topic_is_reported(topic_prefix: str) -> None:
-    with EmbeddedKafka(properties={"delete.topic.enable": "false"}) as broker:
-        admin = KafkaTopicAdmin(Connection(bootstrap=broker.bootstrap))
-        try:
-            await admin.create_topic(f"{topic_prefix}a")
-            with pytest.raises(LedgerUnusableError) as raised:
-                await admin.delete_topics(f"{topic_prefix}a")
-        finally:
-            await admin.close()
-    assert "UnknownError" not in raised.value.message
 
 
 async def test_ends_and_starts_of_logs(kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str) -> None:

@@ -20,7 +20,6 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, LedgerRecreatedError, topic_name
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
-from snapkafka.kafka.ledger import settings as ledger_settings
 from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.reader import ReadEntry
 from snapkafka.protocol import Bye, Closed, Hello, SentEnd
@@ -86,13 +85,6 @@ async def test_it_is_made_with_one_partition_and_safe_settings(
     assert own["cleanup.policy"] == "delete"
     assert own["retention.ms"] == "-1"
     assert own["message.timestamp.type"] == "LogAppendTime"
-
-
-async def test_two_that_make_it_at_once_share_it(ledgers: Callable[[], KafkaLedger]) -> None:
-    several = [ledgers() for _ in range(4)]
-    await asyncio.gather(*(ledger.open() for ledger in several))
-    assert len({ledger.topic_id for ledger in several}) == 1
-    assert len({ledger.ledger_id for ledger in several}) == 1
 
 
 async def test_one_that_an_administrator_made_is_used_as_it_is(
@@ -488,13 +480,6 @@ async def test_a_trimmed_ledger_is_said(ledgers: Callable[[], KafkaLedger], conn
 # -- a broker that is away -----------------------------------------------------------------------------------
 
 
-async def test_nobody_at_the_address_is_said_at_once(namespace: str) -> None:
-    ledger = KafkaLedger(Connection(bootstrap="127.0.0.1:1"), namespace)
-    with pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:1"):
-        await ledger.open()
-    await ledger.close()
-
-
 async def test_one_who_takes_the_call_and_says_nothing_is_given_up_within_ten_seconds(namespace: str) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -573,7 +558,3 @@ async def append_when_it_can(ledger: KafkaLedger, record: Bye) -> int:
             return await ledger.append(record)
         await asyncio.sleep(0.5)
     raise AssertionError("the broker is back, and the ledger cannot be written")
-
-
-def test_the_limit_is_that_of_the_design() -> None:
-    assert ledger_settings.RECORD_BYTES_MAX == 256 * 1024

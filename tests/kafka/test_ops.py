@@ -7,28 +7,25 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer
 
 from snapkafka import ops
 from snapkafka.errors import (
     LedgerUnusableError,
     SnapshotFailedError,
-    TriggerRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, topic_name
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.ops.in_use import snapshots_in_use
-from snapkafka.protocol import Dead, Fork, Hello, Restore, Status, Table, Trigger
+from snapkafka.protocol import Dead, Fork, Hello, Restore, Status, Trigger
 from snapkafka.units import wall_ms
 from tests.kafka.processes import process
-from tests.kafka.waiting import until
 
 if TYPE_CHECKING:
-    from snapkafka.testing import Broker
+    pass
 
 
 @pytest.fixture
@@ -114,30 +111,6 @@ async def test_one_that_takes_too_long_fails_by_name_and_the_next_does_not_wait_
     await ledger.close()
 
 
-async def test_garbage_in_the_ledger_is_no_obstacle(
-    kafka: Broker, connection: Connection, namespace: str, topic: str
-) -> None:
-    async with (
-        process(connection, namespace, topic),
-        AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as external,
-    ):
-        for value in (b"garbage", b"\xc3\x01" + bytes(20), None):
-            await external.send_and_wait(topic_name(namespace), value, b"key", partition=0)
-        assert (await ops.trigger(connection, namespace, wait=True)).status is Status.CAPTURED
-        assert (await ops.read_ledger(connection, namespace)).garbage == 3
-
-
-async def test_a_namespace_where_nobody_is(connection: Connection, namespace: str) -> None:
-    with pytest.raises(LedgerUnusableError):
-        await ops.trigger(connection, namespace)
-    ledger = KafkaLedger(connection, namespace)
-    await ledger.open()
-    with pytest.raises(TriggerRefusedError):
-        await ops.trigger(connection, namespace)
-    assert await ledger.end() == 0
-    await ledger.close()
-
-
 async def command(connection: Connection, namespace: str, *arguments: str) -> tuple[int, Any, str]:
     """Status, JSON and standard error of the command as a process."""
     environment = os.environ | {"SNAPKAFKA_BOOTSTRAP": connection.bootstrap, "SNAPKAFKA_NAMESPACE": namespace}
@@ -159,47 +132,6 @@ async def test_the_command_as_a_process(connection: Connection, namespace: str, 
         status, found, err = await command(connection, namespace, "show", "yours")
         assert (status, found["error"]["code"]) == (5, "unknown-snapshot")
         assert len(err.splitlines()) == 2
-
-
-async def test_partition_counts_that_differ_are_refused_by_the_same_words_as_doctor_says(
-    connection: Connection, namespace: str, topic: str
-) -> None:
-    """robinhood/faust#137, #325: before anything is started, in any attempt, and as long as it is so."""
-    admin, ledger = KafkaTopicAdmin(connection), KafkaLedger(connection, namespace)
-    changelog = f"{topic}-changelog"
-    await admin.create_topic(changelog, partitions=3, settings={"cleanup.policy": "compact"})
-    unlike = Table(name="stock", changelog=changelog, partitions=3, copartitioned=True)
-    async with process(connection, namespace, topic, tables=(unlike,)):
-        await ledger.open(create=False)
-        before = await ledger.end()
-        status, found, err = await command(connection, namespace, "trigger", "--wait", "--retries", "1")
-        assert (status, found["error"]["code"]) == (TriggerRefusedError.exit_status, "trigger-refused")
-        assert changelog in err
-        assert await ledger.end() == before, "nothing was started"
-        checkup = await ops.doctor(connection, namespace)
-        (advice,) = (advice for advice in checkup.found if advice.code == "partition-counts")
-        assert advice.what in err
-    free = replace(unlike, copartitioned=False)
-    async with process(connection, namespace, topic, tables=(free,)):
-        assert (await ops.trigger(connection, namespace, ttl_ms=600)).epoch > 0
-    await admin.close()
-    await ledger.close()
-
-
-async def test_show_of_a_running_snapshot_names_who_holds_it_up(
-    connection: Connection, namespace: str, topic: str
-) -> None:
-    async with process(connection, namespace, topic, closes=False) as me:
-        await ops.trigger(connection, namespace, snapshot_id="s", ttl_ms=60_000)
-
-        async def has_begun() -> bool:
-            return (await ops.show(connection, namespace, "s")).summary.status is Status.CAPTURING
-
-        await until(has_begun)
-        shown = await ops.show(connection, namespace, "s")
-        assert [wait.what for wait in shown.waits] == ["closing", "input"]
-        assert str(me) in shown.waits[0].text
-        assert shown.waits[1].topic == topic
 
 
 async def test_the_doctor_sees_what_the_broker_has(

@@ -285,19 +285,6 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
 # -- the command ---------------------------------------------------------------------------------------------
 
 
-def test_assemble_says_verdict_tables_and_witnesses(job: Job) -> None:
-    from snapkafka.cli import app
-
-    job.says({"snapshots": [RESULT | {"verdict": "INCONSISTENT", "good": False}]}, lines=("starting Spark",))
-    result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
-    assert result.exit_code == 30, "a result that is not good has a status of its own"
-    assert "INCONSISTENT" in result.stdout
-    assert "t[0] offset 9: is red" in result.stdout
-    assert "state 1,200" in result.stdout
-    assert "/snaps/mine.json" in result.stdout
-    assert "starting Spark" in result.stderr
-
-
 def test_verify_says_the_same_as_data(job: Job) -> None:
     from snapkafka.cli import app
 

@@ -299,21 +299,6 @@ async def test_metrics_count_the_rows_and_have_the_time_of_the_last_that_holds(t
     assert (sample.labels, sample.value) == ({"namespace": "ns", "name": 'a "b"'}, 0.0)
 
 
-def test_the_command_prints_where_it_broke_and_the_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = judged(tmp_path, [("passed", 0), ("passed", 2), ("passed", 1)])
-    monkeypatch.setattr(command, "connect", lambda _: cluster)
-    with console.capture() as printed:
-        command.list_invariants(namespace="ns")
-        command.history("money", namespace="ns")
-    text = printed.get()
-    for line in ("violated", "first violated in s1", "last violated in s2", "last held in s0"):
-        assert line in text, text
-    assert '{"row": 1, "of": 1}' in text
-    assert '{"row": 1, "of": 1}\n    causes: snapkafka trace orders 0 1\n' in text
-
-
 def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tmp_path: Path) -> None:
     cluster = judged(tmp_path, [("passed", 0), ("passed", 2), ("passed", 1)])
     for roots, rows in (((str(tmp_path),), [2, 1]), ((), [0, 0])):

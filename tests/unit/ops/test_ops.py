@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, TypeVar
 
 import pytest
@@ -26,7 +25,6 @@ from snapkafka.protocol import (
     Hello,
     InputTopic,
     Pause,
-    Retire,
     Status,
     TopicPartition,
     Trigger,
@@ -65,22 +63,6 @@ async def test_the_same_id_again_answers_with_the_same_snapshot(cluster: FakeClu
     other = await ops.trigger(cluster, "ns", snapshot_id="t", wait=True)
     assert again == first
     assert other.epoch > first.epoch
-    assert len(records(cluster, Trigger)) == 2
-
-
-async def test_of_two_at_once_the_first_in_the_ledger_counts(cluster: FakeCluster) -> None:
-    """The same client-given id: the first `Trigger` of an id in the ledger is the snapshot (R1)."""
-    Worker(cluster.the_ledger, "shop", "orders")
-    ledger = cluster.the_ledger
-    append = ledger.append
-
-    async def overtaken(record: Trigger) -> int:
-        ledger.put(Trigger(n=99, id=record.id))
-        return await append(record)
-
-    ledger.append = overtaken  # type: ignore[assignment,method-assign]
-    found = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
-    assert found.epoch == 3
     assert len(records(cluster, Trigger)) == 2
 
 
@@ -211,32 +193,6 @@ async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(clu
     assert found.captured is None
 
 
-async def test_an_input_whose_static_member_has_left_is_named_with_since_when_and_until_when(
-    cluster: FakeCluster,
-) -> None:
-    """Kafka gives it to no other worker before the session is over, whatever the other one does."""
-    for number in (1, 2):
-        hello = Hello(
-            n=number, app="shop", inputs=(InputTopic(topic="orders", partitions=2),), static_ms=60_000
-        )
-        process = cluster.the_ledger.put(hello)
-        cluster.the_ledger.put(
-            Assigned(process=process, n=1, inputs=(TopicPartition("orders", number - 1),), generation=2)
-        )
-    cluster.the_ledger.put(Bye(process=process, n=2))
-    left_ms = cluster.the_ledger.entries[-1].timestamp_ms
-    started = await ops.trigger(cluster, "ns", snapshot_id="s")
-    found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms + 250)
-    (wait,) = [wait for wait in found.waits if wait.process == process]
-    until = time.strftime("%H:%M:%S", time.localtime((left_ms + 60_000) / 1_000))
-    assert wait.text == (
-        f"a reader of input orders[1], which process {process} (shop on , pid 0) has left: as a static member it"
-        f" keeps it for 60 s, until {until}"
-    )
-    assert wait.waited_ms == started.triggered_ms + 250 - left_ms
-    assert not wait.rebalance, "Kafka keeps it for the member"
-
-
 async def test_inputs_that_move_from_one_process_to_another_are_in_a_rebalance(cluster: FakeCluster) -> None:
     """Of an app that runs: nobody has the first one, the second went to a process that joined after the trigger."""
     ledger, orders = cluster.the_ledger, InputTopic(topic="orders", partitions=3)
@@ -285,41 +241,6 @@ async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster:
     ]
     assert found.captured is not None
     assert found.captured.epoch == found.summary.epoch
-
-
-@pytest.mark.parametrize("name", ["latest", "3"])
-async def test_an_id_that_hides_a_snapshot_is_refused_at_every_attempt(
-    cluster: FakeCluster, name: str
-) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    cluster.the_ledger.put(Trigger(n=1, id=name))  # by an earlier release
-    attempts: list[dict[str, Any]] = [{}, {"retries": 1}, {"wait": True}]
-    for options in attempts:
-        with pytest.raises(BadInputError, match=f"'{name}'"):
-            await ops.trigger(cluster, "ns", snapshot_id=name, **options)
-
-
-async def test_an_id_of_an_earlier_release_hides_neither_the_latest_nor_an_epoch(
-    cluster: FakeCluster,
-) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    first = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
-    poison = {
-        name: cluster.the_ledger.put(Trigger(n=n, id=name)) + 1 for n, name in enumerate(["latest", "99"])
-    }
-    hiding = cluster.the_ledger.put(Trigger(n=9, id=str(first.epoch))) + 1
-    last = await ops.trigger(cluster, "ns", snapshot_id="two", wait=True)
-
-    async def shown(name: str) -> int:
-        return (await ops.show(cluster, "ns", name)).summary.epoch
-
-    assert await shown("latest") == last.epoch
-    assert await shown(str(first.epoch)) == first.epoch
-    assert await shown("99") == poison["99"], "no epoch has that number"
-    for epoch, name in ((poison["latest"], "latest"), (hiding, str(first.epoch))):
-        assert (await ops.show(cluster, "ns", str(epoch))).summary.id == name, "its epoch names it"
-    with pytest.raises(UnknownSnapshotError, match="'9999"):
-        await shown("9" * 5_000)
 
 
 async def test_the_latest_is_shown_whatever_became_of_it(cluster: FakeCluster) -> None:
@@ -429,21 +350,6 @@ async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeC
         await ops.retire(cluster, "ns", "nobody")
 
 
-async def test_an_app_that_joins_again_is_back_and_can_be_retired_again(cluster: FakeCluster) -> None:
-    first = Worker(cluster.the_ledger, "tills", "sales")
-    cluster.the_ledger.put(Bye(process=first.process, n=97))
-    await ops.retire(cluster, "ns", "tills")
-    again = Worker(cluster.the_ledger, "tills", "sales")
-    assert (await ops.resume(cluster, "ns")).retired == ()
-    assert (await ops.doctor(cluster, "ns")).apps == {"tills": 1}
-    cluster.the_ledger.put(Bye(process=again.process, n=98))
-    found = await ops.retire(cluster, "ns", "tills")
-    assert (found.retired, found.changed) == (("tills",), True)
-    assert len(records(cluster, Retire)) == 2
-    Worker(cluster.the_ledger, "shop", "orders")
-    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
-
-
 # -- checkpoint ----------------------------------------------------------------------------------------------
 
 
@@ -483,18 +389,6 @@ async def test_what_is_young_stays_as_it_is(cluster: FakeCluster) -> None:
     found = await ops.checkpoint(cluster, "ns", now_ms=young)
     assert found == ops.Checkpointed(namespace="ns", upto=0, records=0, kept=0, chunks=0)
     assert ledger.first == 2
-
-
-async def test_again_before_the_first_is_old_enough_there_is_nothing_to_do(cluster: FakeCluster) -> None:
-    """The ledger begins with records that only the checkpoint behind them, which is young, makes sense of."""
-    Worker(cluster.the_ledger, "shop", "orders")
-    ledger = cluster.the_ledger
-    await ops.trigger(cluster, "ns", wait=True)
-    first = await ops.checkpoint(cluster, "ns", now_ms=ledger.entries[2].timestamp_ms, keep_ms=0)
-    assert ledger.first == first.upto == 3
-    again = await ops.checkpoint(cluster, "ns", now_ms=ledger.entries[3].timestamp_ms, keep_ms=0)
-    assert (again.records, ledger.first) == (0, 3)
-    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
 
 
 async def test_chunks_are_no_larger_than_the_ledger_takes(

@@ -307,28 +307,6 @@ def test_of_its_own_snapshots_the_last_stay_and_nobody_elses_goes(tmp_path: Path
 # -- the command ---------------------------------------------------------------------------------------------
 
 
-def test_the_command_says_a_line_for_each_round_and_since_when(job: Job) -> None:
-    job.answers("failed", "passed")
-    done = CliRunner().invoke(
-        app, ["watch", "--until", "termination", "--storage", "/snaps", "--every", "0.001s"]
-    )
-    assert done.exit_code == 0, done.output
-    first, second, since, *_ = done.stdout.splitlines()
-    assert first.startswith("1  ")
-    assert "not yet" in first
-    assert "holds" in second
-    assert since.startswith("It has held since 1970-")
-    assert "it did not hold" in since
-
-
-def test_the_command_says_the_same_as_a_line_of_json_for_each_round(job: Job) -> None:
-    job.answers("failed", "passed")
-    command = ["watch", "--until", "termination", "--storage", "/snaps", "--every", "0.001s", "--json"]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
-    assert [json.loads(line)["answer"] for line in done.stdout.splitlines()] == ["not yet", "holds"]
-
-
 def test_time_that_is_over_has_a_status_of_its_own(job: Job) -> None:
     job.answers("failed", then="time.sleep(60)")
     command = ["watch", "--until", "termination", "--storage", "/snaps", "--timeout", "1s", "--json"]
