@@ -70,7 +70,7 @@ KAFKA: Final = Jars(jar_set=KAFKA_JARS, what="Kafka 4.4", part="kafka", megabyte
 SPARK: Final = Jars(jar_set=SPARK_JARS, what="Spark's Kafka source", part="spark", megabytes=10, seconds=20)
 S3: Final = Jars(jar_set=S3_JARS, what="Spark's S3", part="s3", megabytes=10, seconds=30)
 S3_SERVER: Final = Jars(jar_set=S3_SERVER_JARS, what="an S3 server", part="s3proxy", megabytes=13, seconds=30)
-#: Sizes and times were measured on a clean machine of two cores.
+#: Sizes and times of a clean machine of two cores; those of the packages for the demo are estimates.
 GOALS: Final = {
     "demo": Goal(extras="demo,service", jars=(KAFKA, SPARK), megabytes=560, seconds=110, stamp=".demo"),
     "all": Goal(extras="dev", jars=(KAFKA, SPARK, S3, S3_SERVER), megabytes=640, seconds=150, stamp=".ready"),
