@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import sys
@@ -11,6 +10,8 @@ import time
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
 from snapkafka.runtime.extras import require_extra
@@ -123,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
         return error.exit_status
     if arguments.json:
         data = as_data(taken)
-        print(json.dumps({**data, "drill": dataclasses.asdict(drilled[0])} if drilled else data, indent=1))
+        print(json.dumps({**data, "drill": msgspec.to_builtins(drilled[0])} if drilled else data, indent=1))
     else:
         print_report(
             Console(markup=False, emoji=False, highlight=False, width=None if sys.stdout.isatty() else 120),

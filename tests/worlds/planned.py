@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from snapkafka import ops
-from snapkafka.ops.drill import Compared, Judged, Phase
+from snapkafka.assembly import JobResult
+from snapkafka.ops.drill import Compared, Phase
 from snapkafka.recovery import (
     Irrevocable,
     NewTopic,
@@ -157,6 +158,6 @@ DRILL = ops.Drill(
     apps=("python -m faust -A shop worker",),
     phases=(Phase(name="find the snapshot", status="done", seconds=0.2, what="friday"),),
     compared=(Compared(what="messages in flight", snapshot=3, fork=3, equal=True),),
-    source=Judged(id="friday", epoch=4, verdict="VERIFIED", good=True),
+    source=JobResult(id="friday", epoch=4, verdict="VERIFIED", good=True, manifest="", checks=()),
     removed=True,
 )

@@ -3,11 +3,11 @@ trusted."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from snapkafka import ops
@@ -17,6 +17,7 @@ from snapkafka.cli.output_file import write_whole
 from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, data_output, notices, run, who
 from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.ops.drill import records_of
 from snapkafka.units import duration_ms, format_seconds
 
 #: After Ctrl-C: workers leave their groups, and topics are deleted.
@@ -100,7 +101,7 @@ def drill(
     )
     if json_file != "-":
         _print(found)
-    _write(json_file, json.dumps(dataclasses.asdict(found), indent=2, ensure_ascii=False) + "\n")
+    _write(json_file, json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False) + "\n")
     if not found.trusted:
         raise typer.Exit(EXIT_NOT_GOOD)
 
@@ -129,7 +130,7 @@ def _print(found: ops.Drill) -> None:
         console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
         if judged is not None:
-            console.print(f"{name}: {judged.verdict}, {judged.records:,} records checked")
+            console.print(f"{name}: {judged.verdict}, {records_of(judged):,} records checked")
     console.print(f"RPO {format_seconds(found.rpo_s)}, RTO {format_seconds(found.rto_s)}")
     for reason in found.reasons:
         console.print(("reason", "red"), f": {reason}")

@@ -36,10 +36,10 @@ from snapkafka.runtime.signals import to_its_end
 from .parts import Parts
 from .phases import DrillRun
 from .request import DrillRequest
-from .result import Compared, Drill, Judged, Phase
+from .result import Compared, Drill, Phase, records_of
 from .workers import Workers, parsed
 
-__all__ = ["Compared", "Drill", "DrillRequest", "Judged", "Phase", "drill"]
+__all__ = ["Compared", "Drill", "DrillRequest", "Phase", "drill", "records_of"]
 
 
 async def drill(

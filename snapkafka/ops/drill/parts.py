@@ -32,7 +32,6 @@ from snapkafka.recovery.stored_rows import GroupAdmin
 from snapkafka.store import read_manifest
 
 from .request import DrillRequest
-from .result import Judged
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
@@ -269,20 +268,3 @@ def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
         if short := sorted(wanted - given):
             return f"no worker of app {app} is assigned {short[0]}"
     return ""
-
-
-def judged(found: JobResult) -> Judged:
-    """Divide the checks into those of the snapshot and the invariants.
-
-    `V6` without a name of an invariant is the manifest's entry for no invariants.
-    """
-    return Judged(
-        id=found.id,
-        epoch=found.epoch,
-        verdict=found.verdict,
-        good=found.good,
-        checks=tuple(check for check in found.checks if not check.name.startswith("V6 ")),
-        invariants=tuple(check for check in found.checks if check.name.startswith("V6 ")),
-        not_compared=found.not_compared,
-        uncaptured=tuple(f"app {it.app}: {it.what}" for it in found.uncaptured),
-    )

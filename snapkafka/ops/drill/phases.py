@@ -14,9 +14,9 @@ from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed
 
-from .parts import DrilledSnapshot, Parts, judged
+from .parts import DrilledSnapshot, Parts
 from .request import DrillRequest
-from .result import Compared, Drill, Judged, Phase
+from .result import Compared, Drill, Phase, is_invariant, records_of
 from .workers import AppEndedError, Workers
 
 #: The fork of a drill that was killed is removed by `fork drop --expired` some time after its drill would have ended.
@@ -55,8 +55,8 @@ class DrillRun:
     reasons: list[str] = field(default_factory=list)
     compared: list[Compared] = field(default_factory=list)
     found: DrilledSnapshot | None = None
-    source: Judged | None = None
-    of_fork: Judged | None = None
+    source: JobResult | None = None
+    of_fork: JobResult | None = None
     rto_s: float | None = None
     rpo_s: float | None = None
     rto_phases: dict[str, float] = field(default_factory=dict)
@@ -177,20 +177,20 @@ class DrillRun:
         self.source = self._judge(found, f"snapshot {self.found.id}")
         return found.verdict
 
-    def _judge(self, found: JobResult, name: str) -> Judged:
-        judgement = judged(found)
-        if not judgement.good:
-            self.reasons.append(f"{name} is {judgement.verdict}")
-        elif not judgement.records:
+    def _judge(self, found: JobResult, name: str) -> JobResult:
+        if not found.good:
+            self.reasons.append(f"{name} is {found.verdict}")
+        elif not records_of(found):
             self.reasons.append(f"{name}: its checks read no record, so they prove nothing")
-        for check in judgement.invariants:
+        invariants = [check for check in found.checks if is_invariant(check)]
+        for check in invariants:
             if not check.run or check.status != "passed":
                 self.reasons.append(
                     f"{name}: invariant {check.name} {check.status if check.run else 'was not run'}"
                 )
-        if self.request.invariants and not judgement.invariants:
+        if self.request.invariants and not invariants:
             self.reasons.append(f"{name}: invariants were given, and none was run")
-        return judgement
+        return found
 
     # -- waiting ----------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from snapkafka.assembly.spec import JobResult
 from snapkafka.manifest import CheckEntry
 
 
@@ -17,27 +18,6 @@ class Phase:
     status: str
     seconds: float = 0.0
     what: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A verified snapshot: that of the system, or that of the fork. `checks`: V1 to V5; `invariants`: V6, by name.
-    `not_compared`: the parts of its tables that were not compared; `uncaptured`: state of its apps that it does not
-    hold."""
-
-    id: str
-    epoch: int
-    verdict: str
-    good: bool
-    checks: tuple[CheckEntry, ...] = ()
-    invariants: tuple[CheckEntry, ...] = ()
-    not_compared: tuple[str, ...] = ()
-    uncaptured: tuple[str, ...] = ()
-
-    @property
-    def records(self) -> int:
-        """The number of records that the checks have read."""
-        return sum(check.records or 0 for check in self.checks if check.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +56,18 @@ class Drill:
     phases: tuple[Phase, ...]
     rto_phases: Mapping[str, float] = field(default_factory=dict)
     compared: tuple[Compared, ...] = ()
-    source: Judged | None = None
-    of_fork: Judged | None = None
+    source: JobResult | None = None
+    of_fork: JobResult | None = None
     removed: bool = False
     kept: bool = False
     logs: Mapping[str, str] = field(default_factory=dict)
+
+
+def records_of(found: JobResult) -> int:
+    """Count the records that the checks of a snapshot have read, without its invariants."""
+    return sum(check.records or 0 for check in found.checks if check.run and not is_invariant(check))
+
+
+def is_invariant(check: CheckEntry) -> bool:
+    """Return whether it is an invariant; `V6` without a name is the manifest's entry for none."""
+    return check.name.startswith("V6 ")
