@@ -164,16 +164,12 @@ def list_(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJso
 @command(app, "show")
 def show(
     snapshot: Annotated[str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (newest).")] = "",
-    epoch: Annotated[int | None, typer.Option("--epoch", metavar="N", help="Snapshot of this epoch.")] = None,
     at: Annotated[
         str,
         typer.Option(
             "--at", metavar="TIME", help="Last snapshot captured by TIME (ISO 8601, local time zone)."
         ),
     ] = "",
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also show processes that left earlier, and every input.")
-    ] = False,
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
@@ -183,15 +179,13 @@ def show(
     While it runs: what it waits for. Once captured: each process and each input.
     """
     found = run(
-        lambda: ops.show(
-            connect(bootstrap), namespace, snapshot, epoch=epoch, at_ms=moment_ms(at) if at else None
-        ),
+        lambda: ops.show(connect(bootstrap), namespace, snapshot, at_ms=moment_ms(at) if at else None),
         as_json=as_json,
     )
     if as_json:
         print_json(found)
     else:
-        print_details(console, found, everything=everything)
+        print_details(console, found)
 
 
 command(app, "watch")(watch.watch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from snapkafka.advice import Advice, Weight
 from snapkafka.errors import SnapkafkaError
@@ -14,9 +13,6 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import FOREIGN
 
 from .topic_settings import judged, roles
-
-#: One record is read of each of so many partitions at most.
-EXAMINED_MAX: Final = 200
 
 
 def not_examined(code: str, error: SnapkafkaError, so: str = "") -> Advice:

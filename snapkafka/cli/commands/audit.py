@@ -14,7 +14,6 @@ from snapkafka.cli.present.printed import count
 from snapkafka.cli.progress import job_log, progress_lines
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.units import duration_ms
 
 #: So many findings are printed; `--json` has all of them.
 SHOWN: Final = 20
@@ -33,9 +32,6 @@ def audit(
         typer.Option("--apps", metavar="APP", help="Only these apps, comma-separated. Repeatable."),
     ] = None,
     ttl: Ttl = "5s",
-    within: Annotated[
-        str, typer.Option("--within", metavar="TIME", help="Wait at most TIME for the workers' answers.")
-    ] = "5min",
     spec: Spec = ops.JobSpec,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +48,6 @@ def audit(
                 apps=names_in(apps or ()),
                 who=who(),
                 ttl_ms=ttl_ms_of(ttl),
-                within_s=duration_ms(within, "--within") / 1_000,
                 capturing=capturing,
                 notify=log.print_line,
                 progress=log.progress,

@@ -43,9 +43,6 @@ def draw(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="File to write: *.svg or *.png.")
     ] = Path("cut.svg"),
-    messages: Annotated[
-        int, typer.Option("--messages", metavar="N", help="Draw at most N messages in flight.")
-    ] = ops.MESSAGES_SHOWN,
     storage: Stored = "",
     manifest: ManifestPath = "",
     wall_clock: Annotated[
@@ -77,7 +74,6 @@ def draw(
             name=snapshot,
             manifest=manifest,
             storage=storage,
-            messages_max=messages,
             wall_clock=asked,
         )
         write_whole(output, found.svg if output.suffix == ".svg" else ops.png(found.svg))

@@ -15,9 +15,6 @@ def trace(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic of the message.")],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", help="Its partition.")],
     offset: Annotated[int, typer.Argument(metavar="OFFSET", help="Its offset.")],
-    steps: Annotated[
-        int, typer.Option("--steps", metavar="N", help="Follow at most N causes.")
-    ] = ops.STEPS_MAX,
     bootstrap: Bootstrap = None,
     namespace: Namespace = "",
     as_json: AsJson = False,
@@ -27,7 +24,7 @@ def trace(
     Which event sent it, which message that event was for, and so on.
     """
     found = run(
-        lambda: ops.trace(connect(bootstrap), namespace, topic, partition, offset, most=steps),
+        lambda: ops.trace(connect(bootstrap), namespace, topic, partition, offset),
         as_json=as_json,
     )
     if as_json:

@@ -130,12 +130,8 @@ def print_checkpointed(console: Screen, found: Checkpointed) -> None:
     )
 
 
-def print_details(console: Screen, found: Details, *, everything: bool = False) -> None:
-    """Print one snapshot.
-
-    Args:
-        everything: also processes that had left before it, and every position.
-    """
+def print_details(console: Screen, found: Details) -> None:
+    """Print one snapshot."""
     item = found.summary
     console.print(
         "snapshot ",
@@ -164,9 +160,9 @@ def print_details(console: Screen, found: Details, *, everything: bool = False) 
     if found.waits:
         _print_waits(console, found.waits, item.ttl_ms)
     if found.processes:
-        _print_processes(console, found.processes, everything=everything)
+        _print_processes(console, found.processes)
     if found.positions:
-        _print_positions(console, found, None if everything else POSITIONS_SHOWN)
+        _print_positions(console, found)
     print_uncaptured(console, found.uncaptured)
     for passed in found.captured.never_read if found.captured is not None else ():
         console.print(("note:", "yellow"), f" {passed}")
@@ -202,20 +198,20 @@ def _print_waits(console: Screen, waits: tuple[WaitRow, ...], ttl_ms: int) -> No
     console.table(rows)
 
 
-def _print_processes(console: Screen, processes: tuple[ProcessRow, ...], *, everything: bool) -> None:
+def _print_processes(console: Screen, processes: tuple[ProcessRow, ...]) -> None:
     """Print the processes: those that had left before the snapshot have no part in it."""
     rows = Table(
         "process", "app", "host", "pid", "learned from", "cut took", "running", "reported after", "finished after",
         right=("process", "pid", "cut took", "running", "reported after", "finished after"),
     )  # fmt: skip
-    shown = [row for row in processes if everything or not row.left]
+    shown = [row for row in processes if not row.left]
     for row in shown:
         rows.add(
             str(row.process),
             row.app,
             row.host,
             str(row.pid),
-            "left earlier" if row.left else row.heard,
+            row.heard,
             "" if row.cut_us is None else f"{row.cut_us} us",
             "" if row.reported_ms is None else str(row.running),
             "" if row.reported_ms is None else rounded_ms(row.reported_ms),
@@ -224,16 +220,16 @@ def _print_processes(console: Screen, processes: tuple[ProcessRow, ...], *, ever
     console.table(rows)
     if hidden := len(processes) - len(shown):
         console.print(
-            f"Not shown: {count(hidden, 'process', 'processes')} that left earlier (--all).", style="dim"
+            f"Not shown: {count(hidden, 'process', 'processes')} that left earlier (--json).", style="dim"
         )
 
 
-def _print_positions(console: Screen, found: Details, most: int | None) -> None:
+def _print_positions(console: Screen, found: Details) -> None:
     rows = Table(
         "app", "input", "position", "log end", "unread", "process",
         right=("position", "log end", "unread", "process"),
     )  # fmt: skip
-    for row in found.positions[:most]:
+    for row in found.positions[:POSITIONS_SHOWN]:
         rows.add(
             row.app,
             f"{row.topic}[{row.partition}]",
@@ -243,8 +239,8 @@ def _print_positions(console: Screen, found: Details, most: int | None) -> None:
             str(row.process),
         )
     console.table(rows)
-    if most is not None and (hidden := len(found.positions) - most) > 0:
-        console.print(f"Not shown: {count(hidden, 'more position')} (--all).", style="dim")
+    if (hidden := len(found.positions) - POSITIONS_SHOWN) > 0:
+        console.print(f"Not shown: {count(hidden, 'more position')} (--json).", style="dim")
 
 
 def print_assembled(console: Screen, found: tuple[JobResult, ...]) -> None:

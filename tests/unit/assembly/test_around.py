@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -231,34 +230,3 @@ async def test_both_sides_of_the_cut_are_drawn_from_the_table(place: str) -> Non
     assert causes["to-pay[0] offset 3"] == "to-pay[0] offset 2"
     few = await ops.draw(None, "", manifest=place, messages_max=2)
     assert (few.shown, few.near) == (1, 2)
-
-
-def test_causes_are_followed_in_the_table(place: str) -> None:
-    asked = ["trace", "to-pay", "0", "4", "--manifest", place]
-    found = CliRunner().invoke(app, asked)
-    assert found.stdout.splitlines() == [
-        "to-pay[0] offset 4, sent by app2 (process 2, seq 4), after the cut of s",
-        "  because of to-pay[0] offset 3, sent by app3 (process 3, seq 3), before the cut of s",
-        "  because of to-pay[0] offset 2, sent by app2 (process 2, seq 2), before the cut of s",
-        "the last record was sent outside any event, or without a cause",
-    ]
-    reported = json.loads(CliRunner().invoke(app, [*asked, "--steps", "2", "--json"]).stdout)
-    assert ([step["offset"] for step in reported["steps"]], reported["end"]) == (
-        [4, 3],
-        "more causes follow than the 2 that were asked for",
-    )
-    external = CliRunner().invoke(app, ["trace", "to-pay", "0", "0", "--manifest", place])
-    assert external.stdout.splitlines() == [
-        "to-pay[0] offset 0, external",
-        "the last record is external: no service with snapkafka sent it",
-    ]
-    away = CliRunner().invoke(app, ["trace", "it's", "0", "40", "--manifest", place])
-    assert away.stdout == "snapshot s keeps only records near its cut; it's[0] offset 40 is not among them\n"
-
-
-def test_a_snapshot_without_the_table_is_refused_by_name(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    write_snapshot(store, "old", 9)
-    found = CliRunner().invoke(app, ["trace", "a", "0", "1", "--manifest", store.manifest_place("old")])
-    assert found.exit_code == 2
-    assert found.stderr.startswith("error: snapshot old has no table around")

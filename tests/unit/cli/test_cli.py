@@ -87,7 +87,7 @@ def test_show_by_epoch_by_time_and_as_latest(cluster: FakeCluster) -> None:
     call("trigger", "--wait", "--id", "two")
     for arguments, expected in (
         (["latest"], "two"),
-        (["--epoch", "3"], "one"),
+        (["3"], "one"),
         (["--at", "2026-05-01T12:31:00Z"], "one"),
         (["--at", "2026-05-01T15:31:00+02:00"], "two"),
         (["--at", "2026-05-03"], "two"),
@@ -95,7 +95,6 @@ def test_show_by_epoch_by_time_and_as_latest(cluster: FakeCluster) -> None:
         assert f"snapshot {expected}  attempt 1" in call("show", *arguments).stdout
     said_in_one_line_with_advice(call("show", "--at", "2026-05-01T12:29:00Z"), 5, "at or before that time")
     said_in_one_line_with_advice(call("show", "--at", "noon"), 2, "invalid time: 'noon'")
-    said_in_one_line_with_advice(call("show", "--epoch", "3", "one"), 2, "name one snapshot: an id")
     said_in_one_line_with_advice(call("show"), 2, "name one snapshot: an id")
 
 

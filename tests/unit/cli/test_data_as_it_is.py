@@ -101,6 +101,8 @@ class Filled:
         return self.structure(hint)
 
     def structure(self, kind: Any) -> Any:
+        if kind is ops.Mask:
+            return ops.Mask(topic=self.text(), value=self.text())
         hints = typing.get_type_hints(kind, include_extras=True)
         if issubclass(kind, msgspec.Struct):
             names = kind.__struct_fields__
