@@ -24,7 +24,7 @@ from snapkafka.store import Folder, Store, chained_sql, places_of, sql_name, sql
 from snapkafka.store.database import database, locked, one_line
 
 from .schemas import IN_FLIGHT, SCHEMAS, in_flight_sql, schema
-from .unwritten_casts import long_number_sql, problem_of, reads_json
+from .unwritten_casts import long_number_sql, problem_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 SECONDS_MAX: Final = 600.0
 #: Rows that are taken from DuckDB at a time.
 ROWS: Final = 10_000
+#: The columns that may hold JSON.
+JSON_COLUMNS: Final = ((STATE, "key"), (STATE, "value"), ("messages", "key"), ("messages", "value"))
 _PLACE: Final = ("topic", "partition", "offset")
 _TYPES: Final[Mapping[str, str]] = {"string": "VARCHAR", "binary": "BLOB", "timestamp": "TIMESTAMPTZ"}
 
@@ -188,7 +190,8 @@ def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: In
     watch = threading.Timer(SECONDS_MAX, there.interrupt)
     watch.start()
     try:
-        if reads_json(empty, invariant.sql) and (long := there.execute(LONG_NUMBER).fetchone()):
+        long_number = long_number_sql(empty, invariant.sql, JSON_COLUMNS)
+        if long_number and (long := there.execute(long_number).fetchone()):
             return _not_evaluated(
                 name, f"JSON has the number {long[0]}, of which DuckDB keeps 15 digits: write it as a text"
             )
@@ -248,9 +251,3 @@ def _witness(name: str, text: str, row: Mapping[str, Any]) -> Witness:
     if isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int):
         return Witness(check=name, topic=topic, partition=partition, offset=offset, what=text)
     return Witness(check=name, topic="", partition=-1, offset=-1, what=text)
-
-
-#: Finds a number in keys and values that the functions for JSON would round.
-LONG_NUMBER: Final = long_number_sql(
-    [(STATE, "key"), (STATE, "value"), ("messages", "key"), ("messages", "value")]
-)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from snapkafka.store import sql_text
 from snapkafka.store.database import one_line
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ FLOATING: Final[Mapping[str, int]] = {"FLOAT": 6, "DOUBLE": 15}
 NESTED: Final = frozenset({"LIST", "ARRAY", "STRUCT", "TUPLE", "MAP"})
 #: A number as text, in one of several forms: as text, `1.50` is not `1.5`.
 FRACTION: Final = re.compile(r"\s*[-+]?(?:[0-9]*\.[0-9]*|[0-9.]+[eE][-+]?[0-9]+)\s*")
-#: Numbers in JSON with a fraction or an exponent, outside of quotes; the group is all but sign and exponent.
-IN_JSON: Final = r"(?:^|[:\[,])\s*-?([0-9]+(?:\.[0-9]+|[eE]))"
+#: A number in JSON with a fraction or an exponent; the group is all but sign and exponent.
+NUMBER_IN_JSON: Final = r"-?([0-9]+(?:\.[0-9]+|[eE]))"
+#: The name at the end of a path: `$.order.amount`, `$."amount"`, `/order/amount`, `amount`.
+LAST_NAME: Final = re.compile(r"""(?:^|[./])"?([^"./$\[\]*]+)"?$""")
 #: What returns parts of JSON; it reads such numbers as DOUBLE.
 OF_JSON: Final = re.compile(r"->>?|(?:json|from_json).*")
 COMPARISON: Final = re.compile(r"COMPARE_.*")
@@ -67,24 +70,42 @@ def problem_of(database: DuckDBPyConnection, sql: str) -> str:
     return next(filter(None, found), "")
 
 
-def reads_json(database: DuckDBPyConnection, sql: str) -> bool:
-    """Return whether a query reads parts of JSON."""
-    (text,) = database.execute("SELECT json_serialize_plan(?, optimize := false)", [sql]).fetchone() or ("",)
-    return any(OF_JSON.fullmatch(_name(node)) for node, _ in _expressions(json.loads(text)["plans"]))
-
-
-def long_number_sql(columns: Iterable[tuple[str, str]]) -> str:
-    """Return a query for a number in JSON that has more digits than a DOUBLE keeps.
+def long_number_sql(database: DuckDBPyConnection, sql: str, columns: Iterable[tuple[str, str]]) -> str:
+    """Return a query for a number in JSON that has more digits than a DOUBLE keeps, and that another query reads other
+    than as DOUBLE; empty: that reads none.
 
     Args:
-        columns: tables, each with a column of it.
+        columns: tables, each with a column that may hold JSON.
     """
+    (text,) = database.execute("SELECT json_serialize_plan(?, optimize := false)", [sql]).fetchone() or ("",)
+    before = {
+        _before_number(node)
+        for node, parent in _expressions(json.loads(text)["plans"])
+        if OF_JSON.fullmatch(_name(node)) and not (parent and _is_to_floating(parent))
+    }
+    if not before:
+        return ""
+    pattern = sql_text(f"(?:{'|'.join(sorted(before))}){NUMBER_IN_JSON}")
     rows = " UNION ALL ".join(
-        f"SELECT unnest(regexp_extract_all({column}, '{IN_JSON}', 1)) AS number FROM {table}"
+        f"SELECT unnest(regexp_extract_all({column}, {pattern}, 1)) AS number FROM {table}"
         for table, column in columns
     )
     digits = "length(trim(translate(number, '.eE', ''), '0'))"
     return f"SELECT number FROM ({rows}) WHERE {digits} > {FLOATING['DOUBLE']} LIMIT 1"
+
+
+def _before_number(node: Node) -> str:
+    """Return a pattern for what stands before the numbers that a function of JSON reads."""
+    children = node.get("children") or ()
+    path = _constant(children[1]) if len(children) > 1 else None
+    if path == "$":
+        return r"^\s*"
+    name = LAST_NAME.search(path) if isinstance(path, str) else None
+    return rf'"{re.escape(name[1])}"\s*:\s*' if name else r"(?:^|[:\[,])\s*"
+
+
+def _is_to_floating(node: Node) -> bool:
+    return node["type"] == "OPERATOR_CAST" and node["return_type"]["id"] in FLOATING
 
 
 def _expressions(node: Any, parent: Node | None = None) -> Iterator[tuple[Node, Node | None]]:

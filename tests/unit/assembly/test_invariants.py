@@ -148,6 +148,24 @@ def test_a_number_in_json_has_all_its_digits_or_is_not_read(
     assert found.status is status, found
 
 
+@pytest.mark.parametrize(
+    ("value", "read", "status"),
+    [
+        ('{"b": 1, "at": 1795859000.1234567}', "CAST(value->>'$.b' AS DECIMAL(38, 6))", FAILED),
+        ('{"b": 1, "at": 1795859000.1234567}', "CAST(value->>'$.at' AS DOUBLE)", FAILED),
+        ('{"b": 1, "at": 1795859000.1234567}', "CAST(value->>'at' AS DECIMAL(38, 6))", UNCLEAR),
+        ('{"o": {"b": 1795859000.1234567}}', "CAST(value->'$.o'->>'$.b' AS DECIMAL(38, 6))", UNCLEAR),
+        ('{"o": [1795859000.1234567]}', "CAST(value->>'$.o[0]' AS DECIMAL(38, 6))", UNCLEAR),
+        ("1795859000.1234567", "CAST(value->>'$' AS DECIMAL(38, 6))", UNCLEAR),
+        ("1795859000.1234567", "CAST(value AS DECIMAL(38, 6))", FAILED),
+    ],
+)
+def test_only_numbers_that_are_read_count(tmp_path: Path, value: str, read: str, status: Status) -> None:
+    """A time with microseconds beside an amount is no obstacle."""
+    (found,) = outcomes(tmp_path, [f"SELECT key FROM state WHERE {read} > 0"], rows(value))
+    assert found.status is status, found
+
+
 NUMBERS = st.decimals(min_value=-1000, max_value=1000, places=6).map(lambda it: f"{it.normalize():f}")
 FORMS = st.one_of(
     NUMBERS,
