@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,7 +96,7 @@ def long_number_sql(database: DuckDBPyConnection, sql: str, columns: Iterable[tu
 
 def _before_number(node: Node) -> str:
     """Return a pattern for what stands before the numbers that a function of JSON reads."""
-    children = node.get("children") or ()
+    children: Sequence[Node] = node.get("children") or []
     path = _constant(children[1]) if len(children) > 1 else None
     if path == "$":
         return r"^\s*"
