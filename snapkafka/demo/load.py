@@ -54,8 +54,7 @@ class Load:
                 amount = self._random.randint(1, 50)
                 slow = self._slow_every and self.asked % self._slow_every == 0
                 topic = SLOW_REQUESTS if slow else REQUESTS
-                now = round(time.time(), 3)  # of more digits no invariant could be evaluated
-                value = _json({"to": account(target), "amount": amount, "asked": now})
+                value = _json({"to": account(target), "amount": amount, "asked": time.time()})
                 await producer.send(topic, key=account(source).encode(), value=value)
                 self.asked += 1
                 await asyncio.sleep(max(0.0, start + self.asked / self._rate - loop.time()))
