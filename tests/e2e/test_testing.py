@@ -78,6 +78,7 @@ def test_a_snapshot_is_consistent_and_can_be_asked(snapkafka_system: Callable[..
     s = snapkafka_system(shop.orders, f"{shop.__name__}:payments", workers=2)
     for customer in CUSTOMERS:
         s.send("tested-new-orders", *range(1, 101), key=customer)
+    s.wait_until("an order to be taken", lambda: not s.snapshot().assembled.idle)
     snapshot = s.snapshot()
     found = snapshot.assert_consistent()
     assert found.verdict.startswith("VERIFIED")
