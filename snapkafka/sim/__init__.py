@@ -1,6 +1,6 @@
 """The protocol without Kafka: the same machines as in a service, over logs in memory, one step at a time."""
 
-from .run import played
+from .runs import played, run
 from .story.file import load_story
 from .story.play import play_story
 from .world.broker_log import SimBroker, SimStored

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from snapkafka.errors import DependencyMissingError
 
-from .run import run
+from .runs import run
 from .story.play import main as story
 
 WHAT = "One seed, scenarios of your own, methods compared."

@@ -17,7 +17,8 @@ from aiokafka import TopicPartition as Partition
 from confluent_kafka import TopicPartition
 
 import snapkafka
-from snapkafka.clients import Consumer, participant
+from snapkafka.clients import participant
+from snapkafka.drivers import Consumer
 
 WHERE, GROUP, TOPIC = (os.environ[f"READING_{name}"] for name in ("WHERE", "GROUP", "TOPIC"))
 SEEN = Path(os.environ["READING_SEEN"])

@@ -15,9 +15,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.demo.observer import observing
-from snapkafka.testing import Broker, RunningSystem, create_topics
-from snapkafka.testing.taken import Taken, await_work
+from snapkafka.demo import observing
+from snapkafka.testing import Broker, RunningSystem, Taken, create_topics
+from snapkafka.testing.taken import await_work
 from snapkafka.until import blocking_until
 from tests.conformance.running import ROOT
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from snapkafka.sim.run import run
+from snapkafka.sim import run
 from tests.conformance.scenarios import SCENARIOS, Scenario
 
 SEEDS = 30

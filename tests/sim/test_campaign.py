@@ -15,9 +15,8 @@ import pytest
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.protocol import APP_RUNS_WITHOUT, OUT_OF_ORDER, sent
-from snapkafka.sim import WorldPlan, acyclic, make_plan
+from snapkafka.sim import WorldPlan, acyclic, make_plan, run
 from snapkafka.sim.__main__ import main
-from snapkafka.sim.run import run
 from tests.sim.campaign import RULES, campaign
 from tests.sim.mutants.alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
 from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS

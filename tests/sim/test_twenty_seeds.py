@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from snapkafka.sim.run import run
+from snapkafka.sim import run
 
 SEEDS = 20
 

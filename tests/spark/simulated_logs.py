@@ -19,7 +19,7 @@ from snapkafka.checks import EXTERNAL, CutView, Keeping, LogBounds, LogRecord
 from snapkafka.protocol import NOBODY, Captured, TopicPartition
 from snapkafka.sim import SimBroker, played
 from snapkafka.sim import World as Simulated
-from snapkafka.sim.run import judge
+from snapkafka.sim.runs import judge
 from snapkafka.sim.world.broker_log import ABORTED
 from tests.worlds.cleaned_log import HOUR
 

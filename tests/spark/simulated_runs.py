@@ -17,7 +17,7 @@ from snapkafka.checks import EXTERNAL, CutView, LogRecord, Verdict
 from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.sim import SimBroker, SimStored, make_plan, played
 from snapkafka.sim import World as Simulated
-from snapkafka.sim.run import judge
+from snapkafka.sim.runs import judge
 from snapkafka.sim.world import surroundings
 from snapkafka.sim.world.broker_log import COMMITTED, FORGER, OPEN
 from tests.sim.mutants.broken import patching

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapkafka.checks import Verdict
-from snapkafka.sim import run
+from snapkafka.sim import runs
 from snapkafka.sim.judge import Violation
 
 from .choices import Choice, ExploredWorld
@@ -69,8 +69,8 @@ class Found:
     def endings(self) -> Counter[str]:
         """Return the outcomes without the contents of snapshots, with the number of runs of each."""
         short: Counter[str] = Counter()
-        for outcome, runs in self.outcomes.items():
-            short[", ".join(f"{name} {how}" for name, how, _ in outcome)] += runs
+        for outcome, times in self.outcomes.items():
+            short[", ".join(f"{name} {how}" for name, how, _ in outcome)] += times
         return short
 
     def as_json(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _judge(small: SmallWorld, world: ExploredWorld) -> tuple[tuple[End, ...], li
     wrong: list[Violation] = []
     for epoch, snapshot in world.fold.snapshots.items():
         name = f"snapshot {snapshot.trigger.id}"
-        found, verdict = run.judge(world, epoch)
+        found, verdict = runs.judge(world, epoch)
         wrong += found
         if verdict is Verdict.INCONSISTENT and not found:
             wrong.append(Violation("accused", f"{name} is consistent, and its verdict is {verdict}"))
@@ -338,8 +338,8 @@ def _print_found(small: SmallWorld, found: Found, seconds: float) -> None:
         f"{small.name}: {small.what}\n    {found.states} distinct states, {found.transitions} transitions, "
         f"{found.ends} ends, {len(found.outcomes)} outcomes ({seconds:.1f} s)"
     )
-    for ending, runs in sorted(found.endings().items()):
-        print(f"    {runs:6} {ending}")
+    for ending, times in sorted(found.endings().items()):
+        print(f"    {times:6} {ending}")
     for broken in found.violations[:5]:
         print(f"    {broken}")
     sys.stdout.flush()

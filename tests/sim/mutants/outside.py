@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from snapkafka.protocol import captured_snapshot, facts, sent
-from snapkafka.sim import run
+from snapkafka.sim import runs
 from snapkafka.sim.world import world
 
 from . import broken
@@ -19,7 +19,7 @@ OUTSIDE: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R2 outsider",
         "what was received of a process that is not part of the snapshot is in no verdict",
-        patching(run, "outside_senders", broken.sees_nothing),
+        patching(runs, "outside_senders", broken.sees_nothing),
         relayed,
     ),
     Mutant(

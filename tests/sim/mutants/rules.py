@@ -26,7 +26,7 @@ from snapkafka.protocol import (
     worker,
 )
 from snapkafka.protocol.held import Held
-from snapkafka.sim import Process, run
+from snapkafka.sim import Process, runs
 from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.sending import Sender
 
@@ -252,7 +252,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V5 replay",
         "the verdict is blind to replays",
-        patching(run, "CHECKS", broken.without("V5")),
+        patching(runs, "CHECKS", broken.without("V5")),
         faults(crash=0.01, rebalance=0.02),
     ),
     Mutant(

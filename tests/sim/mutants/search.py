@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from snapkafka.sim import make_plan
+from snapkafka.sim import make_plan, run
 from snapkafka.sim.judge import Violation
-from snapkafka.sim.run import run
 
 from .alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
 from .lost import LOST, LOST_LIVENESS, LOST_VERDICTS
