@@ -15,6 +15,7 @@ from snapkafka.protocol import (
     CutReport,
     Hello,
     InputsAssigned,
+    InputsRevoked,
     MarkerMet,
     ReadLedgerTo,
     RecordMet,
@@ -25,6 +26,9 @@ from snapkafka.protocol import (
     Trigger,
     TriggerAppended,
 )
+from snapkafka.protocol.captured_snapshot import NeverRead
+from snapkafka.protocol.cut import SKIPPED_MAX
+from snapkafka.protocol.records import Skipped, WhyUnread
 
 from .world import A, B, Process, World, records, settle
 
@@ -288,3 +292,51 @@ def test_r2_who_may_not_hear_it_from_there_reads_on_only_if_the_ledger_may_annou
     world.trigger()
     epoch = len(world.ledger)
     assert q.machine.handle(RecordMet(epoch=epoch)) == ([ReadLedgerTo(offset=epoch - 1)] if asks else [])
+
+
+def passed(tp: TopicPartition, start: int, end: int, reason: WhyUnread = "lost") -> Skipped:
+    return Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=reason)
+
+
+def test_r3_what_a_reader_passes_is_noted_at_the_cut(world: World, pair: tuple[Process, Process]) -> None:
+    """R3: records below a position that were never read are named, each with its reason."""
+    p, q = pair
+    p.end(p.start(A, 0))
+    p.machine.reading_moved(passed(A, 1, 20))
+    p.end(p.start(A, 20))
+    p.machine.reading_moved(passed(A, 21, 30, "sought"))
+    epoch = world.trigger()
+    settle(p, q)
+    p.machine.reading_moved(passed(A, 30, 40))
+    settle(p, q)
+    found = world.fold.captured(epoch).never_read
+    assert [(it.process, it.start, it.end, it.reason, it.records) for it in found] == [
+        (p.machine.process, 1, 20, "lost", 19),
+        (p.machine.process, 21, 30, "sought", 9),
+    ]
+    assert "1 to 19" in str(found[0])
+
+
+def test_r3_who_goes_back_reads_what_it_had_passed(world: World) -> None:
+    p = Process(world, "p", (A, B))
+    positions = p.machine.positions
+    p.machine.reading_moved(passed(A, 10, 20))
+    p.machine.reading_moved(passed(B, 5, 7))
+    p.machine.reading_moved(passed(A, 25, 15))
+    assert positions.skipped == (passed(A, 10, 15), passed(B, 5, 7))
+    p.start(A, 15)
+    assert (positions.reads_at(A), positions.reads_at(TopicPartition("z", 0))) == (16, -1)
+    p.feed(InputsRevoked())
+    assert positions.skipped == (passed(A, 10, 15),), "nothing behind the other one was started"
+    p.give(A, positions={A: 12})
+    assert positions.skipped == (passed(A, 10, 12),)
+
+
+def test_r3_what_cannot_be_told_or_is_too_much_is_one_item(world: World) -> None:
+    p = Process(world, "p", (A,))
+    for n in range(SKIPPED_MAX + 5):
+        p.machine.reading_moved(passed(A, 10 * n, 10 * n + 5))
+    assert p.machine.positions.skipped[-1] == passed(A, -1, -1)
+    assert len(p.machine.positions.skipped) == SKIPPED_MAX + 1
+    item = NeverRead(app="p", process=1, topic="a", partition=0, start=-1, end=-1, reason="lost")
+    assert item.records == 1 and "unknown" in str(item)

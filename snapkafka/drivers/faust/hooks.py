@@ -8,6 +8,7 @@
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`outbound.transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`inbound.conductor`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
+| `assign_from_subscribed`, `request_offset_reset` of aiokafka's consumer | records that are never read (`reading`) |
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, inputs not resumed yet (`inbound.assignment`) |
 | `recovery._resume_streams`, `consumer._getmany` | inputs resume last (`inbound.resume`) |
 | `app.on_partitions_revoked` | inputs are revoked |
