@@ -68,5 +68,6 @@ def grant(bootstrap: str, wanted: Iterable[Right]) -> None:
         )
         for right in wanted
     ]
-    for future in AdminClient({"bootstrap.servers": bootstrap}).create_acls(bindings).values():
+    client = AdminClient({"bootstrap.servers": bootstrap})  # it must outlive its futures
+    for future in client.create_acls(bindings).values():
         future.result(60)
