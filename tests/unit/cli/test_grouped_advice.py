@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from snapkafka.advice import Advice, Weight, grouped
+from snapkafka.advice import Advice, Weight
 from snapkafka.cli import Screen
 from snapkafka.cli.present import advice as present
 
@@ -34,25 +34,13 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return file
 
 
-def test_findings_that_differ_in_their_subject_are_a_group() -> None:
-    other = Advice(code="compaction", weight=Weight.WARNING, what="t is compacted after 5 s", subject="t")
-    groups = grouped([ALONE, compacted("b"), other, compacted("a")])
-    assert [(group.first, group.subjects) for group in groups] == [
-        (ALONE, ("",)),
-        (compacted("b"), ("a", "b")),
-        (other, ("t",)),
-    ]
-
-
 def test_a_group_is_printed_once_and_without_commands(screen: io.StringIO) -> None:
     present.print_advice([ALONE, *(compacted(f"t{n}") for n in range(12))], verbose=False)
     assert screen.getvalue().splitlines() == [
         "problem nobody: no process is running",
         "  start the services",
-        (
-            "warning compaction: Kafka may compact changelog t0, t1, t10 and 9 more at once: late assembly may lose"
-            " values"
-        ),
+        "warning compaction: Kafka may compact changelog t0 at once: late assembly may lose values",
+        "  likewise: t1, t2, t3 and 8 more",
         "  change its settings",
         "Add -v for each finding and for commands.",
     ]
