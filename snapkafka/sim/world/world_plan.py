@@ -136,21 +136,6 @@ APPENDED_AGAIN = 0.1
 ASKED_EARLY = 0.6
 ASKS_EARLY = "asks early 5990"
 
-HARMLESS_TO_ASSIGNMENTS = frozenset(
-    {
-        "expire",
-        "lose-report",
-        "fail-send",
-        "duplicate",
-        "copy",
-        "forge",
-        "twin-trigger",
-        "time-out",
-        "land-late",
-        "queue-again",
-    }
-)
-
 
 def make_plan(seed: int) -> WorldPlan:
     """Create the world of a seed."""
@@ -309,13 +294,6 @@ def _with_reads_in(rng: random.Random, program: tuple[Op, ...], global_table: bo
     for place, op in reversed(list(zip(places, ops, strict=True))):
         mixed.insert(place, op)
     return tuple(mixed)
-
-
-def plain(programs: tuple[tuple[Op, ...], ...]) -> tuple[tuple[Op, ...], ...]:
-    """Remove questions and the global table."""
-    return tuple(
-        tuple(op for op in program if op[0] not in ("ask", "gread", "gwrite")) for program in programs
-    )
 
 
 def _program(rng: random.Random, topics: list[str], global_table: bool) -> tuple[Op, ...]:
