@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .access import Tokens
     from .app import ROUTES, make_app, openapi
     from .ledger_follower import LedgerFollower
-    from .problems import HTTP_STATUS, REFUSALS
     from .server import serve
     from .settings import Settings
 else:
@@ -37,7 +36,6 @@ else:
             "access": "Tokens",
             "app": "ROUTES make_app openapi",
             "ledger_follower": "LedgerFollower",
-            "problems": "HTTP_STATUS REFUSALS",
             "server": "serve",
             "settings": "Settings",
         },
