@@ -18,7 +18,7 @@ from snapkafka.assembly import Desk, main
 from snapkafka.assembly.spark import job
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView
-from snapkafka.errors import BadInputError, InternalError
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, InternalError
 from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol import TopicPartition
@@ -119,7 +119,7 @@ def test_its_tables_are_compared_with_the_log(
     def verified() -> dict[str, Any]:
         status = main(again)
         (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
-        assert status == (0 if reported["verdict"] == "VERIFIED" else 1)
+        assert status == (0 if reported["verdict"] == "VERIFIED" else EXIT_NOT_GOOD)
         (check,) = (check for check in reported["checks"] if check["name"] == "tables")
         return {"verdict": reported["verdict"], **check}
 

@@ -37,7 +37,6 @@ NAMES = {
     "digests of the tables",
     "V1 to V5: a first look at every record",
     "V5: events that ran twice",
-    "V6 few",
 }
 
 
