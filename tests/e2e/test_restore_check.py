@@ -16,7 +16,7 @@ from snapkafka import ops
 from snapkafka.checks import Verdict
 from snapkafka.cli import app
 from snapkafka.demo import Observer, wait_until
-from snapkafka.errors import RestoreRefusedError
+from snapkafka.errors import EXIT_NOT_GOOD, RestoreRefusedError
 from snapkafka.kafka import Connection, KafkaBulk
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
@@ -145,7 +145,7 @@ def test_a_restored_system_equals_its_snapshot_and_each_damage_is_named(restored
             f"position of app {right} in {at} is {offset + 1}, expected {offset}",
         ]
     )
-    assert restored.command() == 1
+    assert restored.command() == EXIT_NOT_GOOD
 
     # Workers that run
     cycle.start()
@@ -162,7 +162,7 @@ def test_the_next_snapshot_of_a_system_that_was_restored_wrongly_is_verified_and
     right = f"{cycle.prefix}right"
     at, offset, note, _ = restored.unread(f"{cycle.prefix}ping", right)
     observer.call(observer.admin.commit_positions(right, {at: offset + 1}, note))
-    assert restored.command() == 1
+    assert restored.command() == EXIT_NOT_GOOD
     cycle.start()
     observer.wait_for_workers(cycle.system)
     sent = cycle.sent()

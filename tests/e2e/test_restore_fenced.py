@@ -177,12 +177,14 @@ def test_where_events_from_outside_were_deleted_since_a_restore_is_refused(
         request = ops.RecoveryRequest(namespace=namespace, name="cut")
         planned = asyncio.run(ops.plan_recovery(connection, request))
         again = max((move for move in planned.moves if move.after is not None), key=lambda move: move.again)
-        assert not planned.refusals and again.after is not None and again.again > 1
+        left = {"group-has-members"}  # sessions of the killed workers
+        assert {it.code for it in planned.refusals} <= left
+        assert again.after is not None and again.again > 1
         observer.call(
             observer.admin.delete_records(TopicPartition(again.topic, again.partition), again.after + 1)
         )
-        (refusal,) = asyncio.run(ops.plan_recovery(connection, request)).refusals
-        assert (refusal.code, refusal.forceable) == ("offsets-gone", False)
+        refused = asyncio.run(ops.plan_recovery(connection, request)).refusals
+        assert [it.forceable for it in refused if it.code == "offsets-gone"] == [False]
         fork = ops.RecoveryRequest(namespace=namespace, name="cut", fork="copy", with_inputs=True)
         assert "offsets-gone" in {it.code for it in asyncio.run(ops.plan_recovery(connection, fork)).refusals}
 

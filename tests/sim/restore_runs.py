@@ -141,14 +141,15 @@ class RestoreWorld(SmallWorld):
         self.asleep_senders.append(self.sender)
         self.worker = None
         tool = self.tool(plan, cut)
-        while plan not in self.ledger.restores.views or self.ledger.restores.views[plan].open:
+        views = self.ledger.restores.views
+        while plan not in views or self.ledger.restores.open is not None:
             if len(self.log) > LOG_MAX:
                 return cut
             view = self.ledger.restores.open
-            if view is None or not view.committed:
-                if self.retention.random() < DELETED_MEANWHILE:
-                    self.delete()
-            elif view.plan != plan:  # a suspended run has woken up in time
+            if (view is None or not view.committed) and self.retention.random() < DELETED_MEANWHILE:
+                self.delete()
+            if view is not None and view.plan != plan and (view.committed or plan in views):
+                # A suspended run has woken up in time.
                 cut, plan, self.holder = self.planned[view.plan], view.plan, None
                 tool = self.tool(plan, cut)
             if self.lacks(cut) and (view is None or not view.committed):  # its runs end by that name
@@ -270,19 +271,26 @@ class RestoreWorld(SmallWorld):
     def tool(self, plan: str, cut: Cut, replaces: str = "") -> Iterator[None]:
         """Run a plan as it is confirmed now."""
         self.planned[plan] = cut
-        return self.steps(plan, cut, replaces, frozenset(self.ledger.restores.views))
+        return self.steps(plan, cut, replaces, self.facts())
 
-    def steps(self, plan: str, cut: Cut, replaces: str, confirmed: frozenset[str]) -> Iterator[None]:
+    def facts(self) -> tuple[frozenset[str], str]:
+        """Return the plans that the ledger names, and the one that is open: a change of that is another plan."""
+        view = self.ledger.restores.open
+        return frozenset(self.ledger.restores.views), "" if view is None else view.plan
+
+    def steps(
+        self, plan: str, cut: Cut, replaces: str, confirmed: tuple[frozenset[str], str]
+    ) -> Iterator[None]:
         """Yield between the steps of a restore; it may stop at any `yield` for ever.
 
         Args:
-            confirmed: the plans that the ledger named when this one was confirmed.
+            confirmed: see `facts`, when this one was confirmed.
         """
         restores, me = self.ledger.restores, object()
         while self.holder is not None:
             yield
         self.holder = me
-        if plan not in restores.views and confirmed != restores.views.keys():
+        if plan not in restores.views and confirmed != self.facts():
             return  # the plan has changed
         owned = self.say(plan, "begun", replaces=replaces)
         yield
