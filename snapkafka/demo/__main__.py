@@ -11,8 +11,6 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
 from snapkafka.runtime.extras import require_extra
 
@@ -22,6 +20,7 @@ except DependencyMissingError as error:
     print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
     sys.exit(error.exit_status)
 
+import msgspec
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text

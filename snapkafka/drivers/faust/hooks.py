@@ -10,7 +10,7 @@
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
 | `assign_from_subscribed`, `request_offset_reset` of aiokafka's consumer | records that are never read (`reading`) |
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, inputs not resumed yet (`inbound.assignment`) |
-| `recovery._resume_streams`, `consumer._getmany` | inputs resume last (`inbound.resume`) |
+| `recovery._resume_streams`, `.on_recovery_completed`, `consumer._getmany` | inputs resume last (`inbound.resume`) |
 | `app.on_partitions_revoked` | inputs are revoked |
 | methods of `app.sensors` | events and tables (`inbound.sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`inbound.streams`) |

@@ -86,9 +86,12 @@ async def worker() -> AsyncIterator[Worker]:
     await asyncio.wait_for(draining, timeout=5)
 
 
-async def test_nothing_is_handed_out_before_the_seek_nor_thrown_away_behind_it(worker: Worker) -> None:
+@pytest.mark.parametrize("end", ["_resume_streams", "on_recovery_completed"])
+async def test_nothing_is_handed_out_before_the_seek_nor_thrown_away_behind_it(
+    worker: Worker, end: str
+) -> None:
     resume_last(worker.app, worker.consumer)
-    ending = asyncio.ensure_future(worker.recovery._resume_streams(worker.app.consumer_generation_id))
+    ending = asyncio.ensure_future(getattr(worker.recovery, end)(worker.app.consumer_generation_id))
     await worker.turns()
     assert worker.handed_out == []
     worker.sought.set()
@@ -97,9 +100,10 @@ async def test_nothing_is_handed_out_before_the_seek_nor_thrown_away_behind_it(w
     assert worker.handed_out == worker.waiting == [10, 11, 12, 13]
 
 
-async def test_without_it_faust_hands_out_what_it_has_and_again(worker: Worker) -> None:
+@pytest.mark.parametrize("end", ["_resume_streams", "on_recovery_completed"])
+async def test_without_it_faust_hands_out_what_it_has_and_again(worker: Worker, end: str) -> None:
     """Else the test above shows nothing. What it hands out again and then throws away nobody will run."""
-    ending = asyncio.ensure_future(worker.recovery._resume_streams(worker.app.consumer_generation_id))
+    ending = asyncio.ensure_future(getattr(worker.recovery, end)(worker.app.consumer_generation_id))
     await worker.turns()
     worker.sought.set()
     await asyncio.wait_for(ending, timeout=5)

@@ -40,7 +40,7 @@ PARTS = {
     ),
 }
 #: What every installation has: one for the codec of the ledger, one for values that other processes read.
-BASE = {"avro", "msgspec"}
+BASE = {"fastavro", "msgspec"}
 #: Imported where it is used, by who looks for it first, and in no extra: for tests alone.
 FOR_TESTS = {"docker", "testcontainers", "pytest"}
 #: Every door that has to say which extra it needs.

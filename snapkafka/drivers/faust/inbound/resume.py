@@ -14,6 +14,7 @@ partitions (robinhood/faust#69).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -39,9 +40,8 @@ def resume_last(app: Any, consumer: Any, stand_down: StandDown = lambda what, er
     """
     recovery, fetch = app.tables.recovery, consumer._getmany
 
-    async def resume_streams(generation_id: int = 0) -> None:
-        """Do what `Recovery._resume_streams` of Faust 0.15.3 does, and resume the partitions behind the flow."""
-        await app.on_rebalance_complete.send()
+    async def resume(generation_id: int, standbys_ready: bool) -> None:
+        """Do what both ends of `Recovery` of Faust 0.15.3 do, and resume the partitions behind the flow."""
         assignment = consumer.assignment()
         if app.consumer_generation_id != generation_id:
             recovery.log.warning("Recovery rebalancing again")
@@ -54,8 +54,6 @@ def resume_last(app: Any, consumer: Any, stand_down: StandDown = lambda what, er
             except BaseException:
                 consumer.resume_partitions(inputs & consumer.assignment())
                 raise
-        else:
-            recovery.log.info("Resuming streams with empty assignment")
         recovery.completed.set()
         recovery.log.info("Resuming flow...")
         app.flow_control.resume()
@@ -63,9 +61,30 @@ def resume_last(app: Any, consumer: Any, stand_down: StandDown = lambda what, er
         consumer.resume_partitions(inputs & consumer.assignment())
         await app._fetcher.maybe_start()
         recovery.tables.on_actives_ready()
-        recovery.tables.on_standbys_ready()
+        if standbys_ready:
+            recovery.tables.on_standbys_ready()
         app.on_rebalance_end()
         recovery.log.info("Worker ready")
+
+    async def resume_streams(generation_id: int = 0) -> None:
+        """Replace `Recovery._resume_streams`, for a worker that has no table to recover."""
+        await app.on_rebalance_complete.send()
+        await resume(generation_id, standbys_ready=True)
+
+    async def on_recovery_completed(generation_id: int = 0) -> None:
+        """Replace `Recovery.on_recovery_completed`, for a worker that has recovered its tables."""
+        recovery.log.info("Restore complete!")
+        await app.on_rebalance_complete.send()
+        recovery._set_recovery_ended()
+        actives, standbys = recovery.actives_for_table, recovery.standbys_for_table
+        tables = recovery.tables.values()
+        called = [
+            asyncio.ensure_future(table.on_recovery_completed(actives[table], standbys[table]))
+            for table in tables
+        ]
+        if called:
+            await asyncio.wait(called)
+        await resume(generation_id, standbys_ready=not app.assignor.assigned_standbys())
 
     async def getmany(active_partitions: set[Any] | None, **more: Any) -> Any:
         """Fetch as `Consumer._getmany` does. The active partitions may change while it waits."""
@@ -76,4 +95,5 @@ def resume_last(app: Any, consumer: Any, stand_down: StandDown = lambda what, er
             stand_down("to fetch from the active partitions alone", error)
         return await fetch(active_partitions=only, **more)
 
-    recovery._resume_streams, consumer._getmany = resume_streams, getmany
+    recovery._resume_streams, recovery.on_recovery_completed = resume_streams, on_recovery_completed
+    consumer._getmany = getmany
