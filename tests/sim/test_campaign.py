@@ -271,9 +271,9 @@ def test_sends_without_a_result_and_copies_with_headers_accuse_no_sound_snapshot
         outcome = run(seed, unsettled(replace(make_plan(seed), scope=())))
         assert outcome.violations == [], (seed, outcome.violations)
         counts += outcome.counts
-    for name in ("timed_out", "landed_late", "queued_again", "found: landed", "found: copy"):
-        assert counts[name] > UNSETTLED // 3, (name, counts)
-    for name in ("found: send-failed", "failed: send-unsettled", "VERIFIED"):
+    for name in ("timed_out", "queued_again", "found: landed", "found: copy"):
+        assert counts[name] > UNSETTLED // 2, (name, counts)
+    for name in ("landed_late", "found: send-failed", "failed: send-unsettled", "VERIFIED"):
         assert counts[name] > UNSETTLED // 5, (name, counts)
 
 
