@@ -24,12 +24,12 @@ class WatchedState(TopicPartitionState):  # type: ignore[misc]
     """Aiokafka's state of a partition that it reads.
 
     Attributes:
-        told: called where the position moves.
+        notify: called where the position moves.
         left: the last position before a reset; None: there was none.
         why: of the reset that is under way.
     """
 
-    told: Callable[[int, int, WhyUnread], None]
+    notify: Callable[[int, int, WhyUnread], None]
     left: int | None = None
     why: WhyUnread = "lost"
 
@@ -52,7 +52,7 @@ class WatchedState(TopicPartitionState):  # type: ignore[misc]
     def _moved(self, position: int, why: WhyUnread) -> None:
         left, self.left, self.why = self.left, None, "lost"
         if left is not None:
-            self.told(left, position, why)
+            self.notify(left, position, why)
 
 
 def watch_positions(client: Any, moved: Moved, put: Callable[[Any, str, Any], None] = setattr) -> None:
@@ -82,4 +82,4 @@ def watch_positions(client: Any, moved: Moved, put: Callable[[Any, str, Any], No
 
 def _watch(state: Any, tp: TopicPartition, moved: Moved) -> None:
     state.__class__ = WatchedState
-    state.told = lambda start, end, why: moved(tp, start, end, why)
+    state.notify = lambda start, end, why: moved(tp, start, end, why)

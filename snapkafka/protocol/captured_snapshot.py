@@ -224,7 +224,7 @@ class Captured:
     not hold. `bases`: of the restores before it. `code`: of each app; none: an earlier release gathered this.
     `outsiders`: processes that are not part of it. `run_without`: see `records.Trigger`. `renewed`: topics that were
     recreated while a process of it ran. `old_topics`: those that a process knew before they were recreated.
-    `alignment`: of an aligned snapshot (R16), the result. `released`: what its processes held back for that.
+    `alignment`: of an aligned snapshot (R16), the result.
     `never_read`: records below positions that nobody read."""
 
     id: str

@@ -38,7 +38,7 @@ class Consumer(confluent_kafka.Consumer):
     Attributes:
         config: its settings.
         held: what its participant holds back; None: no participant reads it.
-        moved: told where a position moves without a record.
+        moved: called where a position moves without a record.
     """
 
     def __init__(self, config: Settings, **more: Any) -> None:
