@@ -124,7 +124,9 @@ def test_assembly_runs_in_the_python_of_the_connection_with_its_credentials(
     job = Job(monkeypatch, "VERIFIED")
     task = operators.SnapkafkaAssembleOperator(task_id="assemble", snapshot_id="s", invariants=["one_token"])
     assert task.execute(context) == TOLD
-    wanted = ops.JobSpec(namespace="ns", snapshots=("s",), storage="/snaps", invariants=("one_token",))
+    wanted = ops.JobSpec(
+        engine="spark", namespace="ns", snapshots=("s",), storage="/snaps", invariants=("one_token",)
+    )
     assert job.asked == [cluster, wanted]
     assert job.options["launch"].python == "/opt/spark/bin/python"
     assert job.options["launch"].environ == {
@@ -141,7 +143,7 @@ def test_verification_passes_a_good_snapshot(
     job = Job(monkeypatch, "VERIFIED")
     task = operators.SnapkafkaVerifyOperator(task_id="verify", snapshot_id="s", tables=True)
     assert task.execute(context) == TOLD
-    wanted = ops.JobSpec(namespace="ns", snapshots=("s",), storage="/snaps", tables=True)
+    wanted = ops.JobSpec(engine="spark", namespace="ns", snapshots=("s",), storage="/snaps", tables=True)
     assert job.asked == [cluster, wanted]
 
 
