@@ -59,7 +59,6 @@ from .events import (
     CutTimed,
     EndsSeen,
     Event,
-    InputsAdded,
     InputsAssigned,
     InputsRevoked,
     Joined,

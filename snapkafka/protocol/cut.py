@@ -9,7 +9,7 @@ position and state belong to one instant (R14), whatever Faust has committed by 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -79,7 +79,6 @@ class Positions:
         self,
         inputs: Iterable[AssignedInput],
         rules: Mapping[tuple[str, TopicPartition], Rule] = MappingProxyType({}),
-        kept: Container[TopicPartition] = (),
     ) -> list[TopicPartition]:
         """Take in a new assignment. If an input starts below an event that was started before, effects happen twice
         (R10).
@@ -87,7 +86,6 @@ class Positions:
         Args:
             inputs: the assigned inputs.
             rules: the records that agents skip after a restore, if any.
-            kept: the inputs that were ours already, and continue.
 
         Returns:
             the inputs on which events started after `take` and before they were ours (the ledger was too slow).
@@ -103,13 +101,13 @@ class Positions:
         }
         self._skipped = {
             item: rule.started_above for item, rule in self._starts.items() if rule.started_above
-        } | {item: above for item, above in self._skipped.items() if item[1] in kept}
+        }
         self._next = {item: max(rule.offset, since.get(item, 0)) for item, rule in self._starts.items()}
         for tp, entry in self._inputs.items():
             until = max(self._replay_until.pop(tp, 0), entry.replay_until)
             if until > entry.position:
                 self._replay_until[tp] = until
-        return sorted({tp for _, tp in since if tp in self._inputs and tp not in kept})
+        return sorted({tp for _, tp in since if tp in self._inputs})
 
     def take(self, undone_from: tuple[LogEnd, ...] | None = None) -> None:
         """Drop all inputs until the next assignment; what was started is remembered, unless its effects were undone:

@@ -135,13 +135,6 @@ class InputsAssigned:
 
 
 @value
-class InputsAdded:
-    """New partitions are assigned to a process beside the inputs that it has, with which it continues."""
-
-    inputs: tuple[AssignedInput, ...]
-
-
-@value
 class InputsRevoked:
     """All inputs are revoked, by a rebalance or for now. All events that start before the next `InputsAssigned` belong
     to the inputs in that. `undone_from`: the process has aborted a transaction, and the events of an input at and above
@@ -246,7 +239,6 @@ Event = (
     | RecordMet
     | MarkerMet
     | ChannelEnded
-    | InputsAdded
     | InputsAssigned
     | InputsRevoked
     | MarkerSent

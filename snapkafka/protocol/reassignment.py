@@ -36,7 +36,6 @@ class Inputs:
         self.tables: tuple[ChangelogEnd, ...] = ()  # as recovered with them
         self.latest: InputsAssigned | None = None
         self.taken = False  # all were, and what came instead is not told yet
-        self.kept: frozenset[TopicPartition] = frozenset()  # our own already, when the others were added
         self._given_n = -1
         self._ours: InputsAssigned | None = None  # the assignment that is ours, once its Assigned is read
 
@@ -52,14 +51,6 @@ class Inputs:
 
     def assign(self, latest: InputsAssigned) -> None:
         self.latest, self.tables, self.taken = latest, (), False
-        self.kept = frozenset()
-
-    def add(self, inputs: tuple[AssignedInput, ...]) -> None:
-        """Add inputs to the present ones, which stay our own meanwhile."""
-        assert self.latest is not None, "it adds to an assignment"
-        if self.ready:
-            self.kept = frozenset(item.tp for item in self.latest.inputs)
-        self.latest = replace(self.latest, inputs=(*self.latest.inputs, *inputs))
 
     def take(self) -> None:
         self.tables, self.taken = (), True
@@ -67,7 +58,6 @@ class Inputs:
     def lose(self) -> None:
         """Lose all inputs: they were assigned to an id that is void."""
         self.assigned, self.tables = -1, ()
-        self.kept = frozenset()
 
     def announce(self, process: int, n: int) -> Assigned:
         """Return the record that announces our inputs in the ledger."""

@@ -63,7 +63,6 @@ from .events import (
     CutTimed,
     EndsSeen,
     Event,
-    InputsAdded,
     InputsAssigned,
     InputsRevoked,
     Joined,
@@ -145,7 +144,7 @@ class WorkerProtocol(BarrierMember):
                 return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
             case TimerExpired():
                 return self._not_aligned(event.epoch) if event.align else self._timer_expired(event.epoch)
-            case InputsAssigned() | InputsAdded() | InputsRevoked():
+            case InputsAssigned() | InputsRevoked():
                 return self._of_inputs(event)
             case StoppedSeen():
                 return self._stopped_seen(event)
@@ -295,16 +294,14 @@ class WorkerProtocol(BarrierMember):
 
     # -- inputs that come and go (R9, R10) --------------------------------------------------------------------
 
-    def _of_inputs(self, event: InputsAssigned | InputsAdded | InputsRevoked) -> list[Action]:
+    def _of_inputs(self, event: InputsAssigned | InputsRevoked) -> list[Action]:
         undone = isinstance(event, InputsRevoked) and event.undone_from is not None
-        gave_up = [] if isinstance(event, InputsAdded) else self._inputs_move(undone=undone)
+        gave_up = self._inputs_move(undone=undone)
         match event:
             case InputsAssigned():
                 if not self.inputs.taken:
                     self.positions.take()
                 self.inputs.assign(event)
-            case InputsAdded():
-                self.inputs.add(event.inputs)
             case InputsRevoked():
                 self.positions.take(event.undone_from)
                 self.inputs.take()
@@ -321,12 +318,11 @@ class WorkerProtocol(BarrierMember):
             return []  # it comes too late: they are not ours to read any more
         app = self.ledger.app_of(self._me)
         ours = self.inputs.ours(self.ledger, self._me)
-        early = self.positions.assign(ours, self._rules(app, ours), self.inputs.kept)
+        early = self.positions.assign(ours, self._rules(app, ours))
         tps = self.positions.inputs()
         red = reassignment.red_before(self.ledger, app, tps)
         actions = self._cut(red, "assigned") if red else []
-        came = set(tps) - self.inputs.kept
-        for epoch, uncut in reassignment.came_uncut(self.ledger, app, came, self.colours.epoch).items():
+        for epoch, uncut in reassignment.came_uncut(self.ledger, app, tps, self.colours.epoch).items():
             if epoch in self.open.aborted:
                 continue
             if early:

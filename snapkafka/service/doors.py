@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Participant
-from snapkafka.drivers.foreign.settings import CODECS, Added, Left, Marker, require_node
+from snapkafka.drivers.foreign.settings import CODECS, Left, Marker, require_node
 from snapkafka.errors import BadInputError, TriggerRefusedError
 
 from .problems import RefusedError
@@ -39,14 +39,12 @@ class Session:
         self.streams += 1
         return self.streams
 
-    async def notices(self, mine: int) -> AsyncIterator[Marker | Added | Left]:
+    async def notices(self, mine: int) -> AsyncIterator[Marker | Left]:
         """Yield the notices for the process by the stream of that number, until it has left or joins by another one."""
         queue = self.participant.notices
         if mine > 1:  # what an earlier stream was sent may have been lost
-            earlier = [queue.get_nowait() for _ in range(queue.qsize())]
-            for notice in earlier:
-                if isinstance(notice, Added):
-                    queue.put_nowait(notice)
+            while not queue.empty():
+                queue.get_nowait()
             if self.participant.left:
                 queue.put_nowait(Left(self.participant.left))
             elif (due := self.participant.due) is not None:

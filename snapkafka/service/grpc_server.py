@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection
 
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Participant, Place
-from snapkafka.drivers.foreign.settings import Added, Bounds, Marker
+from snapkafka.drivers.foreign.settings import Bounds, Marker
 from snapkafka.errors import BadInputError, Option, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
@@ -148,8 +148,6 @@ class Servicer:
                         timestamp_ns=notice.timestamp_ns,
                     )
                     yield pb.Notice(marker=marker)
-                elif isinstance(notice, Added):
-                    yield pb.Notice(added=pb.Added(positions=_positions(notice.positions)))
                 else:
                     yield pb.Notice(left=pb.Left(reason=notice.reason))
         finally:

@@ -44,7 +44,6 @@ ELSEWHERE: Final = {
     protocol.CheckpointGoesOn: "joining",
     protocol.TriggerAppended: "before a cut, and only where the app triggers itself",
     protocol.RecordMet: "before a cut",
-    protocol.InputsAdded: "partitions are added",
     protocol.InputsAssigned: "a rebalance",
     protocol.InputsRevoked: "a rebalance",
     protocol.MarkerFailed: "aborts",

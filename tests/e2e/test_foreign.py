@@ -226,8 +226,8 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
 def test_partitions_are_added_to_an_input_of_a_process_and_all_money_is_accounted_for(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    """Two processes without Kafka pay each other. Partitions are added under one that stays; the other one leaves, and
-    comes back by an instance that knows of them. Then the topic is deleted."""
+    """Two processes without Kafka pay each other. Partitions are added under one, whose session ends by that name; both
+    join again, the other one by an instance that knows of them. Then the topic is deleted."""
     there, back = f"{namespace}-there", f"{namespace}-back"
     create_topics(kafka.bootstrap, there, back, partitions=1)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
@@ -255,10 +255,14 @@ def test_partitions_are_added_to_an_input_of_a_process_and_all_money_is_accounte
         try:
             wait_until("50 pieces", lambda: till.received > 50 and mint.received > 50, timeout_s=60)
             good("before")
-            for done in admin.create_partitions([NewPartitions(there, 3)]).values():
-                done.result(15)
+            with till.at_rest():
+                for done in admin.create_partitions([NewPartitions(there, 3)]).values():
+                    done.result(15)
+                wait_until("the session to end", lambda: bool(till.left), timeout_s=30)
+            assert till.left == f"its input {there} has new partitions"
+            till.stop()
+            till = Till(first.address, "till", back, till.cash, [there], till.positions)
             good("meanwhile")
-            wait_until("the notice", lambda: till.added == {(there, 1), (there, 2)}, timeout_s=30)
             mint.stop()
             with service(kafka, namespace, tmp_path / "second", there, system, there, *both) as second:
                 mint = Till(second.address, "mint", there, mint.cash, [back], mint.positions)

@@ -45,7 +45,6 @@ class Till:
         self.positions = dict(positions or {})
         self.cut: list[str] = []
         self.ended = ""
-        self.added: set[tuple[str, int]] = set()  # partitions that it has heard of since it joined
         self.left = ""
         self._topic = topic
         self._channel = grpc.insecure_channel(address)
@@ -81,7 +80,6 @@ class Till:
             for notice in self._stream:
                 if notice.WhichOneof("notice") == "marker":
                     self._record(notice.marker.snapshot_id)
-                self.added |= {(place.topic, place.partition) for place in notice.added.positions}
                 self.left = notice.left.reason
         except grpc.RpcError as error:
             self.ended = str(error.code())
@@ -111,6 +109,8 @@ class Till:
             if self._over.wait(0.002):
                 return
             with self._lock:
+                if self._over.is_set():
+                    return
                 self._pay(b"purse-%d" % (number % 50), 1 + number % 9)
 
     def _pay(self, key: bytes, amount: int, cause: Any = None) -> None:
@@ -125,6 +125,8 @@ class Till:
         try:
             for message in self._messages:
                 with self._lock:
+                    if self._over.is_set():
+                        return
                     self._take(message)
                     if self.received % BATCH == 0:
                         done: Any = pb.ProcessedRequest(node_id=self.node, positions=self._places())

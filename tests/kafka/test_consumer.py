@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka.drivers.foreign.assignment import Input, resolve
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TriggerRefusedError
@@ -89,12 +87,11 @@ async def test_it_commits_without_being_a_member_and_not_beside_one(side: Side) 
     await side.put(b"0", b"1")
     await side.consumer.start(dict.fromkeys(side.tps, 0))
     await side.read(2)
-    notes = dict.fromkeys(side.tps, "a note")
-    await side.consumer.commit({side.tps[0]: 1}, notes)
-    await side.consumer.commit({side.tps[0]: 2, side.tps[1]: 0}, notes)
+    await side.consumer.commit({side.tps[0]: 1})
+    await side.consumer.commit({side.tps[0]: 2, side.tps[1]: 0})
     assert await side.admin.members(side.group) == 0
     committed = await side.admin.committed(side.group)
-    assert committed == {side.tps[0]: (2, "a note"), side.tps[1]: (0, "a note")}
+    assert committed == {side.tps[0]: (2, ""), side.tps[1]: (0, "")}
     inputs = [Input(topic=side.topic)]
     assert (await resolve(side.admin, side.group, inputs)).positions[side.tps[0]] == 2
     async with AIOKafkaConsumer(side.topic, group_id=side.group, bootstrap_servers=side.bootstrap) as member:
@@ -104,31 +101,9 @@ async def test_it_commits_without_being_a_member_and_not_beside_one(side: Side) 
 
         await until(assigned)
         with pytest.raises(LedgerUnusableError):
-            await side.consumer.commit({side.tps[0]: 1}, notes)
+            await side.consumer.commit({side.tps[0]: 1})
         with pytest.raises(TriggerRefusedError, match="has 1 members"):
             await resolve(side.admin, side.group, inputs)
-
-
-async def test_partitions_that_are_added_are_read_beside_the_others_which_go_on_where_they_were(
-    side: Side,
-) -> None:
-    """What had been fetched ahead of those is read once, in its order."""
-    await side.put(*(b"%d" % number for number in range(300)))
-    await side.put(b"other", partition=1)
-    await side.consumer.start(dict.fromkeys(side.tps, 0))
-    found = await side.read(201)  # of one fetch not all is handed out at once
-    admin = AdminClient({"bootstrap.servers": side.bootstrap, "log_level": 0})
-    (done,) = admin.create_partitions([NewPartitions(side.topic, 3)]).values()
-    await asyncio.to_thread(done.result, 15)
-    added = TopicPartition(side.topic, 2)
-    await side.put(b"before", partition=2)
-    side.consumer.add({added: 0})
-    await side.put(b"after", partition=2)
-    await side.put(b"300")
-    found += await side.read(303 - len(found) + 1, *side.tps, added)
-    values = {number: [r.value for r in found if r.tp.partition == number] for number in range(3)}
-    assert values[0] == [b"%d" % number for number in range(301)]
-    assert (values[1], values[2]) == ([b"other"], [b"before", b"after"])
 
 
 async def test_what_was_deleted_is_reported_and_never_skipped(side: Side) -> None:

@@ -21,7 +21,6 @@ from snapkafka.protocol import (
     Failure,
     Hello,
     InputCut,
-    InputsAdded,
     InputsAssigned,
     InputsRevoked,
     InputTopic,
@@ -29,7 +28,6 @@ from snapkafka.protocol import (
     MarkerFailed,
     Position,
     Retire,
-    Rule,
     Status,
     StopAsked,
     StoppedSeen,
@@ -38,7 +36,6 @@ from snapkafka.protocol import (
     WentAbsent,
     ownership,
 )
-from snapkafka.protocol.cut import Positions
 from snapkafka.protocol.ownership import KEEP_EARLIER, UNKNOWN, Owner
 
 from .world import A, B, Process, World, records, reports, settle
@@ -678,173 +675,3 @@ def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input()
         earlier=tuple(reader.process for reader in ownership.earlier(owner, owner.process)),
     )
     assert read_before(source, 0), "the first one, whom nobody remembers"
-
-
-# -- partitions that are added beside those that a process has (R9, R10, R11) ---------------------------------------
-
-MORE = TopicPartition("a", 1)
-
-
-def added(position: int = 0) -> InputsAdded:
-    return InputsAdded(inputs=(AssignedInput(tp=MORE, agents=("agent",), position=position),))
-
-
-def test_r9_partitions_that_are_added_come_beside_those_that_a_process_has(world: World) -> None:
-    """It goes on with those meanwhile: nothing of them is a replay, and nothing was run too early."""
-    p = Process(world, "p", (A,))
-    p.give(A, recovered=3)
-    p.end(p.start(A, 0))
-    p.feed(added())
-    ready = [p.machine.inputs.ready]
-    p.end(p.start(A, 1))
-    assert [(q.topic, q.partition, q.offset) for q in p.machine.positions.note()] == [("a", 0, 2)]
-    p.catch_up()
-    ready.append(p.machine.inputs.ready)
-    assert ready == [False, True]
-    p.end(p.start(A, 2))
-    p.end(p.start(MORE, 0))
-    epoch = world.trigger()
-    settle(p)
-    captured = world.fold.captured(epoch)
-    assert [(c.partition, c.position, c.agents[0].replay_until) for c in captured.inputs] == [
-        (0, 3, 0),
-        (1, 1, 0),
-    ]
-    assert [(c.table, c.end) for c in captured.changelogs] == [("t", 3)]
-
-
-def test_r10_a_partition_that_is_added_to_a_process_red_already_is_cut_where_it_starts(world: World) -> None:
-    """The snapshot was triggered before anybody knew of the partition; what is in it is in flight."""
-    p = Process(world, "p", (A,))
-    p.catch_up()
-    event = p.start(A, 0)
-    epoch = world.trigger()
-    p.catch_up()
-    assert p.epoch == epoch
-    p.feed(added(5))
-    p.start(A, 1)  # red, and no part of the new one
-    p.catch_up()
-    assert world.snapshot(epoch).open
-    p.end(event)
-    settle(p)
-    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 1), (1, 5)]
-    assert [report.supplement for report in records(p, CutReport)] == [False, True]
-
-
-def test_r9_a_cut_between_the_two_fails_by_name(world: World) -> None:
-    """Its report names the earlier `Assigned`, and lands when that is the latest no more."""
-    p = Process(world, "p", (A,))
-    p.catch_up()
-    epoch = world.trigger()
-    p.feed(added())
-    settle(p)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None and failure.code == "input-moved"
-    cut = [tuple(at.partition for at in report.positions) for report in records(p, CutReport)]
-    assert cut == [(0,), (1,)], "what it has had all the time is cut nowhere but where it stands"
-    epoch = world.trigger("next")
-    settle(p)
-    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 0), (1, 0)]
-
-
-def test_r9_partitions_that_are_added_twice_before_the_ledger_is_read_are_all_there(world: World) -> None:
-    p = Process(world, "p", (A,))
-    p.catch_up()
-    p.start(A, 0)
-    p.feed(added())
-    more = AssignedInput(tp=TopicPartition("a", 2), agents=("agent",), position=4)
-    p.feed(InputsAdded(inputs=(more,)))
-    p.start(A, 1)
-    p.catch_up()
-    assert [(q.partition, q.offset, q.replay_until) for q in p.machine.positions.note()] == [
-        (0, 2, 0),
-        (1, 0, 0),
-        (2, 4, 0),
-    ]
-
-
-def test_r10_what_is_added_to_inputs_that_are_not_announced_yet_is_cut_with_them_where_they_start(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """The process is red by birth, and has had none of them before."""
-    p, q = pair
-    epoch = world.trigger()
-    p.feed(InputsRevoked())
-    settle(p, q)
-    heir = Process(world, "p", (), join=False, assign=False)
-    given = AssignedInput(tp=A, agents=("agent",), position=7)
-    heir.feed(InputsAssigned(generation=2, inputs=(given,), changelogs=()))
-    heir.feed(added(5))
-    heir.join()
-    (report,) = records(heir, CutReport)
-    assert [(at.partition, at.offset) for at in report.positions] == [(0, 7), (1, 5)]
-    assert report.epoch == epoch and report.supplement
-
-
-def test_r10_after_a_rebalance_nothing_is_kept_of_what_others_were_added_to(world: World) -> None:
-    p = Process(world, "p", (A,))
-    p.catch_up()
-    p.feed(added())
-    p.catch_up()
-    p.feed(InputsRevoked())
-    epoch = world.trigger()
-    p.catch_up()
-    p.give(A, MORE, positions={A: 4, MORE: 2}, generation=2)
-    settle(p)
-    assert [(c.partition, c.position) for c in world.fold.captured(epoch).inputs] == [(0, 4), (1, 2)]
-
-
-def test_r12_in_a_new_life_nothing_is_kept_of_what_others_were_added_to(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """It goes on with all of them before the ledger names it as their owner."""
-    p, _ = pair
-    p.feed(added())
-    p.catch_up()
-    world.append(Dead(n=9, dead=p.id))
-    epoch = world.trigger()
-    p.start(A, 0)
-    p.catch_up()
-    p.join()
-    p.catch_up()
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert (failure.code, failure.culprit) == ("contaminated", "a[0]")
-
-
-def test_r10_what_a_restore_leaves_out_stays_as_far_as_it_was_met_when_others_are_added() -> None:
-    """Only the cut reports what still lies above a position."""
-    positions = Positions()
-    given, other = (AssignedInput(tp=tp, agents=("agent",), position=0) for tp in (A, MORE))
-    rules = {("agent", A): Rule(1, frozenset({3, 6}))}
-    positions.assign([given], rules)
-    for offset in (1, 2, 4):
-        assert positions.start("agent", A, offset)
-    assert positions.assign([given, other], rules, kept={A}) == []
-    assert [(p.partition, p.offset, p.started_above) for p in positions.note()] == [(0, 5, (6,)), (1, 0, ())]
-
-
-def test_r9_what_is_added_before_a_process_has_an_id_is_announced_with_the_rest(world: World) -> None:
-    p = Process(world, "p", (A,), join=False, assign=False)
-    p.feed(
-        InputsAssigned(
-            generation=1, inputs=(AssignedInput(tp=A, agents=("agent",), position=2),), changelogs=()
-        )
-    )
-    p.feed(added())
-    p.join()
-    p.catch_up()
-    assert [assigned.inputs for assigned in records(p, Assigned)] == [(A, MORE)]
-    assert [(q.partition, q.offset) for q in p.machine.positions.note()] == [(0, 2), (1, 0)]
-
-
-def test_r9_who_is_replaced_by_a_later_generation_adds_nothing(world: World) -> None:
-    """It had not read yet that another process has them."""
-    p = Process(world, "p", (A,))
-    p.catch_up()
-    heir = Process(world, "p", (), assign=False)
-    heir.give(A, generation=2)
-    p.feed(added())
-    p.catch_up()
-    assert world.fold.owner(("p", A)) == heir.id
-    assert [q.partition for q in p.machine.positions.note()] == [1]

@@ -15,13 +15,11 @@ from snapkafka.protocol import (
     RESTORE,
     Abort,
     AgentPosition,
-    AssignedInput,
     CameBack,
     Cause,
     CutReport,
     Dead,
     Hello,
-    InputsAdded,
     InputsRevoked,
     InputTopic,
     LogEnd,
@@ -349,17 +347,6 @@ class Play:
         """give P1 [A[0]@3 ...] [replay_until=5]: a rebalance gives it these, and it reads the ledger up to its end"""
         actor, until = self.actor(command), int(command.option("replay_until", "0"))
         actor.give(dict(place_of(item) for item in command.rest()), replay_until=until)
-        actor.catch_up()
-
-    def do_add(self, command: Words) -> None:
-        """add P1 [A[1]@0 ...]: partitions came to exist; it gets them beside what it has, which it goes on with"""
-        actor = self.actor(command)
-        added = dict(place_of(item) for item in command.rest())
-        actor.feed(
-            InputsAdded(
-                inputs=tuple(AssignedInput(tp=tp, agents=(AGENT,), position=at) for tp, at in added.items())
-            )
-        )
         actor.catch_up()
 
     def do_rebalance(self, command: Words) -> None:

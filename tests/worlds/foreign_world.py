@@ -20,21 +20,11 @@ STATE = TopicPartition("_snapkafka-state.ns.till", 0)
 
 
 class ForeignAdmin(FakeAdmin):
-    """Topics that are created exist. `notes`: what stands beside a position that was committed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.notes: dict[TopicPartition, str] = {}
-        self.asked_topics = 0  # how often
+    """Topics that are created exist."""
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
         await self._answer()
-        self.asked_topics += 1
         return {name: topic for name, topic in self.topics.items() if topics is None or name in topics}
-
-    async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        found = await super().committed(group)
-        return {tp: (offset, self.notes.get(tp, "")) for tp, (offset, _) in found.items()}
 
     async def create_topic(self, topic: str, **options: Any) -> bool:
         self.topics.setdefault(topic, FakeTopic(1))
@@ -99,7 +89,6 @@ class FakeConsumer:
         self.admin, self.group = admin, group
         self.log: dict[TopicPartition, list[Record]] = {}
         self.at: dict[TopicPartition, int] = {}
-        self.reading = False
         self.asked: list[set[TopicPartition]] = []  # of each read, the partitions
         self.closed = False
         self.failure: Exception | None = None
@@ -124,18 +113,7 @@ class FakeConsumer:
         assert self.at.keys() == positions.keys(), "all that is assigned"
         self.at = dict(positions)
 
-    def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        assert not self.reading
-        self.at |= positions
-
     async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]:
-        self.reading = True
-        try:
-            return await self._read(tps)
-        finally:
-            self.reading = False
-
-    async def _read(self, tps: Collection[TopicPartition]) -> list[Record]:
         self.asked.append(set(tps))
         if self.failure is not None:
             raise self.failure
@@ -146,13 +124,10 @@ class FakeConsumer:
             await asyncio.sleep(0.005)
         return found
 
-    async def commit(
-        self, positions: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
-    ) -> None:
+    async def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         if self.failure is not None:
             raise self.failure
         self.admin.commits.setdefault(self.group, {}).update(positions)
-        self.admin.notes |= {tp: notes[tp] for tp in positions}
 
     async def close(self) -> None:
         self.closed = True

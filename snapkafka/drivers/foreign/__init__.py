@@ -9,7 +9,7 @@
 | `host` | the machine, and the hooks of its loop |
 | `producer`, `state` | append what it sends, and its state |
 | `assignment`, `progress`, `conductor`, `running_events` | starting offsets, progress, held records, the stream |
-| `input_watch` | partitions that are added, topics that are recreated |
+| `input_watch` | ends the session when an input changes |
 
 The driver does not know gRPC: the service translates its calls into those of `Participant`.
 """

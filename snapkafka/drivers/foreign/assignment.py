@@ -13,8 +13,6 @@ from .settings import CODECS
 
 #: The one agent of a foreign process: all of it.
 READER: Final = "foreign"
-#: Stands beside each position that is committed, before the id of the topic that it is one of.
-NOTE: Final = "topic id "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +83,7 @@ async def _positions(
     if unknown := sorted(given.keys() - set(tps)):
         raise BadInputError(f"there is no partition {unknown[0]}", hint="leave it out")
     begins, ends = await admin.log_starts(tps), await admin.log_ends(tps)
-    ids = {found.topic: found.topic_id for found in topics}
-    commits = await committed(admin, node, set(tps) - given.keys(), ids)
+    commits = {tp: offset for tp, (offset, _) in (await admin.committed(node)).items() if offset >= 0}
     found: dict[TopicPartition, int] = {}
     for tp in tps:
         begin, end = begins.get(tp, 0), ends.get(tp, 0)
@@ -103,34 +100,4 @@ async def _positions(
                 hint=f"give position {begin} to go on without them; raise retention.ms of the topic",
             )
         found[tp] = position
-    return found
-
-
-def note_of(topic_id: str) -> str:
-    """Return the metadata that is committed with a position of that topic."""
-    return NOTE + topic_id
-
-
-async def committed(
-    admin: Any, node: str, tps: Collection[TopicPartition], ids: Mapping[str, str]
-) -> dict[TopicPartition, int]:
-    """Return the offsets that the group `node` has committed for these partitions.
-
-    Args:
-        ids: of their topics.
-
-    Raises:
-        BadInputError: the offset was committed for a topic that was recreated since.
-        SnapkafkaError: Kafka cannot be used.
-    """
-    found: dict[TopicPartition, int] = {}
-    for tp, (offset, note) in (await admin.committed(node)).items():
-        if tp not in tps or offset < 0:
-            continue
-        if note.startswith(NOTE) and note != note_of(ids[tp.topic]):
-            raise BadInputError(
-                f"the committed position {offset} of {tp} is of a topic that was recreated since",
-                hint="give positions in Join: 0 receives all that the new topic has",
-            )
-        found[tp] = offset
     return found

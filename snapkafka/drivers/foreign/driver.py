@@ -27,7 +27,6 @@ from snapkafka.errors import BadInputError, SnapkafkaError, TimedOutError, Trigg
 from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Entry, Ledger
 from snapkafka.protocol.events import (
-    InputsAdded,
     Joined,
     LedgerBegins,
     LedgerCutShort,
@@ -44,13 +43,13 @@ from snapkafka.topic_config import promised_by
 from ..ledger_wait import LEDGER_WAIT_S
 from .assignment import Input, resolve
 from .due import StateDue
-from .hello import assigned_at, hello_of, inputs_at, require_alone
+from .hello import assigned_at, hello_of, require_alone
 from .host import ForeignHost
 from .input_watch import InputWatch
 from .ledger_task import LedgerTask
 from .producer import ForeignSends, Writer
 from .running_events import Consumer, HandedOutRecords
-from .settings import Added, Bounds, Left, Marker, changelog_of, key_of, require_node
+from .settings import Bounds, Left, Marker, changelog_of, key_of, require_node
 from .state import State
 
 #: A partition, and the first offset of it that is not processed.
@@ -86,7 +85,7 @@ class Participant:
     ) -> None:
         require_node(node)
         self.node, self.bounds = node, bounds or Bounds()
-        self.notices: asyncio.Queue[Marker | Added | Left] = asyncio.Queue()
+        self.notices: asyncio.Queue[Marker | Left] = asyncio.Queue()
         self.left = ""  # why it no longer takes part
         self._admin, self._writer, self._ledger = admin, writer, ledger
         self._codec, self._hostname = codec, host
@@ -109,11 +108,7 @@ class Participant:
         self._receiving = HandedOutRecords(
             self._host, ledger, consumer, ledger_id=self._ledger_id, bounds=self.bounds
         )
-        self._watching = InputWatch(
-            admin, node, every_s=self.bounds.look_s, added=self._partitions_added, lost=self._lost
-        )
-        self._unannounced: dict[TopicPartition, int] = {}  # partitions that were added
-        self._announced: dict[TopicPartition, int] = {}  # those whose `Assigned` is not read yet
+        self._watching = InputWatch(admin, node, every_s=self.bounds.look_s, lost=self._lost)
         self._sends = asyncio.Semaphore(self.bounds.sends_max)
 
     # -- joining and leaving ----------------------------------------------------------------------------------
@@ -200,27 +195,6 @@ class Participant:
     def _require_here(self) -> None:
         if self.left:
             raise TriggerRefusedError(f"{self.node} no longer takes part: {self.left}", hint="join again")
-
-    # -- partitions that are added, topics that are gone ------------------------------------------------------------
-
-    def _partitions_added(self, positions: Mapping[TopicPartition, int]) -> None:
-        self._unannounced |= positions
-        self._announce()
-
-    def _announce(self) -> None:
-        """Feed the machine the added partitions, unless a trigger waits for the state, which is fed first."""
-        if self._unannounced and self._due.now is None and self._machine.inputs.ready and not self.left:
-            self._announced, self._unannounced = self._unannounced, {}
-            self._host.feed(InputsAdded(inputs=inputs_at(self._announced)))
-
-    def _receive_added(self) -> None:
-        """Receive from added partitions: the ledger is read up to their `Assigned` (R9)."""
-        if self._announced and self._machine.inputs.ready:
-            mine = self._machine.positions.inputs()
-            added = {tp: position for tp, position in self._announced.items() if tp in mine}
-            self._announced = {}
-            self._receiving.add(added)
-            self.notices.put_nowait(Added(added))
 
     def _ledger_cut_short(self, since: int, upto: int) -> None:
         """R11: its id is void. Append the range that is lost, and leave."""
@@ -365,8 +339,6 @@ class Participant:
 
     def _fed(self, entry: Entry) -> None:
         self._host.feed(LedgerRead(offset=entry.offset, record=entry.record))
-        self._receive_added()
-        self._announce()
         self._receiving.changed()
 
     def _seen(self) -> None:

@@ -56,10 +56,8 @@ class StateDue:
         view = self._task.ahead.open.get(epoch)
         if view is None or self._left or machine.process not in view.required:
             return False
-        joining = machine.inputs.assigned < 0
-        if joining or not machine.inputs.ready:
-            what = "joining" if joining else "being assigned partitions that were added to its inputs"
-            self._abort(epoch, f"{self._node} was {what}")
+        if not machine.inputs.ready or machine.inputs.assigned < 0:
+            self._abort(epoch, f"{self._node} was joining")
             return False
         marker = Marker(view.trigger.id, epoch, entry.timestamp_ms * 1_000_000)
         self.now = due = Due(marker)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Mapping
 
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned
@@ -16,7 +15,6 @@ from snapkafka.protocol.records import (
     Hello,
     Retention,
     Table,
-    TopicPartition,
 )
 
 from .assignment import READER, Starts
@@ -68,14 +66,11 @@ def assigned_at(process: int, starts: Starts, changelog: str, end: int) -> Input
     """
     return InputsAssigned(
         generation=process,
-        inputs=inputs_at(starts.positions),
+        inputs=tuple(
+            AssignedInput(tp=tp, agents=(READER,), position=at) for tp, at in starts.positions.items()
+        ),
         changelogs=(ChangelogEnd(table=TABLE, topic=changelog, partition=0, end=end),),
     )
-
-
-def inputs_at(positions: Mapping[TopicPartition, int]) -> tuple[AssignedInput, ...]:
-    """Return the inputs that start at these positions."""
-    return tuple(AssignedInput(tp=tp, agents=(READER,), position=at) for tp, at in positions.items())
 
 
 def require_alone(node: str, ledger: LedgerView) -> None:

@@ -27,11 +27,6 @@ class Progress:
         self.received = dict(positions)
         self.begun = dict(positions)
 
-    def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Start with more partitions."""
-        for kept in (self.processed, self.received, self.begun):
-            kept.update(positions)
-
     def receive(self, tp: TopicPartition, offset: int) -> None:
         """Note that the record at an offset is handed to the process, perhaps again."""
         self.received[tp] = max(offset + 1, self.received[tp])

@@ -26,7 +26,7 @@ from snapkafka.ports import Ledger
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
-from .assignment import READER, Starts, note_of
+from .assignment import READER, Starts
 from .conductor import Gate, Pass
 from .host import ForeignHost
 from .progress import Progress
@@ -45,13 +45,9 @@ class Consumer(Protocol):
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None: ...
 
-    def add(self, positions: Mapping[TopicPartition, int]) -> None: ...
-
     async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]: ...
 
-    async def commit(
-        self, positions: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
-    ) -> None: ...
+    async def commit(self, positions: Mapping[TopicPartition, int]) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -85,8 +81,6 @@ class HandedOutRecords:
         self._running: set[Cause] = set()  # causes of sends that are not processed yet
         self._queues: dict[TopicPartition, deque[Record]] = {}
         self._turn: deque[TopicPartition] = deque()  # partitions, the next one to be served first
-        self._added: dict[TopicPartition, int] = {}  # those that the consumer does not have yet
-        self._notes: dict[str, str] = {}  # of each topic, what is committed beside its positions
         self._stream = 0  # of several streams the latest counts
         self._reading: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -102,19 +96,10 @@ class HandedOutRecords:
             SnapkafkaError: Kafka cannot be used.
         """
         self._progress.start(starts.positions)
-        self._notes = {found.topic: note_of(found.topic_id) for found in starts.topics}
         self._turn.extend(starts.positions)
         if starts.positions:
             await self._consumer.start(starts.positions)
             self._started = True
-
-    def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Receive from these partitions, too."""
-        self._progress.add(positions)
-        self._turn.extend(positions)
-        self._queues |= {tp: deque() for tp in positions}
-        self._added |= positions
-        self.changed()
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
@@ -170,14 +155,7 @@ class HandedOutRecords:
         if self._stream == mine:
             self._reading = None
             self._queues = {tp: deque() for tp in self._turn}
-            self._assign()
             self._consumer.seek(self._progress.processed)
-
-    def _assign(self) -> None:
-        """Assign added partitions to the consumer, while nothing is being read."""
-        if self._added:
-            self._consumer.add(self._added)
-            self._added = {}
 
     def _next(self) -> Record | None:
         """Return the next record that may go to the process, partitions in turn; None: none may now."""
@@ -193,10 +171,8 @@ class HandedOutRecords:
     async def _wait(self, mine: int) -> None:
         """Wait until more was read, or the machine was fed something; do not read partitions whose records wait."""
         self._news.clear()
-        if self._reading is None:
-            self._assign()
-            if empty := [tp for tp, queue in self._queues.items() if not queue]:
-                self._reading = asyncio.ensure_future(self._read(empty, mine))
+        if self._reading is None and (empty := [tp for tp, queue in self._queues.items() if not queue]):
+            self._reading = asyncio.ensure_future(self._read(empty, mine))
         news = asyncio.ensure_future(self._news.wait())
         try:
             await asyncio.wait(
@@ -284,7 +260,7 @@ class HandedOutRecords:
                 if offset != self._committed.get(tp)
             }
             if due and self._started:
-                await self._consumer.commit(due, {tp: self._notes[tp.topic] for tp in due})
+                await self._consumer.commit(due)
                 self._committed.update(due)
 
     async def commit_quietly(self) -> None:

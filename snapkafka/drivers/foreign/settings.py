@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition
+from snapkafka.protocol.records import FOREIGN_STATE
 
 #: The one table that the state of a foreign process is; its changelog is named after the process.
 TABLE: Final = "foreign"
@@ -35,7 +34,7 @@ class Bounds:
         sends_max: number of sends in flight.
         call_s: how long a call may wait for Kafka.
         grace_s: how long a process that lost its connection may come back as the same process.
-        look_s: time between two checks of its inputs for added partitions.
+        look_s: time between two checks of its inputs.
     """
 
     chunk_bytes_max: int = 512 * 1024
@@ -59,13 +58,6 @@ class Marker:
     snapshot_id: str
     epoch: int
     timestamp_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """The notice that partitions were added to its inputs, and the offsets from which it receives them."""
-
-    positions: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka import errors
-from aiokafka.structs import OffsetAndMetadata
 
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
 from snapkafka.kafka.login import clients
@@ -67,13 +66,8 @@ class KafkaConsumer:
         async with translated(self._connection, "connect a consumer"):
             await clients.started(consumer)
         self._consumer, self._at = consumer, {}
-        self.add(positions)
-
-    def add(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions as well, from these offsets on; not while a `read` is in progress."""
-        self._at |= positions
-        self._consumer.assign([KafkaPartition(*tp) for tp in self._at])
-        self.seek(self._at)
+        consumer.assign([KafkaPartition(*tp) for tp in positions])
+        self.seek(positions)
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None:
         """Continue from these offsets; not while a `read` is in progress."""
@@ -111,10 +105,8 @@ class KafkaConsumer:
             for record in records
         ]
 
-    async def commit(
-        self, positions: Mapping[TopicPartition, int], notes: Mapping[TopicPartition, str]
-    ) -> None:
-        """Commit positions for the group, each with a note that tools show as its metadata.
+    async def commit(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Commit positions for the group.
 
         Raises:
             LedgerUnusableError: the group has members, or committing is unauthorized.
@@ -122,12 +114,7 @@ class KafkaConsumer:
         """
         with translated(self._connection, f"commit positions for group {self._group}"):
             try:
-                await self._consumer.commit(
-                    {
-                        KafkaPartition(*tp): OffsetAndMetadata(offset, notes[tp])
-                        for tp, offset in positions.items()
-                    }
-                )
+                await self._consumer.commit({KafkaPartition(*tp): at for tp, at in positions.items()})
             except errors.CommitFailedError as error:
                 raise LedgerUnusableError(
                     f"could not commit positions for group {self._group}: it has members",

@@ -413,6 +413,68 @@ async def test_after_a_service_was_killed_the_process_goes_on_elsewhere_from_wha
     assert await here.positions(epoch) == {P0: 3, P1: 0}
 
 
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [
+        (None, "deleted"),
+        (FakeTopic(2, "8" * 32), "recreated"),
+        (FakeTopic(3, "7" * 32), "has new partitions"),
+    ],
+)
+async def test_an_input_that_changes_ends_the_session_by_name(
+    here: Here, streams: list[asyncio.Task[None]], topic: FakeTopic | None, why: str
+) -> None:
+    """Nothing more is committed; a snapshot that waits for the state fails by that name."""
+    here.till = here.another(Bounds(look_s=0.02))
+    here.consumer.white(P0, b"0")
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    await received.have(b"0")
+    epoch = trigger(here.cluster, "one")
+    await marker_of(here.till)
+    here.admin.topics.pop("change")
+    if topic is not None:
+        here.admin.topics["change"] = topic
+    await until(lambda: bool(here.till.left), "its leaving")
+    assert here.till.left.startswith("its input change ") and here.till.left.endswith(why)
+    failure = view(here.cluster).snapshots[epoch].failure
+    assert failure is not None and failure.code == "state-not-given" and here.till.left in failure.reason
+    for call in (here.till.processed([(P0, 1)]), received.task):
+        with pytest.raises(TriggerRefusedError, match=here.till.left):
+            await call
+    await here.till.leave("its stream has ended")
+    assert here.admin.commits.get("till", {}) == {}
+
+
+@pytest.mark.parametrize("topic", [FakeTopic(2, "8" * 32), FakeTopic(3, "7" * 32)])
+async def test_r8_no_state_is_taken_over_an_input_that_has_changed_since(
+    here: Here, topic: FakeTopic
+) -> None:
+    """A message of a sender that has left lies where nobody has looked yet: no `Closed` names it."""
+    here.till = here.another(Bounds(look_s=3_600))
+    await here.till.join([CHANGE])
+    trigger(here.cluster, "one")
+    await marker_of(here.till)
+    here.admin.topics["change"] = topic
+    with pytest.raises(TriggerRefusedError, match="its input change"):
+        await here.cut("one")
+
+
+async def test_a_broker_that_misses_an_input_once_ends_no_session_and_no_cut_is_taken_then(
+    here: Here,
+) -> None:
+    """One that has just started may know less than others."""
+    here.till = here.another(Bounds(look_s=3_600))
+    await here.till.join([CHANGE])
+    trigger(here.cluster, "one")
+    await marker_of(here.till)
+    topic = here.admin.topics.pop("change")
+    with pytest.raises(BrokerUnavailableError, match="is not known to the broker"):
+        await here.cut("one")
+    here.admin.topics["change"] = topic
+    assert await here.cut("one") and not here.till.left
+
+
 # -- how far it is -----------------------------------------------------------------------------------------------
 
 

@@ -395,27 +395,6 @@ async def test_a_process_that_comes_back_receives_again_what_it_has_not_processe
         again.cancel()
 
 
-async def test_a_process_hears_of_partitions_that_are_added_and_receives_from_them() -> None:
-    async with door(Bounds(look_s=0.01)) as here:
-        here.consumer.white(CHANGE, b"0")
-        stream, first = await here.join(inputs=[pb.Input(topic="change")])
-        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
-        assert (await heard(messages)).value == b"0"
-        more = TopicPartition("change", 1)
-        here.consumer.white(more, b"1")
-        here.writer.admin.topics["change"] = FakeTopic(2)
-        (place,) = (await heard(stream)).added.positions
-        assert (place.topic, place.partition, place.offset) == (*more, 0)
-        message = await heard(messages)
-        assert (message.partition, message.offset, message.value) == (1, 0, b"1")
-        place.offset = 1
-        await here.stub.Processed(pb.ProcessedRequest(node_id="till", positions=[place]))
-        stream.cancel()
-        again, second = await here.join(session=first.joined.session)
-        assert [(p.partition, p.offset) for p in second.joined.positions] == [(0, 0), (1, 1)]
-        again.cancel()
-
-
 async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process() -> None:
     async with door(Bounds(grace_s=0.05)) as here:
         other = here.stub.Join(pb.JoinRequest(node_id="till", inputs=[pb.Input(topic="deposits")]))
