@@ -2,16 +2,15 @@
 
 The rules come from the ledger (`protocol.restores`); this module applies them to Faust.
 
-* A worker that starts between `begun` and `done` does not join its group before `done`: the restore sets the group's
+* A worker that starts between `begun` and `done` waits for `done`, ten minutes at most: the restore sets the group's
   offsets, and what runs meanwhile would run on half a state. One that runs already when a plan begins was suspended,
   or started at the same moment: it crashes, for what it has in memory is of the time before.
-* Nor does it join a group that is held (`kafka.cluster.group_hold`), which the ledger does not show: a hold begins
-  before its plan, and that of a run which was killed lasts until its session is over. The broker refuses who joins
-  then, and aiokafka takes that for final: the worker would run for ever, without inputs. It crashes instead.
+* So it does while the group is held (`kafka.cluster.group_hold`), which the ledger does not show. The broker refuses
+  who joins then, and aiokafka takes that for final: the worker would run for ever, without inputs. It crashes instead.
 * A store on the disk from before is removed, and recovered from the changelog.
 * A record goes only to the agents that have not processed it; one of a process from before is taken out.
-* Where the ledger cannot be read, the metadata of the group's offsets names the plan that may have such rules: then the
-  inputs wait. This is the one place that fails closed (R15).
+* Where the ledger cannot be read and the metadata of the group's offsets names a plan, or where the group has lost the
+  offset of a restored input, it does not start. This is the one place that fails closed (R15).
 """
 
 from __future__ import annotations
@@ -21,16 +20,15 @@ import contextlib
 import gc
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.errors import InconsistentGroupProtocolError
 
-from snapkafka.errors import BrokerUnavailableError, InstallError, SnapkafkaError
+from snapkafka.errors import InstallError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.group_hold import HOLDER
-from snapkafka.kafka.cluster.groups import Member
 from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
@@ -43,7 +41,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("snapkafka")
 
-#: So long a worker without snapkafka waits for what its group has committed; a broker that is away holds it up anyway.
+#: A worker waits so long for a restore that is open, or holds its group.
+WAIT_S: Final = 600.0
+#: So long a worker without an id waits for what its group has committed; a broker that is away holds it up anyway.
 ANSWERS_WITHIN_S: Final = 10.0
 #: In the folder of a table partition: the plan since which it was written.
 MARK: Final = "snapkafka-plan"
@@ -89,92 +89,85 @@ class AppliedRestores:
     def _restores(self) -> Restores:
         return self._host.machine.ledger.restores
 
-    # -- waiting --------------------------------------------------------------------------------------------------
+    # -- before the worker joins its group ------------------------------------------------------------------------
 
-    async def hold(self, ask: Callable[[], Awaitable[Collection[Member]]]) -> None:
-        """Wait until no restore of this app is open or holds its group. To be called before the worker joins the group.
+    async def await_turn(self, topics: Collection[str]) -> None:
+        """Wait until no restore of this app is open or holds its group.
 
         Args:
-            ask: returns the members of the group.
+            topics: that the worker subscribes to.
+
+        Raises:
+            InstallError: that takes too long; or a restore has set where the inputs start, and nobody knows that.
         """
-        logged = ""
-        while reason := await self._waits_for(ask):
+        host, app, logged = self._host, self._host.app.conf.id, ""
+        if host.machine.process is None:
+            ledger = "" if host.absent else f", and the ledger {host.ledger.topic} cannot be read"
+            why = f"takes no part: it {host.absent}" if host.absent else f"has no id{ledger}"
+            await refuse_restored(host.app, f"this worker {why}")
+        if host.absent:
+            return
+        deadline = host.loop.time() + WAIT_S
+        while reason := await self._waits_for():
+            if host.loop.time() > deadline:
+                raise InstallError(
+                    f"app {app} has waited for {WAIT_S / 60:.0f} min: {reason}",
+                    hint="finish the restore, then start it again",
+                )
             if reason != logged:
                 logged = reason
-                app = self._host.app.conf.id
-                logger.warning("snapkafka: app %s waits: %s", app, reason, extra=self._host.about())
-            if self._holding() is not None:
-                await self._waiting.changed()
-            else:
-                await asyncio.sleep(RETRY_S)
+                logger.warning("snapkafka: app %s waits: %s", app, reason, extra=host.about())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._waiting.changed(), RETRY_S)
         if logged:
-            app = self._host.app.conf.id
-            logger.warning("snapkafka: that is done, app %s continues", app, extra=self._host.about())
-        self._runs_on = self._restores().restored(self._host.app.conf.id)
+            logger.warning("snapkafka: that is done, app %s continues", app, extra=host.about())
+        await self._require_committed(topics)
+        self._runs_on = self._restores().restored(app)
         self.joined = True
 
-    async def _waits_for(self, ask: Callable[[], Awaitable[Collection[Member]]]) -> str:
+    async def _waits_for(self) -> str:
         """Return the reason not to join the group yet; empty: there is none."""
-        held = ""
+        app = self._host.app.conf.id
+        if (view := self._holding()) is not None:
+            into = " --into ..." * bool(view.begun.origin)
+            return (
+                f"{view} is {view.stage}, and no input is read before it is done (`snapkafka restore"
+                f" {view.begun.snapshot}{into}` finishes it)"
+            )
+        with contextlib.suppress(SnapkafkaError):  # who may not see that joins, and crashes if it is refused
+            if any(member.client == HOLDER for member in await self._host.admin.group_members(app)):
+                return f"a restore holds consumer group {app}, or was killed a moment ago"
+        return ""
+
+    async def _require_committed(self, topics: Collection[str]) -> None:
+        """Refuse to start where the group has lost the offset of a restored input: the app's reset policy would pass
+        over, or run again, what the restore has put there. The ledger knows where it starts."""
+        app, ledger = self._host.app.conf.id, self._host.machine.ledger
+        if not any(tp.topic in topics for tp in ledger.restores.starts(app)):
+            return
         try:
-            if any(member.client == HOLDER for member in await ask()):
-                held = f"a restore holds consumer group {self._host.app.conf.id}, or was killed a moment ago"
-        except SnapkafkaError:
-            pass  # who may not see that joins, and crashes if it is refused
-        if (view := self._holding()) is None:
-            return held
-        into = " --into ..." * bool(view.begun.origin)
-        return (
-            f"{view} is {view.stage}, and no input is read before it is done (`snapkafka restore"
-            f" {view.begun.snapshot}{into}` finishes it)"
-        )
+            committed = await self._host.admin.committed(app)
+        except SnapkafkaError as error:
+            raise InstallError(
+                f"app {app} was restored, and what its group has committed is unknown: {error}",
+                hint=error.advice,
+            ) from error
+        starts = ledger.restored_starts(app)
+        lost = sorted(tp for tp in starts.keys() - committed.keys() if tp.topic in topics)
+        if lost:
+            raise InstallError(
+                f"group {app} has committed nothing any more for {', '.join(map(str, lost))}, where a restore has put"
+                " it: the broker has deleted its offsets",
+                hint="; ".join(
+                    f"kafka-consumer-groups --reset-offsets --execute --group {app} --topic {tp.topic}:{tp.partition}"
+                    f" --to-offset {starts[tp]}"
+                    for tp in lost
+                ),
+            )
 
     def _holding(self) -> RestoreView | None:
         restores = self._restores()
         return restores.holds(self._host.app.conf.id) if restores.open is not None else None
-
-    async def known(self, ask: Callable[[], Awaitable[Collection[str]]]) -> None:
-        """Wait until the ledger is read, if the group's offsets are those of a restore: the inputs wait for this.
-
-        Args:
-            ask: for the plans that the metadata of the group's offsets name.
-        """
-        host = self._host
-        if host.absent:
-            if plans := await self._asked(ask):
-                raise InstallError(
-                    f"{_set_by(host.app.conf.id, plans)}, and this worker takes no part: it {host.absent}",
-                    hint="its agents would process again what was processed before the snapshot; fix that, and restart",
-                )
-            return
-        if host.machine.process is not None or not (plans := await self._asked(ask)):
-            return
-        logger.error(
-            "snapkafka: app %s waits: %s, and the ledger %s, which names the records that its agents skip there,"
-            " cannot be read; make it readable",
-            host.app.conf.id,
-            _set_by(host.app.conf.id, plans),
-            host.ledger.topic,
-            extra=host.about(),
-        )
-        while host.machine.process is None:
-            await self._waiting.changed()
-
-    async def _asked(self, ask: Callable[[], Awaitable[Collection[str]]]) -> Collection[str]:
-        """Ask; if the broker is unavailable, ask again, as no input can be read without it."""
-        while True:
-            try:
-                return await ask()
-            except BrokerUnavailableError:
-                await asyncio.sleep(RETRY_S)
-            except SnapkafkaError as error:
-                logger.warning(
-                    "snapkafka: could not check whether app %s was restored: %s",
-                    self._host.app.conf.id,
-                    error,
-                    extra=self._host.about(),
-                )
-                return ()
 
     # -- the ledger -----------------------------------------------------------------------------------------------
 
@@ -323,19 +316,12 @@ def crash_if_refused(host: Host, client: Any) -> None:
     joins.get_loop().call_soon_threadsafe(joins.add_done_callback, ended)
 
 
-async def _plans_of(admin: KafkaTopicAdmin, app: str) -> set[str]:
-    """Return the plans of restores that have set offsets of an app's group, as far as it has not passed them since."""
-    committed = await admin.committed(app)
-    notes = [note for _, note in committed.values() if note.startswith(RESTORED_METADATA)]
-    return {note.removeprefix(RESTORED_METADATA) for note in notes}
-
-
 async def refuse_restored(app: Any, why: str) -> None:
-    """Refuse to start a worker without snapkafka where a restore has set its group's offsets (D6).
+    """Refuse to start a worker that does not know the rules of a restore, where one has set its group's offsets (D6).
 
     Args:
         app: a `faust.App` that is about to start.
-        why: it runs without.
+        why: it does not know them.
 
     Raises:
         InstallError: it has, and the group has not passed what agents skip.
@@ -353,21 +339,20 @@ async def refuse_restored(app: Any, why: str) -> None:
         return
     if plans:
         raise InstallError(
-            f"{_set_by(app.conf.id, plans)}, and {why}",
+            f"the offsets of group {app.conf.id} were set by a restore (plan {', '.join(sorted(plans))}), and {why}",
             hint="start it with snapkafka until every input has passed these offsets: else events run twice",
         )
 
 
 async def plans_of_app(app: Any) -> set[str]:
-    """Find the plans of restores that have set offsets of an app's group, by the app's own connection."""
+    """Find the plans of restores that have set offsets of an app's group which it has not passed since, by the app's
+    own connection."""
     from .connection import connection_of
 
     async with KafkaTopicAdmin(connection_of(app)) as admin:
-        return await _plans_of(admin, app.conf.id)
-
-
-def _set_by(app: str, plans: Collection[str]) -> str:
-    return f"the offsets of group {app} were set by a restore (plan {', '.join(sorted(plans))})"
+        committed = await admin.committed(app.conf.id)
+    notes = [note for _, note in committed.values() if note.startswith(RESTORED_METADATA)]
+    return {note.removeprefix(RESTORED_METADATA) for note in notes}
 
 
 def _read(mark: Path) -> str:

@@ -8,16 +8,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
+import faust
 import pytest
 import rocksdict
 from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProtocolError, KafkaError
 from faust.types import TP
 
+import snapkafka
 from snapkafka.drivers import AppliedRestores
-from snapkafka.drivers.faust.restores import crash_if_refused, keep_metadata, refuse_restored
+from snapkafka.drivers.faust import restores
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.drivers.faust.tables.recovery import recover_to_the_end
-from snapkafka.errors import BrokerUnavailableError, InstallError, LedgerUnusableError
+from snapkafka.errors import InstallError, LedgerUnusableError
 from snapkafka.kafka import HOLDER
 from snapkafka.kafka.cluster.groups import Member
 from snapkafka.protocol import (
@@ -36,7 +38,6 @@ from tests.unit.drivers.test_incoming import conductor_of
 
 IN, CHANGELOG = TP("in", 0), TP("counts-changelog", 0)
 BASE = 10
-NONE: Collection[str] = ()
 
 
 def restore(
@@ -186,12 +187,6 @@ async def test_the_rules_of_a_topic_are_over_when_a_process_finds_it_recreated()
     assert inputs.came == {"x": [11], "y": [10, 11, 11]}
 
 
-async def test_without_a_restore_every_agent_gets_every_event() -> None:
-    inputs = Inputs(Worker())
-    await inputs.callback(record(10))
-    assert inputs.came == {"x": [10], "y": [10]}
-
-
 # -- D5: what a process of before the restore appends behind the base is taken out -----------------------------------
 
 
@@ -271,44 +266,30 @@ def test_a_store_of_before_a_restore_is_removed_once_and_no_other(folder: Path) 
     restore(worker)
     attached(worker, table, folder)
     assert table.persisted_offset(CHANGELOG) is None
-    assert table.persisted_offset(TP("counts-changelog", 1)) == 4, (
-        "no base is there: it is not of that restore"
-    )
+    assert table.persisted_offset(TP("counts-changelog", 1)) == 4, "it has no base: it is not of that restore"
     assert table.open(0).get(b"old") is None and table.open(1).get(b"other") == b"2"
     assert worker.metrics.stores_removed == 1
     table.write(0, b"new", b"3", BASE - 1)  # recovered, and nothing was appended since
-    assert table.persisted_offset(CHANGELOG) == BASE - 1, (
-        "it is of the time since: it is not removed at every start"
-    )
     table._dbs.clear()
     again = Worker()
     restore(again)
     attached(again, table, folder)
-    assert table.persisted_offset(CHANGELOG) == BASE - 1
+    assert table.persisted_offset(CHANGELOG) == BASE - 1, "it is not removed at every start"
     restore(again, plan="later")
     assert table.persisted_offset(CHANGELOG) is None
 
 
-def test_a_store_that_has_read_past_the_base_is_kept(folder: Path) -> None:
+@pytest.mark.parametrize(("origin", "kept"), [("", True), ("a" * 32, False)])
+def test_a_store_that_has_read_past_the_base_is_kept_unless_it_is_of_another_cluster(
+    folder: Path, origin: str, kept: bool
+) -> None:
+    """The cluster is gone and the worker's disk is not: its offset is of a log that does not exist any more."""
     table = Table(folder)
     table.write(0, b"new", b"1", BASE)
     worker = Worker()
-    restore(worker)
+    restore(worker, origin=origin)
     attached(worker, table, folder)
-    assert table.persisted_offset(CHANGELOG) == BASE
-    assert table.open(0).get(b"new") == b"1"
-
-
-def test_a_store_of_another_cluster_is_removed_whatever_it_has_read(folder: Path) -> None:
-    """The cluster is gone and the worker's disk is not: its offset is of a log that does not exist any more."""
-    table = Table(folder)
-    table.write(0, b"old", b"1", BASE + 5_000)
-    worker = Worker()
-    restore(worker, origin="a" * 32)
-    attached(worker, table, folder)
-    assert table.persisted_offset(CHANGELOG) is None
-    assert table.open(0).get(b"old") is None
-    assert worker.metrics.stores_removed == 1
+    assert table.persisted_offset(CHANGELOG) == (BASE if kept else None)
     table.write(0, b"new", b"2", BASE)
     assert table.persisted_offset(CHANGELOG) == BASE, "it is of the time since"
 
@@ -354,43 +335,79 @@ async def test_what_a_suspended_worker_wrote_into_a_changelog_is_not_applied(fol
     assert worker.metrics.void_records == 1
 
 
-# -- waiting from begun to done ----------------------------------------------------------------
+# -- before it joins its group ----------------------------------------------------------------
 
 
-async def nobody() -> Collection[Member]:
-    return ()
+class Group:
+    """What the worker asks the broker of its group. `failure`: the broker's answer to what is committed."""
+
+    def __init__(self, *members: Member) -> None:
+        self.members, self.committed_here = list(members), dict[TopicPartition, tuple[int, str]]()
+        self.failure: Exception | None = None
+
+    async def group_members(self, group: str) -> Collection[Member]:
+        return self.members
+
+    async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
+        if self.failure is not None:
+            raise self.failure
+        return self.committed_here
 
 
-async def test_a_worker_waits_while_a_run_holds_its_group(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+async def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One that has joined the ledger, and not its group."""
+    monkeypatch.setattr(restores, "RETRY_S", 0.01)
+    made: Any = Worker()
+    made.loop, made.admin = asyncio.get_running_loop(), Group()
+    return made
+
+
+def begin(worker: Any, plan: str = "r", app: str = "p") -> None:
+    worker.append(Restore(n=worker.number(), plan=plan, stage="begun", snapshot="s", apps=(app,)))
+
+
+def abort(worker: Any, plan: str = "r") -> None:
+    worker.append(Restore(n=worker.number(), plan=plan, stage="aborted"))
+
+
+async def test_a_worker_waits_while_a_restore_is_open_or_holds_its_group(
+    worker: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Before the plan is in the ledger, after it is over, or because the run was killed: the broker would refuse it."""
-    monkeypatch.setattr("snapkafka.drivers.faust.restores.RETRY_S", 0.01)
-    worker, members = Worker(), [Member(member="1", client=HOLDER, host="here")]
-
-    async def ask() -> Collection[Member]:
-        return members
-
-    holding = asyncio.ensure_future(worker.restored.hold(ask))
+    worker.admin = Group(Member(member="1", client=HOLDER, host="here"))
+    waiting = asyncio.ensure_future(worker.restored.await_turn(["in"]))
     await asyncio.sleep(0.05)
-    assert not holding.done()
-    assert caplog.text.count("app p waits: a restore holds consumer group p") == 1
-    worker.append(Restore(n=worker.number(), plan="r", stage="begun", snapshot="s", apps=("p",)))
-    members.clear()
+    begin(worker)
+    worker.admin.members.clear()
     await asyncio.sleep(0.05)
-    assert not holding.done()
+    assert not waiting.done()
     assert not worker.crashes, "it has not run"
-    worker.append(Restore(n=worker.number(), plan="r", stage="aborted"))
-    await asyncio.wait_for(holding, 5)
-    members.append(Member(member="2", client="faust", host="there"))
-    await asyncio.wait_for(worker.restored.hold(ask), 5)
+    assert caplog.text.count("app p waits: ") == 2
+    abort(worker)
+    await asyncio.wait_for(waiting, 5)
 
 
-async def test_who_may_not_see_the_group_does_not_wait_for_it() -> None:
-    async def forbidden() -> Collection[Member]:
-        raise LedgerUnusableError("may not describe group p")
+async def test_it_does_not_wait_for_ever(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restores, "WAIT_S", 0.05)
+    begin(worker)
+    with pytest.raises(InstallError, match="app p has waited"):
+        await asyncio.wait_for(worker.restored.await_turn(["in"]), 5)
 
-    await asyncio.wait_for(Worker().restored.hold(forbidden), 5)
+
+async def test_where_its_group_has_lost_the_offset_of_a_restored_input_it_does_not_start(worker: Any) -> None:
+    """By its reset policy it would pass over, or run again, what the restore has put there."""
+    restore(worker, ("x", BASE + 9, ()), ("y", BASE + 2, ()))
+    with pytest.raises(InstallError, match=r"nothing any more for in\[0\]") as refused:
+        await worker.restored.await_turn(["in", "other"])
+    assert f"--group p --topic in:0 --to-offset {BASE + 2}" in refused.value.advice
+    worker.admin.failure = LedgerUnusableError("may not describe group p")
+    with pytest.raises(InstallError, match="is unknown"):
+        await worker.restored.await_turn(["in"])
+    await worker.restored.await_turn(["other"])
+    worker.admin.failure = None
+    worker.admin.committed_here[TopicPartition("in", 0)] = (BASE + 2, "")
+    await worker.restored.await_turn(["in"])
 
 
 @pytest.mark.parametrize("refused", [True, False])
@@ -407,133 +424,48 @@ async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(
         )
 
     task = asyncio.ensure_future(joins())
-    crash_if_refused(worker, SimpleNamespace(_coordinator=SimpleNamespace(_coordination_task=task)))
+    restores.crash_if_refused(worker, SimpleNamespace(_coordinator=SimpleNamespace(_coordination_task=task)))
     await asyncio.wait([task])
     await asyncio.sleep(0.01)
     assert len(worker.crashes) == refused
     assert ("group p is held by a restore" in caplog.text) == refused
 
 
-async def test_a_worker_that_starts_during_a_restore_waits_and_logs_why(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("seen", [True, False])
+async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, seen: bool
 ) -> None:
-    worker = Worker()
-    worker.append(Restore(n=worker.number(), plan="r", stage="begun", snapshot="s", apps=("p",)))
-    holding = asyncio.ensure_future(worker.restored.hold(nobody))
-    await asyncio.sleep(0)
-    assert not holding.done()
-    assert "app p waits: plan r of snapshot s is begun, and no input is read before it is done" in caplog.text
-    worker.append(Restore(n=worker.number(), plan="r", stage="aborted"))
-    await asyncio.wait_for(holding, 5)
-    assert not worker.crashes
-
-
-async def test_a_worker_that_ran_before_a_restore_began_crashes(caplog: pytest.LogCaptureFixture) -> None:
-    """It was suspended, for a restore begins when the group has no member: its memory is of the time before."""
-    worker = Worker()
-    await worker.restored.hold(nobody)
-    worker.append(Restore(n=worker.number(), plan="other", stage="begun", snapshot="s", apps=("q",)))
-    worker.append(Restore(n=worker.number(), plan="other", stage="aborted"))
-    assert not worker.tasks
-    restore(worker)
-    await asyncio.wait(worker.tasks)
-    assert len(worker.crashes) == 1
-    assert "start it again: it waits until the restore is done" in caplog.text
-
-
-async def test_a_worker_that_reads_of_a_restore_only_when_it_is_over_crashes(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was suspended all the while, and a checkpoint stands in the place of the records since."""
-    worker = Worker()
+    """It was suspended. What it reads of the restore when it wakes up may be over by then: a checkpoint stands in the
+    place of the records since."""
     restore(worker, plan="earlier")
-    await worker.restored.hold(nobody)
+    worker.admin.committed_here[TopicPartition("in", 0)] = (BASE, "")
+    await worker.restored.await_turn(["in"])
     read = worker.restored.ledger_read
     read()
-    assert not worker.tasks, "what was restored before it joined is what it runs on"
-    monkeypatch.setattr(worker.restored, "ledger_read", lambda: None)
-    worker.append(Restore(n=worker.number(), plan="other", stage="begun", snapshot="s", apps=("q",)))
-    worker.append(Restore(n=worker.number(), plan="other", stage="aborted"))
-    read()
-    assert not worker.tasks
+    begin(worker, plan="other", app="q")
+    abort(worker, plan="other")
+    assert not worker.tasks, "what was restored before it joined is what it runs on; others do not matter"
+    if not seen:
+        monkeypatch.setattr(worker.restored, "ledger_read", lambda: None)
     restore(worker, plan="later")
     read()
     await asyncio.wait(worker.tasks)
     assert len(worker.crashes) == 1
-    assert "app p was restored (plan later), and this worker has run before" in caplog.text
 
 
 # -- D6: the one place that fails closed ----------------------------------------------------------------
 
 
-async def test_without_a_ledger_offsets_that_a_restore_has_set_make_the_worker_wait(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    worker = Worker()
-    process, worker.machine.process = worker.machine.process, None
-    worker.ledger = SimpleNamespace(topic="_snapkafka.n")  # type: ignore[assignment, unused-ignore]
-    await worker.restored.known(lambda: _answer(NONE))
-    waiting = asyncio.ensure_future(worker.restored.known(lambda: _answer({"r"})))
-    await asyncio.sleep(0.01)
-    assert not waiting.done()
-    assert "the offsets of group p were set by a restore (plan r), and the ledger _snapkafka.n" in caplog.text
-    worker.machine.process = process
-    worker._waiters[-1].set_result(None)
-    await asyncio.wait_for(waiting, 5)
-
-
-async def test_a_broker_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that does not tell for other reasons stops no worker (R15)."""
-    monkeypatch.setattr("snapkafka.drivers.faust.restores.RETRY_S", 0)
-    worker, asked = Worker(), 0
-    worker.absent = "failed to start"
-
-    async def away() -> Collection[str]:
-        nonlocal asked
-        asked += 1
-        if asked < 3:
-            raise BrokerUnavailableError("no broker at x")
-        return {"r"}
-
-    with pytest.raises(InstallError):
-        await worker.restored.known(away)
-    assert asked == 3
-
-    async def forbidden() -> Collection[str]:
-        raise LedgerUnusableError("may not read group p")
-
-    await worker.restored.known(forbidden)
-
-
-async def test_a_worker_that_takes_no_part_refuses_to_run_on_offsets_of_a_restore() -> None:
-    worker = Worker()
-    worker.absent = "failed to start"
-    await worker.restored.known(lambda: _answer(NONE))
-    with pytest.raises(InstallError, match=r"set by a restore \(plan r\), and this worker takes no part"):
-        await worker.restored.known(lambda: _answer({"r"}))
-
-
-async def _answer(plans: Collection[str]) -> Collection[str]:
-    return plans
-
-
-async def test_switched_off_a_worker_refuses_to_start_on_offsets_of_a_restore(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its agents would all start at the one offset that a group has."""
-    import faust
-
-    from snapkafka import install
-    from snapkafka.drivers.faust import restores
-
-    monkeypatch.setenv("SNAPKAFKA", "off")
-    committed = {TopicPartition("in", 0): (7, "")}
+@pytest.fixture
+def committed(monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition, tuple[int, str]]:
+    """What the group of an app has committed, as its own connection shows it."""
+    found = {TopicPartition("in", 0): (7, "")}
 
     class Admin:
         def __init__(self, connection: Any) -> None: ...
 
         async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-            return committed
+            return found
 
         async def __aenter__(self) -> Self:
             return self
@@ -541,14 +473,33 @@ async def test_switched_off_a_worker_refuses_to_start_on_offsets_of_a_restore(
         async def __aexit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(restores, "KafkaTopicAdmin", Admin)
+    monkeypatch.setattr("snapkafka.drivers.faust.connection.connection_of", lambda app: None)
+    return found
+
+
+@pytest.mark.parametrize("absent", ["failed to start", ""])
+async def test_a_worker_that_cannot_know_the_rules_does_not_start_on_offsets_of_a_restore(
+    worker: Any, committed: dict[TopicPartition, tuple[int, str]], absent: str
+) -> None:
+    """Its agents would all start at the one offset that a group has."""
+    worker.machine.process, worker.absent = None, absent
+    worker.ledger = SimpleNamespace(topic="_snapkafka.n")
+    await worker.restored.await_turn(["in"])
+    committed[TopicPartition("in", 1)] = (7, "snapkafka:r")
+    with pytest.raises(InstallError, match=r"set by a restore \(plan r\), and this worker"):
+        await worker.restored.await_turn(["in"])
+
+
+async def test_nor_does_one_that_is_switched_off(
+    monkeypatch: pytest.MonkeyPatch, committed: dict[TopicPartition, tuple[int, str]]
+) -> None:
+    monkeypatch.setenv("SNAPKAFKA", "off")
     app = faust.App("off-app", broker="kafka://localhost:1", store="memory://")
-    assert install(app, namespace="n") is None
+    assert snapkafka.install(app, namespace="n") is None
     await app.on_start()
     committed[TopicPartition("in", 1)] = (7, "snapkafka:r")
     with pytest.raises(InstallError, match=r"set by a restore \(plan r\), and SNAPKAFKA=off"):
         await app.on_start()
-    with pytest.raises(InstallError):
-        await refuse_restored(app, "it only observes")
 
 
 async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> None:
@@ -564,7 +515,7 @@ async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> 
 
     client = Client()
     for _ in range(2):
-        keep_metadata(worker.restored, client)
+        restores.keep_metadata(worker.restored, client)
     other = TP("other", 0)
     await client.commit({IN: OffsetAndMetadata(11, ""), other: OffsetAndMetadata(1, "")})
     await client.commit({IN: OffsetAndMetadata(12, "")})

@@ -15,9 +15,8 @@ from snapkafka.errors import InstallError
 
 from ...reading import watch_positions
 from ..describe import internal_topics, runs_no_agents
-from ..restores import crash_if_refused, keep_metadata, plans_of_app
+from ..restores import crash_if_refused, keep_metadata
 from ..support import require_usable
-from ..uncommitted import commit_restored
 
 if TYPE_CHECKING:
     from snapkafka.protocol.records import TopicPartition, WhyUnread
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ..restores import AppliedRestores
     from .assignment import AssignmentAnnouncer
     from .running_events import Events
+
 
 logger = logging.getLogger("snapkafka")
 
@@ -126,15 +126,9 @@ class Membership:
         if self._restored.joined or runs_no_agents(host.app):
             return
         try:
-            await self._restored.known(lambda: plans_of_app(host.app))
-            if not host.absent:
-                await self._restored.hold(lambda: host.admin.group_members(host.app.conf.id))
-                await commit_restored(host, self._restored.scope, host.admin, topics)
-        except InstallError:
+            await self._restored.await_turn(topics)
+        except InstallError as error:
+            logger.error("snapkafka: %s; %s", error, error.advice, extra=host.about())
             raise
         except Exception as error:
-            if host.absent:
-                logger.warning(
-                    "snapkafka: could not check whether the app was restored: %r", error, extra=host.about()
-                )
             host.stand_down("to see whether a restore is open", error)
