@@ -32,7 +32,7 @@ from snapkafka.protocol.records import (
 )
 
 from .host import KafkaHost
-from .ledger_wait import LEDGER_WAIT_S
+from .waiting import LEDGER_WAIT_S
 
 if TYPE_CHECKING:
     from snapkafka.config import Config

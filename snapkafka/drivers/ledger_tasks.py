@@ -100,6 +100,11 @@ class LedgerTasks:
             self._appended_hello = self._hello_at = None
         self._outbox.put_nowait((self._host.metrics.ledgers, record))
 
+    @property
+    def without_id(self) -> bool:
+        """Whether the app goes on without an id, since a wait for it was in vain."""
+        return self._without_since is not None
+
     def goes_on_without(self) -> None:
         """Note that the app resumes before this process has an id (R15)."""
         if self._without_since is None:

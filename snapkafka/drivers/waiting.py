@@ -14,7 +14,6 @@ from snapkafka.protocol.actions import HoldRecord
 from snapkafka.protocol.events import CameBack, MarkerMet, RecordMet, WentAbsent
 
 from .ledger_tasks import RETRY_S
-from .ledger_wait import LEDGER_WAIT_S, OPEN_S, LedgerWait
 
 if TYPE_CHECKING:
     from .host import KafkaHost
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("snapkafka")
 
+#: A start, a rebalance or a red record waits for the ledger no longer than this, and once per outage.
+LEDGER_WAIT_S: Final = 2.0
 NO_ANSWER: Final = "snapkafka: the ledger %s did not answer within %.0f s; this worker runs without snapshots"
 NO_POSITIONS: Final = (
     "snapkafka: the broker did not report within %.0f s where the inputs start; this worker runs without snapshots"
@@ -39,7 +40,6 @@ class WorkerWaits:
 
     def __init__(self, host: KafkaHost, ledger_tasks: LedgerTasks) -> None:
         self._host, self._ledger_tasks = host, ledger_tasks
-        self._ledger_wait = LedgerWait()
         self._waiters: list[asyncio.Future[None]] = []
         self._missed: list[Callable[[], bool]] = []  # see `_miss`
         self._wanted, self._wanted_of = -1, 0  # an offset of the ledger, and of which one
@@ -116,9 +116,8 @@ class WorkerWaits:
         app goes on."""
         if self._host.absent or not self._host.started:
             return False
-        if not self._ledger_wait.worn(self._host.loop.time()):
-            await self._until(lambda: self._host.machine.process is not None)
-        if self._host.machine.process is not None:
+        wait_s = 0.0 if self._ledger_tasks.without_id else LEDGER_WAIT_S
+        if await self._within(wait_s, lambda: self._host.machine.process is not None):
             return True
         self._ledger_tasks.goes_on_without()
         return False
@@ -126,13 +125,15 @@ class WorkerWaits:
     async def for_inputs(
         self, *, asked: Callable[[], bool] = lambda: True, moved_on: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Return whether the inputs just assigned are announced, and the ledger is read up to that record (R9).
+        """Return whether the inputs just assigned are announced, and the ledger is read up to that record (R9). Wait a
+        little, unless the machine is doing without the ledger already.
 
         Args:
             asked: whether the broker has answered what had to be known of them before.
             moved_on: whether Faust has other inputs by now; then there is nothing to wait for.
         """
-        if await self._until(lambda: moved_on() or self._announced(), asked, answered=self._announced):
+        wait_s = 0.0 if self._host.machine.absent else LEDGER_WAIT_S
+        if await self._within(wait_s, lambda: moved_on() or self._announced(), asked):
             return True
         self.without_inputs()
         return False
@@ -143,27 +144,6 @@ class WorkerWaits:
 
     def _announced(self) -> bool:
         return self._host.machine.inputs.ready
-
-    async def _until(
-        self,
-        condition: Callable[[], bool],
-        asked: Callable[[], bool] = lambda: True,
-        answered: Callable[[], bool] = lambda: True,
-    ) -> bool:
-        """Wait as long as the back-off allows (R15); return whether the condition holds. If it holds for other reasons
-        than an answer, this does not count for the length of the next wait."""
-        wait_s = self._ledger_wait.seconds(self._host.loop.time())
-        if await self._within(wait_s, condition, asked):
-            if answered():
-                self._ledger_wait.waited(self._host.loop.time(), in_vain=False)
-            return True
-        if wait_s and self._ledger_wait.waited(self._host.loop.time(), in_vain=True):
-            logger.warning(
-                "snapkafka: it did not answer several times in a row; nothing waits for it for the next %.0f min",
-                OPEN_S / 60,
-                extra=self._host.about(),
-            )
-        return False
 
     async def _within(
         self, seconds: float, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True

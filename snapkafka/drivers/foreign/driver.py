@@ -40,7 +40,7 @@ from snapkafka.protocol.records import (
 from snapkafka.protocol.snapshots import ProcessView
 from snapkafka.topic_config import promised_by
 
-from ..ledger_wait import LEDGER_WAIT_S
+from ..waiting import LEDGER_WAIT_S
 from .assignment import Input, resolve
 from .due import StateDue
 from .hello import assigned_at, hello_of, require_alone
