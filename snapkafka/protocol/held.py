@@ -1,9 +1,9 @@
-"""Values and iterators of tables that running events hold and may read again (R6).
+"""Values and tables that running events hold and may read again (R6).
 
 A value that can change in place (a set, a list, a record in memory) is one object for all events that have looked it
-up. An event that holds it sees later changes by others without another look-up. An iterator that is not at its end
-reads the table when it is advanced. So both are noted from the first read on, whatever the colour of the process,
-because the cut may come in between; an event that holds neither costs nothing.
+up. An event that holds it sees later changes by others without another look-up. An event that iterates over a table, or
+reads it as a whole in another way, may read any key until it ends. So both are noted from the first read on, whatever
+the colour of the process, because the cut may come in between; an event that holds neither costs nothing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ E = TypeVar("E", bound=Hashable)
 
 
 class Held(Generic[E]):
-    """The values and iterators held, by event. Everything is kept in the order in which it came, so that a run can be
+    """The values and tables held, by event. Everything is kept in the order in which it came, so that a run can be
     repeated."""
 
     __slots__ = ("_holders", "_iterating", "by_event")
 
     def __init__(self) -> None:
         #: Running event -> the keys whose values it holds; True: it may change that one with no record of it. Also of
-        #: those that hold iterators only. Asked at the end of each event, so no more than a dictionary.
+        #: those that hold tables only. Asked at the end of each event, so no more than a dictionary.
         self.by_event: dict[E, dict[Key, bool]] = {}
         self._holders: dict[Key, dict[E, None]] = {}
-        #: Table -> the events that go over it, and how many iterators each has.
-        self._iterating: dict[str, dict[E, int]] = {}
+        #: Table -> the events that hold it.
+        self._iterating: dict[str, dict[E, None]] = {}
 
     def hold(self, event: E, key: Key, *, unrecorded: bool) -> None:
         """Note that an event has looked up a value that can change in place."""
@@ -41,17 +41,7 @@ class Held(Generic[E]):
     def iterate(self, event: E, table: str) -> None:
         """Note that an event iterates over a table."""
         self.by_event.setdefault(event, {})
-        iterating = self._iterating.setdefault(table, {})
-        iterating[event] = iterating.get(event, 0) + 1
-
-    def stop(self, event: E, table: str) -> None:
-        """Note that an event has exhausted or dropped an iterator."""
-        iterating = self._iterating.get(table, {})
-        left = iterating.pop(event, 0) - 1
-        if left > 0:
-            iterating[event] = left
-        elif not iterating:
-            self._iterating.pop(table, None)
+        self._iterating.setdefault(table, {})[event] = None
 
     def end(self, event: E) -> None:
         """Note that an event is over: it reads nothing any more."""

@@ -132,16 +132,12 @@ class Work(ABC):
         return self._torn(self.colours.hold(event, table, key, unrecorded=unrecorded))
 
     def table_iterated(self, event: Cause, table: str) -> Sequence[Action]:
-        """Note that a running event has an iterator over a table, until `iterated`, or its end; to be called at any
-        time (R6).
+        """Note that a running event iterates over a table, or counts or copies it, and may read any key of it until it
+        ends; to be called at any time (R6).
 
         It includes `table_read`.
         """
         return self._torn(self.colours.iterate(event, table))
-
-    def iterated(self, event: Cause, table: str) -> None:
-        """Note that one of its iterators ended or was dropped."""
-        self.colours.stop(event, table)
 
     def key_received(self, table: str, key: object, epoch: int) -> Sequence[Action]:
         """Note that a key was changed by another process (in a global table), in its colour; the record itself was

@@ -140,15 +140,11 @@ class RunningEvents:
         return torn + self._changed((table, key), self.running[event]) if unrecorded else torn
 
     def iterate(self, event: Cause, table: str) -> list[Torn]:
-        """Note that an event begins to iterate over a table, and reads on until `stop`, or until it ends (R6)."""
+        """Note that an event iterates over a table, or counts or copies it: it may read any key until it ends (R6)."""
         if event not in self.running:
             return []
         self.held.iterate(event, table)
         return self.touch_whole(event, table) if self.tearing else []
-
-    def stop(self, event: Cause, table: str) -> None:
-        """Note that one of its iterators ended or was dropped."""
-        self.held.stop(event, table)
 
     def received(self, table: str, key: object, epoch: int) -> list[Torn]:
         """Note that a record of another process (of a global table) wrote a key: an event that touches or holds it

@@ -249,11 +249,6 @@ class Play:
         with self._says_who_is_torn(actor):
             actor.do(actor.machine.table_iterated(cause, command.next()))
 
-    def do_iterated(self, command: Words) -> None:
-        """iterated P1 A[0]@3 t: it has come to the end"""
-        actor, cause = self.actor(command), Cause(AGENT, *place_of(command.next()))
-        actor.machine.iterated(cause, command.next())
-
     @contextmanager
     def _says_who_is_torn(self, actor: Actor) -> Iterator[None]:
         before = dict(actor.machine.colours.running)

@@ -166,7 +166,7 @@ class Runner(Sender):
         name, cause = self._name(running, kind), running.cause
         self.torn(lambda: self.do(self.machine.table_iterated(cause, name)))
         table = self._table(running, kind)
-        running.iterator, running.iterates = sorted(table.items(), reverse=True), name
+        running.iterator = sorted(table.items(), reverse=True)
         self.world.history.step(running.execution, kind)
 
     def _next(self, running: SimRunning, iterator: list[tuple[str, Cell]]) -> None:
@@ -177,7 +177,6 @@ class Runner(Sender):
             self.world.history.look(running.execution, cell, f"next {key}")
         else:
             running.iterator = None
-            self.machine.iterated(running.cause, running.iterates)
             self.world.history.step(running.execution, "next")
 
     def _global(self, _: object) -> None:

@@ -46,4 +46,3 @@ class SimRunning:
     answer: SimStored | None = None
     held: dict[str, tuple[Cell, int]] = field(default_factory=dict)  # by table and key, with the epoch then
     iterator: list[tuple[str, Cell]] | None = None  # what it has still to go over, last first
-    iterates: str = ""  # the table

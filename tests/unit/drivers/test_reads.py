@@ -147,6 +147,10 @@ HELD: dict[str, tuple[Callable[[Worker], Any], Callable[[Worker], Any]]] = {
     "list that was popped": (lambda w: w.lists.pop("k"), write_list),
     "list that it has set": (lambda w: w.lists.__setitem__("k", [0]), write_list),
     "list that red looks at": (lambda w: w.lists["k"], lambda w: w.lists["k"].append(7)),
+    "copy": (lambda w: w.numbers.copy(), write_number),
+    "iterator at its end": (lambda w: list(w.numbers.items()), write_number),
+    "iterator that was dropped": (lambda w: next(iter(w.numbers.items())), write_number),
+    "length": (lambda w: len(w.numbers), write_number),
     "copy with lists": (lambda w: w.lists.copy(), write_list),
     "dict with lists": (lambda w: dict(w.lists), write_list),
     "values that are lists": (lambda w: list(w.lists.values()), write_list),
@@ -236,19 +240,15 @@ async def test_a_window_is_looked_up_each_time(worker: Worker) -> None:
 @pytest.mark.parametrize(
     "look",
     [
-        lambda w: list(w.numbers.items()),
-        lambda w: w.numbers.copy(),
-        lambda w: next(iter(w.numbers.items())),
         lambda w: w.numbers["b"],
-        lambda w: list(w.lists),
-        lambda w: [key for key in w.lists.keys()],  # noqa: C416, SIM118
+        lambda w: "b" in w.numbers.keys(),  # noqa: SIM118
         lambda w: w.lists["l"],
     ],
 )
 async def test_what_cannot_change_any_more_tears_nothing(
     worker: Worker, look: Callable[[Worker], Any]
 ) -> None:
-    """Iterators that are at their end, or dropped; copies and values that stay as they are; other keys."""
+    """Values that stay as they are; other keys."""
     white = worker.event(0)
     had = white(lambda: look(worker))
     worker.cut()

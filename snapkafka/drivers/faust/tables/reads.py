@@ -16,8 +16,6 @@ import decimal
 import enum
 import fractions
 import uuid
-from collections.abc import Iterator
-from itertools import chain
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
@@ -128,65 +126,27 @@ class Reads:
 
     # -- whole tables -------------------------------------------------------------------------------------------
 
-    def read_whole(self, table: Any) -> None:
-        """Note that the event running here counts the keys of a table, or compares it."""
-        try:
-            if get_ident() != self._host.thread and self._elsewhere(table, None, write=False):
-                return
-            if self._machine.colours.tearing:
-                self._host.do(self._machine.table_read(self._events.cause(), table.name))
-        except Exception as error:
-            self._host.stand_down(READS, error)
+    def hold_whole(self, table: Any, *, values: bool) -> None:
+        """Note that the event running here iterates over a table, counts, compares or copies it: it may read any key
+        until it ends.
 
-    def copied(self, table: Any) -> None:
-        """Note that a table was copied: the copy contains the objects of the table."""
-        try:
-            if self.scan is not None:
-                self.scan.read_whole(table)
-            if not (table.in_place and self._iterate(table)):
-                self.read_whole(table)
-        except Exception as error:
-            self._host.stand_down(READS, error)
-
-    def iterating(self, table: Any, iterator: Iterator[Any], of_values: bool) -> Iterator[Any]:
-        """Note that the event running here iterates over a table.
-
-        Returns:
-            the same iterator, as fast. When it ends or is dropped the machine is notified, unless the values that it
-            has returned may still change.
+        Args:
+            values: it gets the objects of the table.
         """
         try:
-            if self.scan is not None and of_values:
+            if self.scan is not None and values:
                 self.scan.read_whole(table)
-            cause = self._iterate(table)
-            if cause is None:
-                self.read_whole(table)
-                return iterator
-            if of_values and table.in_place:
-                return iterator
-            return chain(iterator, _End(self, cause, table.name))
+            if self._host.absent:
+                return
+            if get_ident() != self._host.thread and self._elsewhere(table, None, write=False):
+                return
+            cause, colours = self._events.cause(), self._machine.colours
+            if cause is not None and cause in colours.running:
+                self._host.do(self._machine.table_iterated(cause, table.name))
+            elif colours.tearing:
+                self._host.do(self._machine.table_read(cause, table.name))
         except Exception as error:
             self._host.stand_down(READS, error)
-        return iterator
-
-    def _iterate(self, table: Any) -> Cause | None:
-        """Return the event that iterates; None where no event does, or where it cannot be determined here."""
-        if get_ident() != self._host.thread or self._host.absent:
-            return None
-        cause = self._events.cause()
-        if cause is not None and cause in self._machine.colours.running:
-            self._host.do(self._machine.table_iterated(cause, table.name))
-            return cause
-        return None
-
-    def iterated(self, cause: Cause, table: str) -> None:
-        """Note that an iterator ended or was dropped; if that is noticed in another thread, the table counts as
-        held."""
-        try:
-            if get_ident() == self._host.thread:
-                self._machine.iterated(cause, table)
-        except Exception as error:
-            self._host.stand_down("to record that an iterator is at its end", error)
 
     def stand_down(self, error: Exception) -> None:
         """Stand down after a fault of ours during a read (R15)."""
@@ -212,29 +172,3 @@ class Reads:
                 self._host.do(self._machine.table_touched(cause, table.name, key, write=True))
         except Exception as error:
             self._host.stand_down("to record what a thread writes", error)
-
-
-class _End(Iterator[Any]):
-    """A guard that reports the end of an iterator, whether it is exhausted or dropped."""
-
-    __slots__ = ("_cause", "_reads", "_table")
-
-    def __init__(self, reads: Reads, cause: Cause, table: str) -> None:
-        self._reads, self._cause, self._table = reads, cause, table
-
-    def __next__(self) -> Any:
-        try:
-            self._reads.iterated(self._cause, self._table)
-            self._table = ""
-        except Exception as error:
-            self._reads.stand_down(error)
-        raise StopIteration
-
-    def __del__(self) -> None:
-        reads = getattr(self, "_reads", None)
-        try:
-            if reads is not None and self._table:
-                reads.iterated(self._cause, self._table)
-        except Exception as error:
-            if reads is not None:
-                reads.stand_down(error)

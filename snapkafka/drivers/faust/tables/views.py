@@ -1,101 +1,45 @@
-"""Table views that report each read: `keys()`, `values()` and `items()` of Faust's tables.
+"""Table views of which each use is a read of the table: `keys()`, `values()` and `items()` of Faust's tables.
 
 A view may be kept as long as its owner likes, and reads the table whenever it is used. So these replace the views of
-the store and report what they read when they read it (R6); an iterator reads on until its end, and counts as held
-until then (`reads`). After a fault of ours they are plain views (R15).
+the store, and whoever uses one holds the table (R6). After a fault of ours they are plain views (R15).
 """
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import Callable, ItemsView, KeysView, ValuesView
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
+
+#: What a view does with the whole table. Whether a key is in it is a look-up by that key.
+USES: Final = ("__iter__", "__reversed__", "__len__", "__repr__", "__contains__")
 
 
-class _NotingView:
-    """The common part of the three views.
+def _reporting(kind: Any, uses: tuple[str, ...], *, values: bool) -> Any:
+    """Return a class of views that report their use.
 
     Args:
-        view: of the store.
-        table: whose `reads` are notified.
+        kind: of views, with all that follows from these uses.
+        values: they hand out objects of the table.
     """
 
-    __slots__ = ()
-    _mapping: Any
-    _view: Any
-    of_values = True
-
-    def __init__(self, view: Any, table: Any) -> None:
+    def __init__(self: Any, view: Any, table: Any) -> None:  # noqa: N807
         self._view, self._mapping = view, table
 
-    def _iterating(self, iterator: Iterator[Any]) -> Iterator[Any]:
-        found: Iterator[Any] = self._mapping.reads.iterating(self._mapping, iterator, self.of_values)
-        return found
+    def reporting(use: str) -> Callable[..., Any]:
+        def used(self: Any, *args: Any) -> Any:
+            try:
+                self._mapping.reads.hold_whole(self._mapping, values=values)
+            except Exception as error:
+                self._mapping.reads.stand_down(error)
+            return getattr(self._view, use)(*args)
 
-    def __len__(self) -> int:
-        try:
-            self._mapping.reads.read_whole(self._mapping)
-        except Exception as error:
-            self._mapping.reads.stand_down(error)
-        return len(self._view)
+        return used
 
-    def __iter__(self) -> Iterator[Any]:
-        iterator: Iterator[Any] = iter(self._view)
-        try:
-            return self._iterating(iterator)
-        except Exception as error:
-            self._mapping.reads.stand_down(error)
-            return iterator
-
-    def __reversed__(self) -> Iterator[Any]:
-        iterator: Iterator[Any] = reversed(self._view)
-        try:
-            return self._iterating(iterator)
-        except Exception as error:
-            self._mapping.reads.stand_down(error)
-            return iterator
-
-    def __repr__(self) -> str:
-        try:
-            self._mapping.reads.read_whole(self._mapping)
-        except Exception as error:
-            self._mapping.reads.stand_down(error)
-        return repr(self._view)
-
-    @property
-    def mapping(self) -> Any:
-        """The table, read-only, as views of a dictionary have it."""
-        return MappingProxyType(self._mapping)
+    mapping = property(lambda self: MappingProxyType(self._mapping), doc="The table, read-only.")
+    members = {use: reporting(use) for use in uses}
+    return type(kind.__name__, (kind,), {**members, "__init__": __init__, "mapping": mapping})
 
 
-class Keys(_NotingView, KeysView[Any]):
-    """The view `table.keys()`."""
-
-    __slots__ = ("_view",)
-    of_values = False
-
-
-class Values(_NotingView, ValuesView[Any]):
-    """The view `table.values()`."""
-
-    __slots__ = ("_view",)
-
-    def __contains__(self, value: object) -> bool:
-        try:
-            self._mapping.reads.read_whole(self._mapping)
-        except Exception as error:
-            self._mapping.reads.stand_down(error)
-        return value in self._view
-
-
-class Items(_NotingView, ItemsView[Any, Any]):
-    """The view `table.items()`."""
-
-    __slots__ = ("_view",)
-
-    def __contains__(self, item: object) -> bool:
-        try:
-            self._mapping.reads.read_whole(self._mapping)
-        except Exception as error:
-            self._mapping.reads.stand_down(error)
-        return item in self._view
+Keys: Final = _reporting(KeysView, USES[:-1], values=False)
+Values: Final = _reporting(ValuesView, USES, values=True)
+Items: Final = _reporting(ItemsView, USES, values=True)
