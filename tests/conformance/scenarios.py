@@ -112,12 +112,14 @@ TRANSACTIONS: Final = Scenario(
 ALIGNED: Final = Scenario(
     "aligned",
     (
+        ("faust", "faust"),
         ("confluent", "aiokafka"),
         ("faust", "confluent"),
         ("aiokafka", "faust"),
         ("threads", "threads"),
         ("confluent_tx", "aiokafka_tx"),
     ),
+    short=3,
     one_way=True,
     shows="aligned",
 )

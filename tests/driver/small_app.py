@@ -16,9 +16,6 @@ WHERE = os.environ.get("SMALL_APP_INSTALL", "late")
 NAMESPACE = os.environ["SNAPKAFKA_NAMESPACE"]
 #: A seam of Faust's that is not as expected.
 BROKEN = os.environ.get("SMALL_APP_BROKEN", "")
-#: A method of the machine that raises from its so-manieth call on.
-BUG = os.environ.get("SMALL_APP_BUG", "")
-BUG_AT = int(os.environ.get("SMALL_APP_BUG_AT", "20"))
 #: Nobody takes our header off then, as where snapkafka is not installed.
 SEES_HEADERS = BROKEN in ("IncomingRecords", "watch_streams")
 #: Of partition 0: see SMALL_APP_HELD.
@@ -52,25 +49,6 @@ if BROKEN:
 
     place = driver if hasattr(driver, BROKEN) else assignment
     setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)
-
-if BUG:
-    from snapkafka.protocol import WorkerProtocol
-
-    right, calls = getattr(WorkerProtocol, BUG), iter(range(BUG_AT))
-
-    def wrong(*args: Any, **options: Any) -> Any:
-        if next(calls, None) is None:
-            raise RuntimeError("a bug of ours")
-        return right(*args, **options)
-
-    setattr(WorkerProtocol, BUG, wrong)
-
-if os.environ.get("SMALL_APP_LISTENS"):  # what is sent has to be told of before, so it goes the long way out
-
-    @app.on_produce_message.connect(weak=False)
-    def listen(*_: Any, **__: Any) -> None:
-        pass
-
 
 if WHERE == "early":
     snapkafka.install(app, namespace=NAMESPACE, every=EVERY, changelog_lag=LAG)

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import os
-import shutil
-import subprocess
-import sys
-import tarfile
 import threading
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,7 +15,6 @@ from snapkafka.errors import SnapshotFailedError, TimedOutError, TriggerRefusedE
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
-from snapkafka.wire import codec
 
 from .harness import PARTITIONS, Pair, Side, is_marker, read_topics, running
 from .judging import Judge
@@ -33,9 +25,6 @@ APP = "tests.features.apps.rolling"
 RATE = 40
 TTL_MS = 2_000
 STEP_S = 60.0
-ROOT = Path(__file__).parents[2]
-#: There is no release before this one yet: what stood in its place earlier, with fewer fields in its `Hello`.
-PREVIOUS = "1596e358"
 
 
 class Roll:
@@ -81,12 +70,10 @@ class Roll:
             except SnapshotFailedError as error:
                 self.outcomes.append(f"failed: {error}")
 
-    def replace(self, switch: str, *, release: Path | None = None) -> None:
-        """Start a worker with the switch so, of another release perhaps, and let the oldest leave."""
+    def replace(self, switch: str) -> None:
+        """Start a worker with the switch so, and let the oldest leave."""
         pair, system = self.pair, self.pair.ours.system
         env = {"FEATURES_ID": pair.ours.id, "FEATURES_INPUT": pair.input, "SNAPKAFKA": switch}
-        if release is not None:
-            env["PYTHONPATH"] = _path_with(release)
         oldest = system.workers[0]
         system.start_worker(pair.ours.id, env, module=APP)
         wait_until(
@@ -173,90 +160,6 @@ def test_r15_rolled_out_worker_by_worker_and_taken_back(
         assert {finding.kind for finding in found} <= {"replayed", "ran-twice"}, (
             "a rebalance makes events run again, no more"
         )
-
-
-@pytest.mark.nightly
-def test_r15_workers_of_neighbouring_releases_in_one_group(
-    kafka: Broker, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Upgraded worker by worker, and taken back, with a snapshot about every second by the new command: each is
-    captured and borne out by the log, or fails by the name of who held it up. All the while nothing is lost."""
-    old, new = _source_of(PREVIOUS, tmp_path / "old"), tmp_path / "new"
-    for part in ("snapkafka", "schemas"):
-        shutil.copytree(ROOT / part, new / part)
-    shutil.copytree(
-        old / "schemas/ledger", new / "schemas/ledger/old", dirs_exist_ok=True
-    )  # as a release does
-    _read_schemas_of(new, monkeypatch)
-    with running(
-        kafka.bootstrap,
-        namespace,
-        tmp_path,
-        APP,
-        inputs=["going"],
-        outputs=["mid", "out"],
-        env={"PYTHONPATH": _path_with(old)},
-        workers=2,
-        joins=False,
-    ) as pair:
-        wait_until("two of the old release", lambda: _releases(pair) == 2, timeout_s=STEP_S)
-        assert _trigger_by(old, pair) == "CAPTURED", "among themselves all is well"
-        with Roll(pair) as roll:
-            roll.until("snapshots of the old release", "captured", count=3)
-            for release in (new, new, old):
-                roll.replace("on", release=release)
-                roll.until("snapshots after that", "captured", count=3)
-        logs = [worker.log.read_text() for worker in pair.ours.system.workers]
-        assert [f"snapkafka of {new}\n" in log for log in logs] == [True, False]
-        failed = [outcome for outcome in roll.outcomes if outcome != "captured"]
-        assert all(pair.ours.id in outcome for outcome in failed), "each says by whom"
-        await_answers(pair, roll.asked)
-        pair.end()
-        judge = Judge(pair)
-        found = [finding for epoch in pair.epochs for finding in judge.findings(epoch)]
-        assert {finding.kind for finding in found} <= {"replayed", "ran-twice"}
-
-
-def _releases(pair: Pair) -> int:
-    return sum(view.assigned >= 0 for view in pair.observer.state.living())
-
-
-def _trigger_by(release: Path, pair: Pair) -> str:
-    """Ask for a snapshot by the command of that release; the status."""
-    command = [sys.executable, "-m", "snapkafka.cli", "trigger", "--wait", "--json"]
-    command += ["--bootstrap", pair.bootstrap, "--namespace", pair.namespace]
-    done = subprocess.run(
-        command,
-        cwd=release,
-        env=os.environ | {"PYTHONPATH": _path_with(release)},
-        check=True,
-        stdout=subprocess.PIPE,
-    )
-    return str(json.loads(done.stdout)["status"])
-
-
-def _path_with(release: Path) -> str:
-    return os.pathsep.join((str(release), *filter(None, sys.path)))
-
-
-def _read_schemas_of(release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What reads the ledger here is of that release, too."""
-    monkeypatch.setattr(codec, "_schemas", lambda: release / "schemas/ledger")
-    monkeypatch.setattr(codec, "_writers", cache(codec._writers.__wrapped__))
-
-
-def _source_of(commit: str, folder: Path) -> Path:
-    """The package as it was then, out of the history of this checkout."""
-    folder.mkdir()
-    packed = subprocess.run(
-        ["git", "archive", commit, "snapkafka", "schemas"],
-        cwd=ROOT,
-        check=True,
-        stdout=subprocess.PIPE,
-    ).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
-    return folder
 
 
 def await_answers(pair: Pair, asked: int) -> None:

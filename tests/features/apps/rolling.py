@@ -5,13 +5,10 @@ No tables: in an app that has some Faust loses events around a rebalance (`test_
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import snapkafka
 from tests.features.apps.common import new_app, source, target
 
-print("snapkafka of", Path(snapkafka.__file__).parents[1])
 app = new_app(broker_commit_interval=0.5, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
 
 mid, out = target(app, "mid"), target(app, "out")
