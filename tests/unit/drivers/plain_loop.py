@@ -1,0 +1,156 @@
+"""The parts of a plain loop around a driver that has joined; its ledger and its producer's queue are lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+from snapkafka.config import Config
+from snapkafka.drivers import Consumer, PlainDriver, Producer, Table
+from snapkafka.drivers.plain.confluent_sends import ConfluentSends
+from snapkafka.drivers.plain.running_events import Events, Run
+from snapkafka.drivers.plain.settle import SendOutcomes
+from snapkafka.drivers.plain.transactions import Transactions
+from snapkafka.kafka import Connection
+from snapkafka.protocol import (
+    AssignedInput,
+    Hello,
+    InputsAssigned,
+    InputTopic,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
+    LedgerRecord,
+    TopicPartition,
+    Trigger,
+)
+
+WHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+ORDERS = TopicPartition("orders", 0)
+INVOICES = TopicPartition("invoices", 0)
+
+
+def consumer(**more: Any) -> Consumer:
+    return Consumer(WHERE | {"group.id": "billing", "enable.auto.commit": False} | more)
+
+
+class Driver(PlainDriver):
+    """A driver whose ledger is a list, and which has joined."""
+
+    def __init__(self) -> None:
+        super().__init__(Config(namespace="shop"), Connection(bootstrap="127.0.0.1:1"))
+        self.written: list[LedgerRecord] = []
+        self.read = 0
+        self.feed(LedgerBegins(start=0))
+        hello = Hello(n=1, app="billing", inputs=(InputTopic(topic="orders", partitions=1),))
+        self.feed(Joined(hello=hello))
+        self.write(hello)
+        self.catch_up()
+        self.assign()
+
+    def assign(self) -> None:
+        """Be assigned the input, from its start on."""
+        given = AssignedInput(tp=ORDERS, agents=("loop",), position=0)
+        self.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
+        self.catch_up()
+
+    def write(self, record: LedgerRecord) -> None:
+        self.written.append(record)
+
+    def changed(self) -> None:
+        """Nobody waits."""
+
+    def start_timer(self, action: Any) -> None:
+        """Time does not pass."""
+
+    def ask_ends(self, action: Any) -> None:
+        """The ends stay unknown."""
+
+    def withdraw(self) -> None:
+        """It is not started."""
+
+    def catch_up(self) -> None:
+        while self.read < len(self.written):
+            self.read += 1
+            self.feed(LedgerRead(offset=self.read - 1, record=self.written[self.read - 1]))
+
+    def snapshot(self) -> int:
+        self.write(Trigger(n=99, id="now"))
+        self.catch_up()
+        return self.machine.colours.epoch
+
+
+class Queue:
+    """A producer whose queue is a list."""
+
+    def __init__(self) -> None:
+        self.config: dict[str, Any] = {}
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+
+    def plainly(self, topic: str, **record: Any) -> None:
+        self.sent.append((topic, record))
+
+    def acknowledge(self, first: int = 0) -> None:
+        for offset, (_, record) in enumerate(self.sent[first:]):
+            record["on_delivery"](None, SimpleNamespace(offset=lambda offset=offset: offset))
+
+
+class Loop:
+    """A driver, and the parts of a loop with confluent-kafka."""
+
+    def __init__(self) -> None:
+        self.driver, self.queue = Driver(), Queue()
+        self.events, self.outcomes = Events(self.driver), SendOutcomes(self.driver)
+        self.transactions = Transactions(
+            self.driver, events=self.events, outcomes=self.outcomes, fenced=lambda error: False
+        )
+        self.sends = ConfluentSends(
+            self.driver,
+            cast(Producer, self.queue),
+            stamps=self.driver.stamps,
+            events=self.events,
+            outcomes=self.outcomes,
+            await_identity=lambda: None,
+        )
+        self.table, self.changes = Table("owed", default=int), list[Any]()
+        self.before: Callable[[], None] = lambda: None
+        self.table.bind(
+            self.driver,
+            "billing",
+            events=self.events,
+            send=lambda *change: self.changes.append(change),
+            before=lambda: self.before(),  # noqa: PLW0108 -- tests replace it
+        )
+        self.table.replace({0: {}})
+
+    @property
+    def colours(self) -> Any:
+        return self.driver.machine.colours
+
+    @property
+    def invoices(self) -> Any:
+        """What was sent to the topic."""
+        return self.colours.sent[INVOICES]
+
+    def claim(self, offset: int) -> Run:
+        """Begin the event of a record."""
+        self.events.hand_out(ORDERS, offset)
+        return self.events.claim(ORDERS, offset)
+
+    def process(self, *offsets: int) -> None:
+        """Begin and end the events of records."""
+        for offset in offsets:
+            self.events.end(self.claim(offset))
+
+    @contextmanager
+    def inside(self, run: Run) -> Iterator[None]:
+        token = self.events.enter(run)
+        try:
+            yield
+        finally:
+            self.events.leave(token)
+
+    def send(self, partition: int = 0, **record: Any) -> None:
+        self.sends.append(INVOICES.topic, {"partition": partition, **record})

@@ -1,0 +1,477 @@
+"""Loops with confluent-kafka and aiokafka: what a user may get wrong, their rebalances, and what they share."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
+
+from snapkafka.clients import participant
+from snapkafka.drivers import Producer, Table
+from snapkafka.drivers.plain import recovery
+from snapkafka.drivers.plain.aio_loop import AioParticipant
+from snapkafka.drivers.plain.aio_sends import AioSends
+from snapkafka.drivers.plain.confluent_settings import generation_of
+from snapkafka.drivers.plain.partitioner import partitioner_of
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.login import clients
+from snapkafka.protocol import TopicPartition as OurPartition
+from tests.unit.drivers.plain_loop import ORDERS as OURS
+from tests.unit.drivers.plain_loop import WHERE, Loop, consumer
+
+ORDERS = TopicPartition("orders", 0)
+CHANGELOG = OurPartition("billing-owed-changelog", 0)
+INPUT = ["orders"]
+
+
+def of_aiokafka(**more: Any) -> AIOKafkaConsumer:
+    settings = {"bootstrap_servers": "127.0.0.1:1", "group_id": "billing", "enable_auto_commit": False}
+    return AIOKafkaConsumer(**settings | more)
+
+
+def disabled(**given: Any) -> Any:
+    """A participant that takes no part."""
+    part: Any = participant(namespace="shop", inputs=INPUT, **given)
+    part.host.absent = "is disabled"
+    return part
+
+
+# -- what a user may get wrong ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "a participant needs a group"),
+        ({"group": "billing"}, "a participant needs a consumer or a producer"),
+        ({"consumer": consumer}, "a participant with a consumer needs its inputs"),
+        (
+            {"consumer": lambda: consumer(**{"enable.auto.commit": True}), "inputs": INPUT},
+            "the consumer commits by itself",
+        ),
+        (
+            {"consumer": lambda: of_aiokafka(enable_auto_commit=True), "inputs": INPUT},
+            "the consumer commits by itself",
+        ),
+        (
+            {"consumer": consumer, "group": "other", "inputs": INPUT},
+            "the consumer is in group billing, not in other",
+        ),
+        (
+            {
+                "consumer": lambda: consumer(**{"partition.assignment.strategy": "cooperative-sticky"}),
+                "inputs": INPUT,
+            },
+            "incremental rebalances are not supported",
+        ),
+        (
+            {"consumer": consumer, "inputs": INPUT, "state": lambda: Table("owed")},
+            "table owed needs a consumer and a producer",
+        ),
+        (
+            {
+                "consumer": lambda: consumer(**{"partition.assignment.strategy": "roundrobin"}),
+                "producer": lambda: Producer(WHERE),
+                "inputs": ["orders", "refunds"],
+                "state": lambda: Table("owed"),
+            },
+            "table owed needs equal partitions of all inputs",
+        ),
+        (
+            {"group": "billing", "producer": lambda: Producer(WHERE | {"partitioner": "fnv1a"})},
+            "partitioner fnv1a is not supported",
+        ),
+        ({"group": "billing", "producer": object}, "builtins.object has no hooks for a participant"),
+    ],
+)
+async def test_what_cannot_take_part_is_one_line_with_what_to_do(given: dict[str, Any], message: str) -> None:
+    made = {name: value() if callable(value) else value for name, value in given.items()}
+    with pytest.raises(BadInputError) as refused:
+        participant(namespace="shop", **made)
+    assert message in refused.value.message
+    assert "\n" not in refused.value.message and refused.value.advice
+
+
+async def test_a_loop_without_a_reset_policy_starts_nowhere_by_itself() -> None:
+    """librdkafka has `error`, aiokafka `none`; the end of the log would skip all that is there."""
+    for client in (consumer(**{"auto.offset.reset": "error"}), of_aiokafka(auto_offset_reset="none")):
+        part = disabled(consumer=client)
+        with pytest.raises(BadInputError, match="has committed no offset of orders"):
+            await part.assignments.assigned({OURS: None}, generation=1, member="a")
+
+
+def test_a_committed_position_that_the_broker_does_not_show_is_an_error() -> None:
+    """It is not "none": the loop would start somewhere else."""
+    part = disabled(consumer=consumer(), producer=Producer(WHERE), state=Table("owed"))
+    error = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    hidden = SimpleNamespace(topic="orders", partition=0, offset=-1001, error=error)
+    with pytest.raises(KafkaException):
+        part._announced(SimpleNamespace(committed=lambda tps, timeout_s: [hidden]), [hidden])
+
+
+def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> None:
+    """The read would wait for its end, which waits for the loop, until the broker ends it after a minute."""
+    producer = Producer(WHERE | {"transactional.id": "billing-1"})
+    part = disabled(consumer=consumer(), producer=producer, state=Table("owed"))
+    part.transactions.began()
+    part.transactions.revoked()
+    with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
+        part._assigned(SimpleNamespace(), [])
+
+
+def test_the_generation_of_a_group_is_read_from_librdkafkas_own_bytes() -> None:
+    assert generation_of(b"CGMDv2:\x07\x00\x00\x00billing\0member-1\0\0\1") == (7, "member-1")
+    assert generation_of(consumer().consumer_group_metadata()) == (-1, "")
+    with pytest.raises(BadInputError, match="does not show the generation"):
+        generation_of(b"another form")
+
+
+def test_a_record_without_a_key_goes_to_any_partition() -> None:
+    """Those with a key: tests/kafka/test_partitioners.py."""
+    for name in ("consistent_random", "murmur2_random", "random"):
+        choose = partitioner_of({"partitioner": name})
+        assert {choose(None, 3) for _ in range(200)} == {0, 1, 2}
+
+
+# -- participants that begin and end ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def off(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Make a participant that has nothing to join."""
+    monkeypatch.setenv("SNAPKAFKA", "off")
+
+    async def joins() -> None:
+        """Nothing is there."""
+
+    def make(**given: Any) -> Any:
+        part: Any = participant(namespace="shop", **given)
+        monkeypatch.setattr(part, "join", joins)
+        return part
+
+    return make
+
+
+@pytest.mark.parametrize("shared", ["consumer", "producer"])
+def test_a_client_that_two_participants_were_made_with_is_in_the_first_one_only(
+    shared: str, off: Any
+) -> None:
+    """Each was made before the other one began."""
+    client = consumer() if shared == "consumer" else Producer(WHERE)
+    given = {"consumer": client, "inputs": INPUT} if shared == "consumer" else {"producer": client}
+    first, second = (off(group="billing", **given) for _ in range(2))
+    with first:
+        with pytest.raises(BadInputError, match=f"the {shared} is another participant's"), second:
+            pass
+        if shared == "producer":
+            assert cast(Any, client).sends is not None, "the first one goes on"
+    with pytest.raises(BadInputError, match="a participant begins once"), first:
+        pass
+    with second:
+        pass
+
+
+async def test_so_is_one_of_aiokafka(off: Any) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
+    first, second = (off(group="billing", producer=producer) for _ in range(2))
+    async with first:
+        with pytest.raises(BadInputError, match="the producer is another participant's"):
+            async with second:
+                pass
+        assert producer.send == first.sends.send
+
+
+def test_a_loop_that_reads_around_its_participant_is_refused(off: Any) -> None:
+    """Markers would reach it, and no position would move."""
+    client = consumer()
+    with off(consumer=client, inputs=INPUT):
+        for read in (lambda: client.poll(0), lambda: client.consume(1, 0)):
+            with pytest.raises(BadInputError, match="is read around its participant"):
+                read()
+    assert client.poll(0) is None
+
+
+def test_r15_a_loop_that_takes_no_part_may_ask_for_a_snapshot(
+    off: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = off(group="billing", producer=Producer(WHERE))
+    with part:
+        part.trigger()
+    part.trigger()
+    assert "takes no part in snapshots" in caplog.text
+
+
+def test_an_event_begins_once_and_ends_once() -> None:
+    """Two ends would end another event of the same record."""
+    part = disabled(consumer=consumer())
+    part.events.hand_out(OURS, 3)
+    event = part.event(Message(3))
+    with pytest.raises(BadInputError, match="has begun"):
+        part.event(Message(3))
+    with event:
+        with pytest.raises(BadInputError):
+            part.skip(Message(3))
+        assert part.events.run()
+    assert not part.events.run()
+
+
+def test_a_skipped_record_waits_for_no_transaction_that_nobody_has_begun() -> None:
+    part = disabled(consumer=consumer(), producer=Producer(WHERE | {"transactional.id": "billing-1"}))
+    loop = Loop()
+    part.events._host = loop.driver
+    part.events.hand_out(OURS, 0)
+    part.skip(Message(0))
+    assert not loop.colours.running
+
+
+# -- rebalances -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record of the input, without headers."""
+
+    offset: int
+    topic: str = ORDERS.topic
+    partition: int = ORDERS.partition
+    key: bytes = b"ann"
+    value: bytes = b"1"
+    headers: tuple[Any, ...] = ()
+
+
+class Input:
+    """The only partition of a consumer: how many records it has, and which is fetched next."""
+
+    def __init__(self, consumer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.end, self.position, self.done = 0, 0, 0
+        self.more = asyncio.Event()
+        self.asked = asyncio.Event()
+        for name in ("seek", "committed"):
+            monkeypatch.setattr(consumer, name, getattr(self, name))
+        monkeypatch.setattr(consumer, "_coordinator", SimpleNamespace(generation=1, member_id="a"))
+
+    async def getone(self) -> Message:
+        self.asked.set()
+        while self.position >= self.end:
+            self.more.clear()
+            await self.more.wait()
+        self.position += 1
+        return Message(self.position - 1)
+
+    def append(self) -> None:
+        self.end += 1
+        self.more.set()
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        self.position = offset
+
+    async def committed(self, tp: TopicPartition) -> int:
+        return self.done
+
+
+@asynccontextmanager
+async def loop_of(
+    monkeypatch: pytest.MonkeyPatch, revoked: list[int], **more: Any
+) -> AsyncIterator[tuple[AioParticipant, Input]]:
+    """Yield a participant without snapshots, and its input."""
+    client = of_aiokafka(**more)
+    part = disabled(consumer=client, on_revoke=lambda tps: revoked.append(len(tps)))
+    source = Input(client, monkeypatch)
+    monkeypatch.setattr(part, "_getone", source.getone)
+    await part.on_assigned([ORDERS])
+    yield part, source
+
+
+async def test_a_record_that_arrives_for_a_fetch_from_before_a_rebalance_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with loop_of(monkeypatch, []) as (part, source):
+        fetched = asyncio.ensure_future(anext(part.poll(quiet_s=2)))
+        await source.asked.wait()
+        await part.on_revoked([ORDERS])
+        await part.on_assigned([ORDERS])
+        source.append()
+        assert (await fetched).offset == 0
+
+
+async def test_a_revocation_waits_until_the_loop_has_committed_its_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    revocations: list[int] = []
+    async with loop_of(monkeypatch, revocations) as (part, source):
+        source.append()
+        messages = part.poll(quiet_s=0.5)
+        async with part.event(await anext(messages)):
+            revoking = asyncio.ensure_future(part.on_revoked([ORDERS]))
+            await asyncio.wait({revoking}, timeout=0.3)
+            assert not revoking.done() and not revocations, "it is in an event"
+        await asyncio.wait({revoking}, timeout=0.3)
+        assert not revoking.done() and not revocations, "its position is not committed"
+        source.done = 1
+        assert [message async for message in messages] == []
+        await revoking
+        assert revocations == [1]
+
+
+async def test_a_record_that_takes_longer_than_the_group_waits_is_left_to_another_member(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The change that it still makes stays out of the changelog: another member has read that, and writes there."""
+    async with loop_of(monkeypatch, [], rebalance_timeout_ms=400) as (part, source):
+        table, changes = Table("owed", default=int), list[Any]()
+        table.bind(
+            part.host, "billing", events=part.events, send=lambda *c: changes.append(c), before=lambda: None
+        )
+        source.append()
+        async with part.event(await anext(part.poll(quiet_s=0.5))):
+            await asyncio.wait_for(part.on_revoked([ORDERS]), 2)
+            with pytest.raises(BadInputError, match="is not assigned to this event"):
+                table["ann"] = 1
+        assert changes == []
+
+
+def test_a_revocation_of_confluents_waits_for_the_events_of_threads() -> None:
+    """An event that goes on would write to a table that was read again meanwhile."""
+    seen: list[str] = []
+    part = disabled(consumer=consumer(), on_revoke=lambda *_: seen.append("revoked"))
+    part.events.hand_out(OURS, 0)
+    event = part.event(Message(0))
+    entered = threading.Event()
+
+    def work() -> None:
+        with event:
+            entered.set()
+            time.sleep(0.3)
+            seen.append("processed")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    entered.wait()
+    part._revoked(part.plan.consumer, [])
+    thread.join()
+    assert seen == ["processed", "revoked"]
+
+
+@pytest.mark.parametrize("client", [consumer, of_aiokafka])
+async def test_inputs_are_revoked_although_the_loops_own_callback_fails(client: Any) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("a bug of the loop")
+
+    part = disabled(consumer=client(), on_revoke=fails)
+    revoked: list[str] = []
+    part.assignments.revoked = lambda: revoked.append("all")
+
+    async def revoke() -> None:
+        if client is consumer:
+            part._revoked(part.plan.consumer, [])
+        else:
+            await part.on_revoked([])
+
+    with pytest.raises(RuntimeError, match="a bug of the loop"):
+        await revoke()
+    assert revoked == ["all"]
+
+
+async def test_a_member_without_partitions_reads_no_changelog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be more members than partitions. A client of aiokafka that stops at once raises `CancelledError`."""
+
+    def asked(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a client was made")
+
+    monkeypatch.setattr(clients, "consumer", asked)
+    loop = Loop()
+    found = await recovery.recover(
+        loop.driver, loop.table, set(), stamps=loop.driver.stamps, waiting=loop.driver.waiting
+    )
+    assert found == recovery.Recovered()
+
+
+# -- what aiokafka sends ----------------------------------------------------------------------------------------------
+
+
+class AioLoop(Loop):
+    """A loop with a producer of aiokafka, whose records are in the list `sent`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.producer: Any = SimpleNamespace(send=self._send, send_batch=self._send_batch)
+        self.aio = AioSends(
+            self.driver,
+            self.producer,
+            stamps=self.driver.stamps,
+            waiting=self.driver.waiting,
+            events=self.events,
+            outcomes=self.outcomes,
+        )
+        self.aio.attach()
+
+    async def _send(self, topic: str, **record: Any) -> asyncio.Future[Any]:
+        self.sent.append((topic, record))
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(SimpleNamespace(offset=len(self.sent) - 1))
+        return future
+
+    async def _send_batch(self, *arguments: Any) -> None:
+        raise AssertionError("it was sent")
+
+
+async def test_changes_that_wait_at_a_revocation_never_reach_the_changelog() -> None:
+    """Those of the second run of the event do."""
+    loop = AioLoop()
+    run = loop.claim(0)
+    with loop.inside(run):
+        loop.aio.change(CHANGELOG, b"ann", b"1")
+        loop.aio.forget_changes()
+        with pytest.raises(BadInputError, match="revoked before the changes"):
+            await loop.aio.send_changes()
+    loop.events.end(run)
+    assert not loop.colours.busy, "nothing more is awaited of them"
+    assert loop.sent == []
+
+
+async def test_changes_that_could_not_be_sent_are_forgotten_by_a_rewind() -> None:
+    """They would leave with the next event, beside those of the second run of theirs."""
+    loop = AioLoop()
+    for value in (b"1", b"2"):
+        run = loop.claim(0)
+        with loop.inside(run):
+            loop.aio.change(CHANGELOG, b"ann", value)
+            if value == b"2":
+                await loop.aio.send_changes()
+        loop.events.end(run)
+        loop.aio.forget_changes()
+    assert [record["value"] for _, record in loop.sent] == [b"2"]
+
+
+async def test_r15_a_fault_of_ours_leaves_a_change_of_the_table_to_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = AioLoop()
+
+    def fault(*_: Any) -> Any:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr(loop.driver.machine, "send_entered", fault)
+    loop.aio.change(CHANGELOG, b"ann", b"1")
+    await loop.aio.send_changes()
+    assert loop.sent == [("billing-owed-changelog", {"key": b"ann", "value": b"1", "partition": 0})]
+    assert "record a send" in loop.driver.absent
+
+
+async def test_a_batch_is_refused_because_its_records_would_have_no_stamps() -> None:
+    loop = AioLoop()
+    with pytest.raises(BadInputError, match="send_batch is not supported in a participant"):
+        await loop.producer.send_batch(object(), "invoices")
+    loop.aio.detach()
+    with pytest.raises(AssertionError, match="it was sent"):
+        await loop.producer.send_batch(object(), "invoices")

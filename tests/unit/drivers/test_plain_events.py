@@ -1,0 +1,399 @@
+"""The events of plain loops: each is bound to its run, its inputs and its transaction; what a fault leaves alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaException
+
+from snapkafka.config import Config
+from snapkafka.drivers import PlainDriver, Producer
+from snapkafka.drivers.outcomes import Unacknowledged
+from snapkafka.drivers.plain import confluent_sends
+from snapkafka.errors import BadInputError
+from snapkafka.kafka import Connection
+from snapkafka.protocol import (
+    Abort,
+    Closed,
+    CutReport,
+    Event,
+    InputsRevoked,
+    LogEnd,
+    TopicPartition,
+)
+from snapkafka.wire import headers as wire
+from tests.unit.drivers.plain_loop import ORDERS, WHERE, Loop
+
+OTHER = TopicPartition("orders", 1)
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+# -- events and tables ------------------------------------------------------------------------------------------------
+
+
+def test_a_message_outside_of_an_event_is_refused_by_the_next_poll(loop: Loop) -> None:
+    loop.events.hand_out(ORDERS, 7)
+    with pytest.raises(BadInputError, match="was processed outside of an event"):
+        loop.events.require_claimed()
+    run = loop.events.claim(ORDERS, 7)
+    loop.events.require_claimed()
+    loop.events.end(run)
+    with pytest.raises(BadInputError, match="has no event to begin"):
+        loop.events.claim(ORDERS, 7)
+
+
+def test_a_loop_that_does_not_poll_is_named_while_a_snapshot_waits(
+    loop: Loop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = loop.driver
+    loop.events.hand_out(ORDERS, 0)
+    epoch = driver.snapshot()
+    driver.look_at_poll(epoch, 4.0)
+    assert not caplog.messages, "it has polled a moment ago"
+    monkeypatch.setattr(driver, "polled_at", driver.polled_at - 5.0)
+    driver.look_at_poll(epoch, 4.0)
+    (line,) = caplog.messages
+    assert "has not called poll for 5 s" in line
+
+
+def test_a_table_is_written_in_an_event_and_only_there(loop: Loop) -> None:
+    table = loop.table
+    with pytest.raises(BadInputError, match="table owed was written outside of an event"):
+        table["ann"] = 1
+    with loop.inside(loop.claim(0)):
+        table["ann"] += 2
+        assert table["ann"] == 2 and "bob" not in table and dict(table.items()) == {"ann": 2}
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            table["ann"] = float("nan")
+        del table["ann"]
+    assert loop.changes == [(0, b'"ann"', b"2"), (0, b'"ann"', None)]
+    assert len(table) == 0 and table["ann"] == 0
+
+
+def test_r6_a_white_event_that_reads_what_red_wrote_is_torn(loop: Loop) -> None:
+    white = loop.claim(0)
+    epoch = loop.driver.snapshot()
+    with loop.inside(loop.claim(1)):
+        loop.table["ann"] = 1
+    assert loop.colours.running[white.cause] == 0
+    with loop.inside(white):
+        assert loop.table["ann"] == 1
+    assert loop.colours.running[white.cause] == epoch, "it goes on in red"
+
+
+def test_a_record_that_is_handed_out_again_keeps_its_event_while_its_first_run_ends(loop: Loop) -> None:
+    """A thread was too slow for a rebalance, and the same member got its partition again."""
+    first = loop.claim(0)
+    loop.events.on_revoked()
+    second = loop.claim(0)
+    loop.events.end(first)
+    with loop.inside(second):
+        assert loop.driver.machine.send_entered(loop.events.cause()).cause is not None, (
+            "its effects have it as their cause"
+        )
+    assert loop.events.run()
+    loop.events.end(second)
+    assert not loop.events.run() and not loop.colours.running
+
+
+def test_an_event_from_before_a_rebalance_neither_changes_nor_reads_a_table_that_was_read_again(
+    loop: Loop,
+) -> None:
+    """Its message is processed again: the change would be there twice."""
+    run = loop.claim(0)
+    with loop.inside(run):
+        loop.table["ann"] = 1
+        loop.events.on_revoked()
+        loop.table.replace({0: {}})
+        with pytest.raises(BadInputError, match="inputs were revoked"):
+            loop.table["ann"] = 2
+        with pytest.raises(BadInputError, match="inputs were revoked"):
+            print(loop.table["ann"])
+    assert len(loop.changes) == 1
+
+
+def test_a_partition_that_is_not_assigned_is_neither_read_nor_written(loop: Loop) -> None:
+    """A read would find the default. A write may be checked before a rebalance, and made after it."""
+    loop.before = lambda: loop.table.replace({})
+    with loop.inside(loop.claim(0)):
+        with pytest.raises(BadInputError, match="is not assigned"):
+            loop.table["ann"] = 1
+        with pytest.raises(BadInputError, match="partition 0 of table owed is not assigned"):
+            print(loop.table["ann"])
+    assert loop.changes == []
+
+
+# -- sends ------------------------------------------------------------------------------------------------------------
+
+
+def test_r5_a_send_has_its_event_as_its_cause_and_its_colour_though_the_process_is_red(loop: Loop) -> None:
+    with loop.inside(loop.claim(4)):
+        epoch = loop.driver.snapshot()
+        loop.send(1)
+    loop.send(1)
+    check = wire.tp_check("invoices", 1)
+    white, red = (
+        cast(wire.Stamp, wire.read(record["headers"][-1][1], loop.driver.stamps.ledger_id, check))
+        for _, record in loop.queue.sent
+    )
+    assert (white.epoch, white.seq, red.epoch, red.seq) == (0, 0, epoch, 1)
+    assert white.cause == (wire.topic_check("orders"), 0, 4) and red.cause is None
+
+
+def test_r15_a_fault_of_ours_leaves_the_record_to_the_client(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: Any) -> Any:
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr(loop.driver.machine, "send_at_once", fault)
+    loop.sends.append("invoices", {"partition": 0, "value": b"v"}, {"mine": b"1"})
+    loop.send(value=b"w")
+    (_, first), (_, second) = loop.queue.sent
+    assert (first["value"], first["headers"]) == (b"v", [("mine", b"1")])
+    assert (second["value"], second["headers"]) == (b"w", None)
+    assert "stamp a record" in loop.driver.absent
+
+
+def test_r15_a_broker_that_is_away_delays_no_record_whose_partitions_were_known(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    def listed(topic: str, timeout_s: float) -> Any:
+        asked.append(timeout_s)
+        if len(asked) > 1:
+            raise KafkaException("no answer")
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: None, 1: None, 2: None})})
+
+    monkeypatch.setattr(loop.queue, "list_topics", listed, raising=False)
+    monkeypatch.setattr(confluent_sends, "PARTITIONS_HOLD_S", 0.0)
+    record = {"value": b"", "key": b"ann", "timestamp": 0}
+    for _ in range(3):
+        loop.sends.produce("invoices", record | {"partition": -1}, None, None)
+    assert asked == [confluent_sends.METADATA_S, confluent_sends.LOOK_S], "it is asked again after a while"
+    assert len({sent["partition"] for _, sent in loop.queue.sent}) == 1 and len(loop.queue.sent) == 3
+
+
+def test_a_full_queue_is_the_clients_own_error_and_takes_no_seq(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(topic: str, **record: Any) -> None:
+        raise BufferError("Local: Queue full")
+
+    monkeypatch.setattr(loop.queue, "plainly", full)
+    with pytest.raises(BufferError):
+        loop.send()
+    assert not loop.colours.busy
+    assert loop.invoices.next_seq == 0
+
+
+# -- transactions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("aborted", [True, False])
+def test_an_event_is_done_with_its_transaction_and_undone_with_it(loop: Loop, aborted: bool) -> None:
+    """Also one that has sent nothing: its position would be in the snapshot, and it runs again."""
+    loop.transactions.began()
+    loop.process(0)
+    loop.driver.snapshot()
+    assert loop.colours.running, "it runs until the transaction ends"
+    loop.transactions.aborted() if aborted else loop.transactions.committed()
+    assert not loop.colours.running
+    found = [type(record) for record in loop.driver.written if isinstance(record, Abort | Closed)]
+    assert found == ([Abort] if aborted else [])
+    assert loop.transactions.unwound is aborted
+
+
+@pytest.mark.parametrize("aborted", [True, False])
+def test_an_event_whose_transaction_ended_inside_it_is_done_or_undone_when_it_ends(
+    loop: Loop, aborted: bool
+) -> None:
+    """Otherwise a snapshot would wait for the next message. A cut that has it as started gets no `Closed` if it runs
+    again."""
+    run = loop.claim(0)
+    loop.transactions.began()
+    epoch = loop.driver.snapshot()
+    loop.transactions.aborted() if aborted else loop.transactions.committed()
+    loop.events.end(run)
+    loop.driver.catch_up()
+    assert not loop.colours.running
+    assert (loop.driver.machine.ledger.snapshots[epoch].status == "FAILED") is aborted
+
+
+@pytest.mark.parametrize(("aborted", "until"), [(True, 0), (False, 3)])
+def test_what_an_abort_has_undone_is_no_replay(loop: Loop, aborted: bool, until: int) -> None:
+    """A crash may leave effects of events that run again; an aborted transaction leaves none."""
+    loop.transactions.began()
+    loop.process(0, 1, 2)
+    if aborted:
+        loop.transactions.aborted()
+    else:
+        loop.transactions.committed()
+        loop.driver.feed(InputsRevoked())
+    loop.driver.assign()
+    loop.driver.snapshot()
+    (report,) = (record for record in loop.driver.written if isinstance(record, CutReport))
+    assert [(item.offset, item.replay_until) for item in report.positions] == [(0, until)]
+
+
+def test_r10_what_an_earlier_transaction_has_committed_is_not_undone_by_an_abort(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop has committed the first one without its position: its event runs again, and has its effects twice."""
+    fed: list[Event] = []
+    monkeypatch.setattr(loop.driver, "feed", fed.append)
+    loop.transactions.began()
+    loop.process(4)
+    loop.transactions.committed()
+    loop.transactions.began()
+    loop.process(5)
+    loop.transactions.aborted()
+    assert fed == [InputsRevoked(undone_from=(LogEnd(topic="orders", partition=0, end=5),))]
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_r16_inputs_are_revoked_while_the_events_of_an_aborted_transaction_run(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, confirmed: bool
+) -> None:
+    """The machine may cut at that moment: the cut fails when they end. They may run again."""
+    ran: list[bool] = []
+    feed = loop.driver.feed
+
+    def noted(event: Event) -> Any:
+        ran.append(bool(loop.colours.running))
+        return feed(event)
+
+    loop.transactions.began()
+    loop.process(0)
+    loop.transactions.failed(RuntimeError("the commit timed out"))
+    monkeypatch.setattr(loop.driver, "feed", noted)
+    loop.transactions.aborted(confirmed=confirmed)
+    assert ran == [True] and not loop.colours.running
+
+
+def test_what_is_sent_in_a_transaction_is_acknowledged_with_it(loop: Loop) -> None:
+    loop.outcomes.began()
+    loop.send()
+    loop.queue.acknowledge()
+    assert loop.colours.busy, "it is in the log, and its transaction is open"
+    loop.outcomes.ended(None)
+    assert not loop.colours.busy
+    loop.outcomes.began()
+    loop.send()
+    loop.queue.acknowledge(1)
+    loop.outcomes.ended(Unacknowledged("aborted", refused=True, undone=True))
+    assert (loop.invoices.next_seq, loop.invoices.unacknowledged) == (1, ()), "its seqs are given again"
+    assert not loop.colours.busy
+
+
+def test_an_acknowledgement_that_comes_in_the_next_transaction_counts(loop: Loop) -> None:
+    """A snapshot would wait for it for ever."""
+    loop.outcomes.began()
+    loop.send()
+    loop.outcomes.ended(None)
+    loop.outcomes.began()
+    loop.queue.acknowledge()
+    assert not loop.colours.busy
+
+
+@pytest.mark.parametrize(
+    ("commit_failed", "confirmed", "next_seq", "until"),
+    [(True, False, 1, 1), (True, True, 0, 0), (False, False, 0, 0)],
+)
+def test_what_a_failed_commit_may_have_committed_keeps_its_seqs(
+    loop: Loop, commit_failed: bool, confirmed: bool, next_seq: int, until: int
+) -> None:
+    """If the abort fails as well, its records may be there: two of one seq would accuse the next snapshot."""
+    loop.transactions.began()
+    run = loop.claim(0)
+    loop.send()
+    loop.queue.acknowledge()
+    loop.events.end(run)
+    if commit_failed:
+        loop.transactions.failed(KafkaException())
+    loop.transactions.aborted(confirmed=confirmed)
+    sent = loop.invoices
+    assert (sent.next_seq, [item.refused for item in sent.unacknowledged]) == (next_seq, [False] * next_seq)
+    loop.driver.assign()
+    assert [item.replay_until for item in loop.driver.machine.positions.note()] == [until]
+    assert not loop.colours.busy
+
+
+def test_a_transaction_in_which_inputs_were_revoked_is_not_committed(loop: Loop) -> None:
+    """The broker would take it: the member has joined the group again, and names its new generation."""
+    producer, transactions = Producer(WHERE), loop.transactions
+    producer.transactions = transactions
+    transactions.began()
+    transactions.committed()
+    transactions.revoked()
+    transactions.began()
+    transactions.require_kept()
+    transactions.revoked()
+    with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
+        producer.commit_transaction(0.1)
+    transactions.aborted()
+    transactions.began()
+    transactions.require_kept()
+
+
+# -- inputs that are held back (R16) ----------------------------------------------------------------------------------
+
+
+def applied(loop: Loop) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """List the partitions that the client has to pause, and those to resume."""
+    paused: list[TopicPartition] = []
+    resumed: list[TopicPartition] = []
+    loop.driver.held.apply(pause=paused.extend, resume=resumed.extend)
+    return paused, resumed
+
+
+def test_r16_inputs_are_paused_once_and_resumed_when_they_are_let_go(loop: Loop) -> None:
+    held = loop.driver.held
+    assert not held and applied(loop) == ([], [])
+    held.hold_all()
+    assert held.holds(ORDERS) and applied(loop) == ([ORDERS], []) and applied(loop) == ([], [])
+    held.let_go()
+    held.hold(OTHER, held.times)
+    assert applied(loop) == ([OTHER], [ORDERS]), "although another one is held back since"
+    held.let_go()
+    assert not held and applied(loop) == ([], [OTHER]) and applied(loop) == ([], [])
+
+
+def test_r16_a_decision_from_before_everything_was_let_go_holds_nothing(loop: Loop) -> None:
+    """Nobody would let it go again: the record is asked about once more."""
+    held = loop.driver.held
+    times = held.times
+    held.let_go()
+    held.hold(ORDERS, times)
+    assert not held
+    held.hold(ORDERS, held.times)
+    assert held.holds(ORDERS) and not held.holds(OTHER)
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_r16_what_the_loop_has_paused_itself_stays_paused_until_it_resumes_it(
+    loop: Loop, resumed: bool
+) -> None:
+    held = loop.driver.held
+    held.paused_by_loop([ORDERS])
+    held.hold(ORDERS, held.times)
+    held.hold(OTHER, held.times)
+    assert applied(loop) == ([ORDERS, OTHER], [])
+    if resumed:
+        assert held.resumed_by_loop([ORDERS]) == {ORDERS}
+    held.let_go()
+    assert applied(loop) == ([], [ORDERS, OTHER] if resumed else [OTHER])
+
+
+def test_r15_who_stands_down_holds_nothing_back() -> None:
+    driver = PlainDriver(Config(namespace="shop"), Connection(bootstrap="127.0.0.1:1"))
+    driver.held.hold(ORDERS, driver.held.times)
+    driver.stand_down("to think", RuntimeError("a bug of ours"))
+    assert driver.absent and not driver.held
