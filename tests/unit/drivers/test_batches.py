@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 from typing import Any
 
 import aiokafka
@@ -111,23 +110,6 @@ async def test_the_installed_versions_are_known(log: Log, added: list[bool]) -> 
     assert driver.outgoing._fast.in_buffer == 0, "what is put may pass the buffer"
 
 
-async def test_what_the_gate_refuses_takes_the_slow_path(
-    log: Log, added: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The gate is the only one, and is asked for each record."""
-    allows = FastPath.allows
-    monkeypatch.setattr(
-        FastPath, "allows", lambda self, *record: allows(self, *record) and record[2] != b"waits"
-    )
-    driver = Driver(log.producer)
-    for value in (b"v", b"waits", b"v"):
-        await send(driver, value=value)
-    assert added == [True, False, True]
-    log.take()
-    assert [record.value for record in log.records[THERE]] == [b"v", b"waits", b"v"]
-    assert [stamp.seq for stamp in log.stamps()] == [0, 1, 2]
-
-
 async def test_a_record_is_the_same_by_either_way(log: Log, added: list[bool]) -> None:
     """Key, value, partition, time and headers; and what the app is told of it."""
     driver = Driver(log.producer)
@@ -155,18 +137,6 @@ async def test_a_record_is_the_same_by_either_way(log: Log, added: list[bool]) -
     for short, long in reported:
         assert short.result()._replace(offset=0) == long.result()._replace(offset=0)
         assert type(short.result().topic_partition) is type(long.result().topic_partition)
-
-
-async def test_the_partition_is_the_one_that_faust_would_choose(log: Log) -> None:
-    """By the app's own partitioner."""
-    driver = Driver(log.producer)
-    keys = [b"key-%d" % n for n in range(20)]
-    for key in keys:
-        await send(driver, key=key, partition=None)
-    log.take()
-    for partition in range(2):
-        for record in log.records[TopicPartition("t", partition)]:
-            assert log.producer.key_partition("t", record.key).partition == partition
 
 
 async def test_seqs_rise_with_offsets_also_where_a_batch_is_full(log: Log, added: list[bool]) -> None:
@@ -300,27 +270,6 @@ async def test_what_cannot_be_sent_fails_as_it_does_in_faust(log: Log) -> None:
     assert not driver.machine.colours.busy
 
 
-async def test_an_unknown_topic_is_asked_for(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in aiokafka: its metadata come first, and the record waits for them."""
-    driver = Driver(log.producer)
-    cluster = log.client.client.cluster
-    known = cluster._partitions.pop("t")
-    asked: list[bool] = []
-
-    def update() -> asyncio.Future[None]:
-        asked.append(True)
-        cluster._partitions["t"] = known
-        return asyncio.ensure_future(asyncio.sleep(0))
-
-    monkeypatch.setattr(log.client.client, "force_metadata_update", update)
-    await send(driver, partition=None)
-    await send(driver)
-    assert set(asked) == {True}
-    assert len(asked) == 2, (
-        "aiokafka asks for it twice, without us too: for a new topic, and until it is there"
-    )
-
-
 async def test_who_listens_to_faust_hears_of_every_record(log: Log, added: list[bool]) -> None:
     """`app.on_produce_message` may even change the headers."""
     driver = Driver(log.producer)
@@ -339,21 +288,6 @@ async def test_who_listens_to_faust_hears_of_every_record(log: Log, added: list[
     assert heard == [b"v"]
     assert added == [False, True]
     assert [name for name, _ in log.records[THERE][0].headers] == ["_sk", "traced"]
-
-
-async def test_who_reads_the_log_of_aiokafka_reads_of_every_record(
-    log: Log, added: list[bool], caplog: pytest.LogCaptureFixture
-) -> None:
-    """A Faust worker that logs no more than warnings has it at DEBUG, so this must not be the long way."""
-    driver = Driver(log.producer)
-    with caplog.at_level(logging.DEBUG, logger="aiokafka.producer.producer"):
-        await send(driver)
-        short = [line for line in caplog.messages if "Sending" in line]
-        caplog.clear()
-        await log.client.send(THERE.topic, b"v", b"k", THERE.partition)
-    assert added == [True]
-    assert short == [line for line in caplog.messages if "Sending" in line], "as aiokafka says it"
-    assert len(short) == 1
 
 
 @pytest.mark.parametrize("where", ["class", "instance", "accumulator"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import faust
@@ -56,25 +55,6 @@ async def test_r15_who_does_nothing_but_send_holds_up_nobody() -> None:
     assert await turns_of_others(app.maybe_start_producer) in range(SENDS - 1, SENDS + 2)
 
 
-async def test_who_asks_first_goes_first() -> None:
-    """Of tasks that ask in the same turn; in Faust that one comes last."""
-    app = app_of()
-
-    async def order() -> list[int]:
-        given: list[int] = []
-
-        async def ask(number: int) -> None:
-            await app.maybe_start_producer()
-            given.append(number)
-
-        await asyncio.gather(*map(ask, range(3)))
-        return given
-
-    assert await order() == [1, 2, 0]
-    skip_producer_guard(app, app.producer)
-    assert await order() == [0, 1, 2]
-
-
 async def test_a_producer_that_is_not_started_is_started_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """By Faust, and all who ask meanwhile wait for that."""
     app = app_of()
@@ -116,34 +96,6 @@ async def test_another_release_is_left_to_itself(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fast_path, "OF_GUARD", {})
     skip_producer_guard(app, app.producer)
     assert is_fausts(app)
-
-
-@pytest.mark.parametrize("lacks", ["maybe_start_producer", "maybe_start", "fun"])
-def test_r15_a_faust_that_has_it_under_another_name_is_no_failure(lacks: str) -> None:
-    """It would make the worker stand aside, for what is only there to be quick."""
-    guard = (
-        SimpleNamespace() if lacks == "fun" else StampedeWrapper(faust.App.maybe_start_producer.__wrapped__)
-    )
-    app: Any = SimpleNamespace(conf=SimpleNamespace(processing_guarantee="at_least_once"))
-    producer: Any = SimpleNamespace()
-    if lacks != "maybe_start_producer":
-        app.maybe_start_producer = guard
-    if lacks != "maybe_start":
-        producer.maybe_start = faust.Service.maybe_start
-    before = dict(vars(app))
-    skip_producer_guard(app, producer)
-    assert vars(app) == before
-
-
-async def test_what_somebody_else_put_there_is_left() -> None:
-    app = app_of()
-
-    async def own() -> Any:
-        return app.producer
-
-    app.maybe_start_producer = own
-    skip_producer_guard(app, app.producer)
-    assert app.maybe_start_producer is own
 
 
 async def test_what_an_app_makes_of_it_itself_is_left() -> None:

@@ -11,7 +11,7 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.foreign.settings import Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka import LedgerCutShortError
-from snapkafka.protocol import FOREIGN, NOT_GIVEN, CutReport, Hello, TailLost, TopicPartition, Trigger
+from snapkafka.protocol import NOT_GIVEN, CutReport, Hello, TailLost, TopicPartition, Trigger
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.worlds.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
 
@@ -170,17 +170,6 @@ async def test_snapshots_that_are_asked_for_meanwhile_wait_for_their_turn(
     assert [set(writer.state(epoch).values()) for epoch in epochs] == [{b"one"}, {b"two"}]
 
 
-async def test_a_snapshot_of_other_apps_alone_asks_it_for_nothing(
-    cluster: FakeCluster, writer: FakeWriter, till: Participant
-) -> None:
-    epoch = trigger(cluster, "others", apps=("bank",))
-    await until(lambda: not view(cluster).snapshots[epoch].open, "the capture")
-    await until(lambda: till._machine.colours.epoch == epoch, "the trigger to be read")
-    assert till.notices.empty()
-    await till.send("deposits", b"a", b"1")
-    assert writer.log[OUT][0][2].epoch == epoch
-
-
 async def test_a_result_that_is_unknown_is_reported_and_the_piece_is_given_again(
     cluster: FakeCluster, writer: FakeWriter, till: Participant
 ) -> None:
@@ -216,20 +205,6 @@ async def test_where_it_has_left_its_last_state_is_in_no_snapshot(
     Worker(cluster.the_ledger, "slow", "deposits", closes=False)
     third = trigger(cluster, "three")
     assert view(cluster).stopped_apps(third) == []  # nobody cuts it where its last state ended (R10)
-
-
-async def test_one_that_leaves_before_it_gave_its_state_fails_the_snapshot(
-    cluster: FakeCluster, writer: FakeWriter
-) -> None:
-    Worker(cluster.the_ledger, "bank", "deposits")
-    till = participant(cluster, writer)
-    await till.join()
-    epoch = trigger(cluster, "one")
-    await marker_of(till)
-    await till.leave("its connection was lost")
-    failure = view(cluster).snapshots[epoch].failure
-    assert failure is not None
-    assert failure.code == NOT_GIVEN
 
 
 async def test_r11_where_the_ledger_has_lost_what_it_has_read_it_says_so_and_its_session_ends(
@@ -284,15 +259,3 @@ async def test_bounds(cluster: FakeCluster, writer: FakeWriter) -> None:
     with pytest.raises(BadInputError, match="node_id"):
         participant(cluster, writer, node="a/b")
     await till.leave("the test is over")
-
-
-async def test_no_name_of_an_app_that_runs_is_taken(cluster: FakeCluster, writer: FakeWriter) -> None:
-    Worker(cluster.the_ledger, "till", "deposits")
-    second = participant(cluster, writer)
-    with pytest.raises(TriggerRefusedError, match="an app till runs"):
-        await second.join()
-    await second.leave("it could not join")
-    assert [e.record.mode for e in cluster.the_ledger.entries if isinstance(e.record, Hello)] == [
-        "on",
-        FOREIGN,
-    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextvars import ContextVar
 from typing import Any
 
@@ -102,18 +101,6 @@ class _Sensor(faust.Sensor):
 
     def on_send_completed(self, producer: Any, state: Any, metadata: Any) -> None:
         self._told.append(("ends", state, metadata[:4]))
-
-
-async def test_the_log_of_faust_is_the_same(way: Buffered, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, logger="faust.topics"):
-        way.soon()
-        passed = [line for line in caplog.messages if line.startswith("send:")]
-        caplog.clear()
-        way.driver.outgoing._fast.in_buffer = 1
-        way.soon()
-        await way.emptying()
-    assert passed == [line for line in caplog.messages if line.startswith("send:")]
-    assert len(passed) == 1
 
 
 async def test_a_partitioner_is_asked_once_for_each_record(way: Buffered) -> None:
