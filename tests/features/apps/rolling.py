@@ -1,6 +1,6 @@
 """An app in a cycle with itself: what `going` sends `coming` reads, so a marker reaches whoever has that partition.
 
-No tables: in an app that has some Faust loses events around a rebalance (`test_not_in_faust.py`), with or without us.
+No tables: in an app that has some Faust loses events around a rebalance (`test_recovery.py`), with or without us.
 """
 
 from __future__ import annotations

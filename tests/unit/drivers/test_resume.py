@@ -100,18 +100,6 @@ async def test_nothing_is_handed_out_before_the_seek_nor_thrown_away_behind_it(
     assert worker.handed_out == worker.waiting == [10, 11, 12, 13]
 
 
-@pytest.mark.parametrize("end", ["_resume_streams", "on_recovery_completed"])
-async def test_without_it_faust_hands_out_what_it_has_and_again(worker: Worker, end: str) -> None:
-    """Else the test above shows nothing. What it hands out again and then throws away nobody will run."""
-    ending = asyncio.ensure_future(getattr(worker.recovery, end)(worker.app.consumer_generation_id))
-    await worker.turns()
-    worker.sought.set()
-    await asyncio.wait_for(ending, timeout=5)
-    await worker.turns()
-    assert worker.handed_out == [12, 13, 10, 11, 12, 13]
-    assert worker.waiting == []
-
-
 async def test_if_the_seek_fails_the_inputs_go_on_all_the_same(worker: Worker) -> None:
     resume_last(worker.app, worker.consumer)
     worker.fails = True
