@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import System, observing, wait_until
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.ops import doctor
-from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
-from tests.driver.test_install import make_topics, produce, take
+from tests.driver.live import live
 
 EVENTS = 100
 
@@ -42,34 +40,21 @@ def test_r15_a_broken_seam_stops_nothing_but_us(
 ) -> None:
     """Every event passes, one log line says why this worker does not take part. Where it cannot keep its word it has
     not joined, and no snapshot waits for it."""
-    app = f"small-{namespace}"
-    make_topics(kafka, app)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": "early", "SMALL_APP_BROKEN": broken}
-            worker = system.start_worker(app, env, module="tests.driver.small_app")
-            observer.call(produce(kafka.bootstrap, f"{app}-in", EVENTS))
-            tps = [TopicPartition(f"{app}-out", partition) for partition in range(2)]
-            wait_until(
-                "all events to pass",
-                lambda: sum(observer.call(observer.admin.log_ends(tps)).values()) >= EVENTS,
-                timeout_s=90,
-                system=system,
-            )
-            log = worker.log.read_text()
-            assert log.count(f"snapkafka: {said}") == 1, worker.last_lines(40)
-            assert "runs without snapshots" in log
-            if broken in ("committed", "assignment_of"):  # it has joined: it withdraws, and says why
-                with pytest.raises(
-                    TriggerRefusedError, match=f"no process takes part.*{said}.*{broken} is broken"
-                ):
-                    take(observer, "s")
-            else:
-                assert not observer.state.processes
-            system.check_alive()
-    finally:
-        system.stop()
+    with live(kafka, namespace, tmp_path) as run:
+        worker = run.start(SMALL_APP_INSTALL="early", SMALL_APP_BROKEN=broken)
+        run.produce(EVENTS)
+        run.until("all events to pass", lambda: run.count("out") >= EVENTS, 90)
+        log = worker.log.read_text()
+        assert log.count(f"snapkafka: {said}") == 1
+        assert "runs without snapshots" in log
+        if broken in ("committed", "assignment_of"):  # it has joined: it withdraws, and says why
+            with pytest.raises(
+                TriggerRefusedError, match=f"no process takes part.*{said}.*{broken} is broken"
+            ):
+                run.take("s")
+        else:
+            assert not run.observer.state.processes
+        run.system.check_alive()
 
 
 @pytest.mark.timeout(200)
@@ -79,36 +64,17 @@ def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
 ) -> None:
     """By the app's settings. Every event passes, and the ledger says why no snapshot is taken: before, each one
     failed by its time to live, and nobody knew why."""
-    app = f"small-{namespace}"
-    make_topics(kafka, app)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": "early"}
-            other = setting == "confluent"
-            env |= {"SMALL_APP_TRANSPORT": "confluent"} if other else {"SMALL_APP_SETTING": setting}
-            worker = system.start_worker(app, env, module="tests.driver.small_app")
-            wait_until(
-                "it to withdraw",
-                lambda: any(view.goes_on for view in observer.state.processes.values()),
-                timeout_s=60,
-                system=system,
-            )
-            log = worker.log.read_text()
-            assert log.count("snapkafka: failed to join") == 1, log
-            with pytest.raises(TriggerRefusedError, match=f"no process takes part.*{setting}"):
-                take(observer, "s")
-            found = observer.call(doctor(observer.connection, namespace)).found
-            assert [setting in advice.what for advice in found if advice.code == "stood-down"] == [True]
-            if not other:
-                observer.call(produce(kafka.bootstrap, f"{app}-in", 20))
-                tps = [TopicPartition(f"{app}-out", partition) for partition in range(2)]
-                wait_until(
-                    "all its events to pass",
-                    lambda: sum(observer.call(observer.admin.log_ends(tps)).values()) >= 20,
-                    timeout_s=60,
-                    system=system,
-                )
-            system.check_alive()
-    finally:
-        system.stop()
+    with live(kafka, namespace, tmp_path) as run:
+        observer, other = run.observer, setting == "confluent"
+        env = {"SMALL_APP_TRANSPORT": "confluent"} if other else {"SMALL_APP_SETTING": setting}
+        worker = run.start(SMALL_APP_INSTALL="early", **env)
+        run.until("it to withdraw", lambda: any(view.goes_on for view in observer.state.processes.values()))
+        assert worker.log.read_text().count("snapkafka: failed to join") == 1
+        with pytest.raises(TriggerRefusedError, match=f"no process takes part.*{setting}"):
+            run.take("s")
+        found = observer.call(doctor(observer.connection, namespace)).found
+        assert [setting in advice.what for advice in found if advice.code == "stood-down"] == [True]
+        if not other:
+            run.produce(20)
+            run.until("all its events to pass", lambda: run.count("out") >= 20)
+        run.system.check_alive()

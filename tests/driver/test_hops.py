@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from snapkafka.demo import System, wait_until
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker
+from tests.driver.live import live
 
 #: From fetch to commit, of a record with a header of ours.
 OF_AN_EVENT_MAX: Final = 13
@@ -22,19 +22,11 @@ def test_an_event_and_a_table_write_pass_few_of_our_functions(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """Each function on the hot path costs every event of a service, and every reader of the code."""
-    app, file = f"hops-{namespace}", tmp_path / "hops.json"
-    create_topics(kafka.bootstrap, f"{app}-read", f"{app}-write", partitions=1)
-    create_topics(
-        kafka.bootstrap, f"{app}-counts-changelog", partitions=1, config={"cleanup.policy": "compact"}
-    )
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    try:
-        env = {"HOPS_APP": app, "HOPS_FILE": str(file)}
-        system.start_worker(app, env, module="tests.driver.hops_app")
-        wait_until("the worker to write what it traced", file.exists, timeout_s=100, system=system)
-        system.check_alive()
-    finally:
-        system.stop()
+    file = tmp_path / "hops.json"
+    with live(kafka, namespace, tmp_path, topics=("read", "write"), partitions=1) as run:
+        run.start("tests.driver.hops_app", HOPS_APP=run.app, HOPS_FILE=str(file))
+        run.until("the worker to write what it traced", file.exists, 100)
+        run.system.check_alive()
     passed: dict[str, list[str]] = json.loads(file.read_text("utf-8"))
     event = passed["read"]
     write = [function for function in passed["write"] if function not in event]

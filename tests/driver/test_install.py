@@ -11,42 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.errors import InstallError
-from snapkafka.kafka import compose_trigger
-from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics
-
-
-def take(observer: Observer, name: str, *, timeout_s: float = 20, **options: Any) -> int:
-    """Trigger and wait until the snapshot is decided; the epoch. `options` are those of `compose_trigger`."""
-    trigger = observer.call(compose_trigger(observer.admin, observer.state, snapshot_id=name, **options))
-    epoch = observer.call(observer.ledger.append(trigger)) + 1
-    wait_until(
-        f"snapshot {name} to be decided",
-        lambda: epoch in observer.state.snapshots and not observer.state.snapshots[epoch].open,
-        timeout_s=timeout_s,
-        period_s=0.02,
-    )
-    return epoch
-
-
-def make_topics(kafka: Broker, app: str) -> None:
-    """Those of the small app."""
-    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
-    create_topics(
-        kafka.bootstrap, f"{app}-counts-changelog", partitions=2, config={"cleanup.policy": "compact"}
-    )
-
-
-async def produce(bootstrap: str, topic: str, count: int) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        for k in range(count):
-            await producer.send(
-                topic, key=b"k%d" % (k % 7), value=b"v%d" % k, headers=[("_sk", b"a stranger's")]
-            )
+from snapkafka.testing import Broker
+from tests.driver.live import live
 
 
 @pytest.mark.parametrize(("where", "optimize"), [("early", ""), ("late", ""), ("late", "2")])
@@ -55,41 +23,24 @@ def test_install_early_or_late(
 ) -> None:
     """`install` right after `faust.App` or at the end of the module, after the settings were read: same snapshots. The
     worker needs neither asserts nor docstrings for that."""
-    app = f"small-{namespace}"
-    make_topics(kafka, app)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": where, "PYTHONOPTIMIZE": optimize}
-            system.start_worker(app, env, module="tests.driver.small_app")
-            observer.wait_for_workers(system)
-            observer.call(produce(kafka.bootstrap, f"{app}-in", 100))
-            tps = [TopicPartition(f"{app}-out", partition) for partition in range(2)]
-            wait_until(
-                "100 records to pass",
-                lambda: sum(observer.call(observer.admin.log_ends(tps)).values()) >= 100,
-                timeout_s=30,
-                system=system,
-            )
-            epochs = [take(observer, "one"), take(observer, "two")]
-            for epoch in epochs:
-                snapshot = observer.state.snapshots[epoch]
-                assert snapshot.failure is None, snapshot.failure
-                captured = observer.state.captured(epoch)
-                agents = {(p.agent, source.topic) for source in captured.inputs for p in source.agents}
-                assert agents == {("count", f"{app}-in"), ("mute", f"{app}-in"), ("back", f"{app}-out")}
-                assert {c.table for c in captured.changelogs} == {"counts"}
-                assert sum(c.end for c in captured.changelogs) == 100
-                assert sum(s.white_end for s in captured.senders if s.topic == f"{app}-out") >= 100
-                assert (
-                    sum(source.position for source in captured.inputs if source.topic == f"{app}-in") == 100
-                )
-            last = observer.state.captured(epochs[-1])
-            assert any(s.marker >= 0 for s in last.senders if s.topic == f"{app}-out"), "markers were sent"
-            system.check_alive()
-            assert "Traceback" not in system.workers[0].log.read_text(), system.workers[0].last_lines(40)
-    finally:
-        system.stop()
+    with live(kafka, namespace, tmp_path) as run:
+        run.start(SMALL_APP_INSTALL=where, PYTHONOPTIMIZE=optimize)
+        run.await_workers()
+        run.produce(100)
+        run.until("100 records to pass", lambda: run.count("out") >= 100)
+        for snapshot in (run.take("one"), run.take("two")):
+            assert snapshot.failure is None, snapshot.failure
+            captured = run.observer.state.captured(snapshot.epoch)
+            read, sent = run.topic("in"), run.topic("out")
+            agents = {(p.agent, source.topic) for source in captured.inputs for p in source.agents}
+            assert agents == {("count", read), ("mute", read), ("back", sent)}
+            assert {c.table for c in captured.changelogs} == {"counts"}
+            assert sum(c.end for c in captured.changelogs) == 100
+            assert sum(s.white_end for s in captured.senders if s.topic == sent) >= 100
+            assert sum(source.position for source in captured.inputs if source.topic == read) == 100
+        assert any(s.marker >= 0 for s in captured.senders if s.topic == sent), "markers were sent"
+        run.system.check_alive()
+        assert "Traceback" not in run.system.workers[0].log.read_text()
 
 
 def test_twice_is_an_error_that_says_so() -> None:

@@ -16,7 +16,7 @@ from snapkafka.cli import verbs as commands
 from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.protocol import Status
 from snapkafka.testing import Broker, EmbeddedKafka, create_topics
-from tests.driver.test_install import produce, take
+from tests.driver.live import produce, take
 
 MODULE = "tests.driver.paying_app"
 
@@ -120,7 +120,7 @@ def test_a_topic_that_faust_takes_up_later_is_an_input_like_any_other(payments: 
         system=payments.system,
     )
     observer.call(produce(payments.system.bootstrap, topic, 20))
-    snapshot = observer.state.snapshots[take(observer, "one")]
+    snapshot = take(observer, "one")
     assert snapshot.status is Status.CAPTURED, snapshot.failure
     assert snapshot.unread == ()
     assert topic in snapshot.apps[payments.app]

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.testing import Broker, create_topics
-from tests.driver.test_install import produce, take
+from tests.driver.live import produce, take
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import System, observing, wait_until
-from snapkafka.protocol import Status, TopicPartition
+from snapkafka.protocol import Status
 from snapkafka.testing import Broker
-from tests.driver.test_install import make_topics, produce, take
+from tests.driver.live import live
 
 EVENTS = 60
 HELD = 5  # of partition 0: see the app
@@ -22,44 +21,30 @@ HELD = 5  # of partition 0: see the app
 def test_what_comes_after_later_records_makes_the_cut_of_its_channel_void(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    app, gate = f"small-{namespace}", tmp_path / "let it pass"
-    make_topics(kafka, app)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            env = {"SMALL_APP_ID": app, "SMALL_APP_INSTALL": "late", "SMALL_APP_HELD": str(gate)}
-            system.start_worker(app, env, module="tests.driver.small_app")
-            observer.call(produce(kafka.bootstrap, f"{app}-in", EVENTS))
-            tps = [TopicPartition(f"{app}-out", partition) for partition in range(2)]
+    gate = tmp_path / "let it pass"
+    with live(kafka, namespace, tmp_path) as run:
+        run.start(SMALL_APP_INSTALL="late", SMALL_APP_HELD=str(gate))
+        run.produce(EVENTS)
+        run.until("all but one to pass", lambda: run.count("out") == EVENTS - 1, 90)
+        view = run.take("void")
+        assert view.status is Status.CAPTURED
+        inputs = run.observer.state.captured(view.epoch).inputs
+        positions = {(cut.topic, cut.partition): cut.position for cut in inputs}
+        assert positions[run.topic("in"), 0] > HELD, "nothing can tell that this one is missing, yet"
+        assert not view.contaminated
 
-            def passed() -> int:
-                return sum(observer.call(observer.admin.log_ends(tps)).values())
+        before = run.count("out")  # markers, too
+        gate.touch()
+        run.until("the worker to tell", lambda: bool(view.contaminated))
+        assert f"was handed offset {HELD} of {run.topic('in')}[0] after a later one" in view.contaminated
+        assert view.status is Status.CAPTURED
+        said = _show(kafka.bootstrap, namespace)
+        assert f"not verifiable: {view.contaminated}" in " ".join(said.split())
 
-            wait_until("all but one to pass", lambda: passed() == EVENTS - 1, timeout_s=90, system=system)
-            void = take(observer, "void")
-            view = observer.state.snapshots[void]
-            assert view.status is Status.CAPTURED
-            positions = {
-                (cut.topic, cut.partition): cut.position for cut in observer.state.captured(void).inputs
-            }
-            assert positions[f"{app}-in", 0] > HELD, "nothing can tell that this one is missing, yet"
-            assert not view.contaminated
-
-            before = passed()  # markers, too
-            gate.touch()
-            wait_until("the worker to tell", lambda: bool(view.contaminated), timeout_s=30, system=system)
-            assert f"was handed offset {HELD} of {app}-in[0] after a later one" in view.contaminated
-            assert view.status is Status.CAPTURED
-            said = _show(kafka.bootstrap, namespace)
-            assert f"not verifiable: {view.contaminated}" in " ".join(said.split())
-
-            wait_until("the last one to pass", lambda: passed() == before + 1, timeout_s=30, system=system)
-            good = take(observer, "good")
-            assert observer.state.snapshots[good].status is Status.CAPTURED
-            assert not observer.state.snapshots[good].contaminated
-            system.check_alive()
-    finally:
-        system.stop()
+        run.until("the last one to pass", lambda: run.count("out") == before + 1)
+        good = run.take("good")
+        assert good.status is Status.CAPTURED and not good.contaminated
+        run.system.check_alive()
 
 
 def _show(bootstrap: str, namespace: str) -> str:

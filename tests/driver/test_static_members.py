@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import System, observing, wait_until
 from snapkafka.testing import Broker
-from tests.driver.test_install import make_topics, take
+from tests.driver.live import live
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -16,27 +15,16 @@ pytestmark = pytest.mark.timeout(300)
 def test_a_static_member_that_left_is_named_as_what_it_is(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    app = f"small-{namespace}"
-    make_topics(kafka, app)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            for number in range(2):
-                env = {"SMALL_APP_ID": app, "SMALL_APP_STATIC": f"{app}-{number}"}
-                system.start_worker(app, env, module="tests.driver.small_app")
-            observer.wait_for_workers(system)
-            system.interrupt(system.workers[-1])
-            processes = observer.state.processes
-            wait_until(
-                "the Bye of the second worker",
-                lambda: any(view.left is not None for view in processes.values()),
-                timeout_s=20,
-            )
-            (left,) = [view for view in processes.values() if view.left is not None]
-            assert left.hello.static_ms == 60_000, "Faust's session time-out"
-            failure = observer.state.snapshots[take(observer, "one", ttl_ms=2_000)].failure
-            assert failure is not None
-            assert failure.code == "ttl"
-            assert f"which process {left.process} of app {app} has left: as a static member" in failure.reason
-    finally:
-        system.stop()
+    with live(kafka, namespace, tmp_path) as run:
+        for number in range(2):
+            run.start(SMALL_APP_STATIC=f"{run.app}-{number}")
+        run.await_workers()
+        run.system.interrupt(run.system.workers[-1])
+        processes = run.observer.state.processes
+        run.until("the Bye of the second worker", lambda: any(v.left is not None for v in processes.values()))
+        (left,) = [view for view in processes.values() if view.left is not None]
+        assert left.hello.static_ms == 60_000, "Faust's session time-out"
+        failure = run.take("one", ttl_ms=2_000).failure
+        assert failure is not None
+        assert failure.code == "ttl"
+        assert f"which process {left.process} of app {run.app} has left: as a static member" in failure.reason

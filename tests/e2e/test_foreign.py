@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
-from tests.driver.test_install import take
+from tests.driver.live import take
 from tests.e2e.till import Till
 
 CASH = 1_000_000
@@ -129,7 +129,7 @@ def test_a_python_process_and_faust_workers_are_in_one_snapshot_and_the_money_is
             for name in names:
                 so_far = till.sent
                 wait_until("50 more coins", lambda n=so_far: till.sent > n + 50, timeout_s=60, system=system)  # type: ignore[misc]
-                view = observer.state.snapshots[take(observer, name)]
+                view = take(observer, name)
                 assert view.failure is None, view.failure
                 assert till.process in view.required
             assert till.cut == names
@@ -159,7 +159,7 @@ def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways
                     timeout_s=60,
                     system=system,
                 )
-                view = observer.state.snapshots[take(observer, name, timeout_s=60, ttl_ms=30_000)]
+                view = take(observer, name, timeout_s=60, ttl_ms=30_000)
                 assert view.failure is None, view.failure
                 assert till.process in view.required
                 inputs = observer.state.captured(view.epoch).inputs
@@ -197,7 +197,7 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
         till = Till(first.address, "till", f"{app}-in", CASH, [f"{app}-change"])
         try:
             earns(till)
-            assert observer.state.snapshots[take(observer, "before", **patient)].failure is None
+            assert take(observer, "before", **patient).failure is None
             with till.at_rest():
                 first.instance.kill()
                 first.instance.wait(20)
@@ -207,11 +207,11 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
         again = Till(second.address, "till", f"{app}-in", till.cash, [f"{app}-change"], till.positions)
         try:
             earns(again)
-            vain = observer.state.snapshots[take(observer, "vain", ttl_ms=5_000)]
+            vain = take(observer, "vain", ttl_ms=5_000)
             assert vain.failure is not None and f"process {till.process} " in vain.failure.culprit
             lost, processes = till.process, observer.state.processes
             wait_until("it to be declared dead", lambda: processes[lost].dead, timeout_s=30, system=system)
-            view = observer.state.snapshots[take(observer, "after", **patient)]
+            view = take(observer, "after", **patient)
             assert view.failure is None, view.failure
             assert again.process in view.required and till.process not in view.required
             assert (till.cut, again.cut[-1]) == (["before"], "after")
@@ -236,7 +236,7 @@ def test_partitions_are_added_to_an_input_of_a_process_and_all_money_is_accounte
     both = ("--foreign-topic", back, "--foreign-input", back)
 
     def good(name: str) -> None:
-        view = observer.state.snapshots[take(observer, name, **patient)]
+        view = take(observer, name, **patient)
         assert view.failure is None, view.failure
         assert view.required == {mint.process, till.process}
 
@@ -355,7 +355,7 @@ def test_a_process_in_go_and_faust_workers_are_in_one_snapshot_and_the_money_is_
                     system=system,
                 )
                 for name in names:
-                    view = observer.state.snapshots[take(observer, name)]
+                    view = take(observer, name)
                     assert view.failure is None, view.failure
                     assert running.poll() is None, log.read_text()
             finally:

@@ -13,10 +13,10 @@ from typing import Any
 from snapkafka.checks import LogRecord, Verdict
 from snapkafka.demo import Observer, System, Worker, observing, wait_until
 from snapkafka.errors import TimedOutError
-from snapkafka.kafka import compose_trigger
-from snapkafka.protocol import Captured, ChangelogCut, SnapshotView, TopicPartition
+from snapkafka.protocol import Captured, ChangelogCut, TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.chaos.judge import read_log, verdict_of
+from tests.driver.live import take
 
 from .harness import count_records, produce, read_topics
 
@@ -152,20 +152,6 @@ def counting(kafka: Broker, folder: Path, env: dict[str, str]) -> Iterator[Count
 
 
 def capture(observer: Observer, name: str) -> Captured:
-    view = take(observer, name)
+    view = take(observer, name, ttl_ms=10_000)
     assert view.failure is None, view.failure
     return observer.state.captured(view.epoch)
-
-
-def take(observer: Observer, name: str, ttl_ms: int = 10_000) -> SnapshotView:
-    """Trigger, and wait until it is decided."""
-    work = compose_trigger(observer.admin, observer.state, snapshot_id=name, ttl_ms=ttl_ms)
-    epoch = observer.call(observer.ledger.append(observer.call(work))) + 1
-    snapshots = observer.state.snapshots
-    wait_until(
-        f"snapshot {name} to be decided",
-        lambda: epoch in snapshots and not snapshots[epoch].open,
-        timeout_s=ttl_ms / 1000 + 30,
-        period_s=0.02,
-    )
-    return snapshots[epoch]

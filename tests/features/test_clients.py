@@ -15,8 +15,7 @@ from aiokafka import AIOKafkaProducer
 
 from snapkafka.demo import System, observing, wait_until
 from snapkafka.testing import Broker, create_topics
-
-from .replaying import take
+from tests.driver.live import take
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo import Observer, wait_until
-from snapkafka.kafka import compose_trigger
-from snapkafka.protocol import SnapshotView
+from snapkafka.demo import wait_until
 from snapkafka.testing import Broker
+from tests.driver.live import ask, decided
 
 from .compared import APPS
 from .harness import Pair, Side, count_records, produce, read_topics, running
@@ -65,22 +64,6 @@ def _open(pair: Pair, *, appended: int, committed: int) -> None:
         assert set(counts.values()) == {committed}, "committed already: the test shows nothing"
 
 
-def _trigger(observer: Observer, name: str, ttl_ms: int) -> int:
-    work = compose_trigger(observer.admin, observer.state, snapshot_id=name, ttl_ms=ttl_ms)
-    return observer.call(observer.ledger.append(observer.call(work))) + 1
-
-
-def _decided(observer: Observer, epoch: int, meanwhile: Callable[[], None] = lambda: None) -> SnapshotView:
-    snapshots = observer.state.snapshots
-
-    def is_decided() -> bool:
-        meanwhile()
-        return epoch in snapshots and not snapshots[epoch].open
-
-    wait_until(f"epoch {epoch} to be decided", is_decided, timeout_s=80)
-    return snapshots[epoch]
-
-
 def fence(pair: Pair) -> None:
     """Take the transactional ids away, as a second worker does: open transactions are aborted."""
 
@@ -129,22 +112,22 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, signals: Signals)
     """R7: `Closed` after every open transaction is committed. Where they are aborted instead, since somebody else has
     taken the transactional ids, there is no `Closed`, but an `Abort` that says so. Faust ends its worker then, with
     snapkafka or without."""
-    view = _decided(pair.observer, _trigger(pair.observer, "never committed", 2_000))
+    view = decided(pair.observer, ask(pair.observer, "never committed", ttl_ms=2_000))
     assert view.failure is not None, "captured, and what it says was sent may yet be aborted"
     assert view.failure.code == "ttl"
 
-    epoch = _trigger(pair.observer, "committed late", 40_000)
+    epoch = ask(pair.observer, "committed late", ttl_ms=40_000)
     signals.commit()
-    view = _decided(pair.observer, epoch)
+    view = decided(pair.observer, epoch)
     assert view.failure is None, view.failure
 
     pair.wait_for(dict.fromkeys(EFFECTS, 2 * FEW))
     _few(pair)
     _open(pair, appended=3 * FEW, committed=2 * FEW)
-    epoch = _trigger(pair.observer, "fenced", 40_000)
+    epoch = ask(pair.observer, "fenced", ttl_ms=40_000)
     fence(pair)
     signals.commit()
-    view = _decided(pair.observer, epoch)
+    view = decided(pair.observer, epoch)
     assert view.failure is not None
     assert view.failure.code == "send-failed"
     assert "ProducerFenced" in view.failure.reason
@@ -161,17 +144,17 @@ def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, signa
     """Faust forgets what it may commit before it gives partitions away (docs/reference/features.md): what is open then
     for those that another worker gets is aborted, and the events run again there. The snapshot under way fails at once
     and by name; the next one is captured, and what was sent twice is listed."""
-    epoch = _trigger(pair.observer, "taken away", 60_000)
+    epoch = ask(pair.observer, "taken away", ttl_ms=60_000)
     for side in pair.sides:
         pair.start(side)
-    view = _decided(pair.observer, epoch)
+    view = decided(pair.observer, epoch)
     assert view.failure is not None
     assert view.failure.code == "send-failed"
     assert "was revoked" in view.failure.reason
     pair.observer.wait_for_workers(pair.ours.system)
     _few(pair)  # Faust commits where something was read
-    view = _decided(
-        pair.observer, epoch := _trigger(pair.observer, "after", 60_000), meanwhile=signals.commit
+    view = decided(
+        pair.observer, epoch := ask(pair.observer, "after", ttl_ms=60_000), meanwhile=signals.commit
     )
     assert view.failure is None, view.failure
     wait_until("both workers to run their inputs", lambda: not _idle(signals.trace, pair.ours), timeout_s=20)

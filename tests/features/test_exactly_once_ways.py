@@ -14,7 +14,7 @@ import pytest
 from snapkafka.demo import wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.testing import Broker
-from tests.driver.test_install import take
+from tests.driver.live import take
 
 from .compared import APPS
 from .harness import Pair, Side, count_records, running

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from snapkafka.demo import wait_until
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
-from tests.driver.test_install import take
+from tests.driver.live import take
 
 from .harness import Pair, Side, read_topics, running
 from .judging import Judge
@@ -65,7 +65,7 @@ def test_604_over_a_rebalance(
                 timeout_s=30,
                 system=side.system,
             )
-        failure = pair.observer.state.snapshots[take(pair.observer, "held", ttl_ms=1_000)].failure
+        failure = take(pair.observer, "held", ttl_ms=1_000).failure
         assert failure is not None
         assert failure.code == "ttl"
         assert "to finish events that began before the cut" in failure.culprit

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import Observer, System, observing, wait_until
+from snapkafka.demo import Observer, wait_until
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
-from tests.driver.test_install import take
+from tests.driver.live import live, take
 
 from . import harness
 
@@ -42,7 +42,7 @@ def test_604_a_snapshot_waits_for_an_event_that_was_never_acknowledged(
                 timeout_s=30,
                 system=side.system,
             )
-        failure = pair.observer.state.snapshots[take(pair.observer, "held", ttl_ms=1000)].failure
+        failure = take(pair.observer, "held", ttl_ms=1000).failure
         assert failure is not None
         assert failure.code == "ttl"
         assert "to finish events that began before the cut" in failure.culprit
@@ -64,24 +64,17 @@ def has_committed(observer: Observer, group: str, tp: TopicPartition, position: 
 def test_93_a_worker_without_partitions_neither_holds_a_snapshot_up_nor_spoils_it(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    app = f"small-{namespace}"
-    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", f"{app}-counts-changelog", partitions=2)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            for _ in range(3):
-                system.start_worker(app, {"SMALL_APP_ID": app}, module="tests.driver.small_app")
-            observer.wait_for_workers(system)
-            epoch = take(observer, "with an idle one", ttl_ms=15_000)
-            (idle,) = (view.process for view in observer.state.living() if not view.inputs)
-            assert observer.state.snapshots[epoch].failure is None
-            captured = observer.state.captured(epoch)
-            assert idle in {cut.process for cut in captured.processes}
-            assert {source.receiver for source in captured.inputs} == {
-                view.process for view in observer.state.living()
-            } - {idle}
-    finally:
-        harness.stop(system)
+    with live(kafka, namespace, tmp_path) as run:
+        for _ in range(3):
+            run.start()
+        run.await_workers()
+        view = run.take("with an idle one", ttl_ms=15_000)
+        living = {view.process for view in run.observer.state.living()}
+        (idle,) = (view.process for view in run.observer.state.living() if not view.inputs)
+        assert view.failure is None
+        captured = run.observer.state.captured(view.epoch)
+        assert idle in {cut.process for cut in captured.processes}
+        assert {source.receiver for source in captured.inputs} == living - {idle}
 
 
 @pytest.mark.timeout(200)
@@ -89,16 +82,10 @@ def test_137_a_snapshot_is_refused_where_partition_counts_differ(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """A worker that has started like any other tells the ledger both counts."""
-    app = f"small-{namespace}"
-    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
-    create_topics(kafka.bootstrap, f"{app}-counts-changelog", partitions=3)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            system.start_worker(app, {"SMALL_APP_ID": app}, module="tests.driver.small_app")
-            observer.wait_for_workers(system)
-            with pytest.raises(TriggerRefusedError) as refused:
-                take(observer, "refused", ttl_ms=15_000)
-    finally:
-        harness.stop(system)
-    assert f"{app}-counts-changelog" in str(refused.value)
+    with live(kafka, namespace, tmp_path, tables=()) as run:
+        create_topics(kafka.bootstrap, run.topic("counts-changelog"), partitions=3)
+        run.start()
+        run.await_workers()
+        with pytest.raises(TriggerRefusedError) as refused:
+            run.take("refused", ttl_ms=15_000)
+    assert run.topic("counts-changelog") in str(refused.value)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import System, observing, wait_until
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
-from tests.driver.test_install import take
+from tests.driver.live import live
 
 from .harness import count_records, produce
 
@@ -24,41 +23,29 @@ def test_no_position_is_committed_past_what_waits_before_a_marker(
 ) -> None:
     """Messages wait in the queue of a slow agent, a marker lies behind them, and commits go on: a crash would lose
     whatever was committed and not done."""
-    app, source = f"{namespace}-app", f"{namespace}-in"
-    create_topics(kafka.bootstrap, f"{source}-going", f"{app}-mid", f"{app}-out", partitions=2)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    mid = TopicPartition(f"{app}-mid", 0)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            env = {"FEATURES_ID": app, "FEATURES_INPUT": source}
-            system.start_worker(app, env, module="tests.features.apps.queueing")
-            observer.wait_for_workers(system)
-            produce(kafka.bootstrap, f"{source}-going", [(f"k{n}", b"{}", None) for n in range(WAITING)])
-            wait_until(
-                "all messages to wait for the slow agent",
-                lambda: observer.call(observer.admin.log_ends([mid]))[mid] == WAITING,
-                timeout_s=30,
-                system=system,
-            )
-            failure = observer.state.snapshots[take(observer, "behind")].failure
-            assert failure is None
-            assert observer.call(observer.admin.log_ends([mid]))[mid] == WAITING + 1, (
-                "no marker lies behind them"
-            )
-            seen, deadline = 0, time.monotonic() + 60
-            while seen < WAITING:
-                assert time.monotonic() < deadline, f"only {seen} of {WAITING} messages were done"
-                committed = observer.call(observer.admin.committed(app)).get(mid, (0, ""))[0]
-                seen = count_records(kafka.bootstrap, app, ["out"])["out"]
-                assert committed <= seen + (seen == WAITING), f"{committed} committed, and {seen} done"
-            wait_until(
-                "the position to pass the messages",
-                lambda: observer.call(observer.admin.committed(app)).get(mid, (0, ""))[0] >= WAITING,
-                timeout_s=20,
-                system=system,
-            )
-    finally:
-        system.stop()
+    app = f"{namespace}-app"
+    create_topics(kafka.bootstrap, f"{namespace}-in-going", partitions=2)
+    with live(kafka, namespace, tmp_path, topics=("mid", "out"), tables=(), app=app) as run:
+        mid = TopicPartition(run.topic("mid"), 0)
+
+        def committed() -> int:
+            found: int = run.observer.call(run.observer.admin.committed(app)).get(mid, (0, ""))[0]
+            return found
+
+        run.start("tests.features.apps.queueing", FEATURES_ID=app, FEATURES_INPUT=f"{namespace}-in")
+        run.await_workers()
+        produce(kafka.bootstrap, f"{namespace}-in-going", [(f"k{n}", b"{}", None) for n in range(WAITING)])
+        run.until("all messages to wait for the slow agent", lambda: run.count("mid") == WAITING)
+        assert run.take("behind").failure is None
+        ends = run.observer.call(run.observer.admin.log_ends([mid]))
+        assert ends[mid] == WAITING + 1, "no marker lies behind them"
+        seen, deadline = 0, time.monotonic() + 60
+        while seen < WAITING:
+            assert time.monotonic() < deadline, f"only {seen} of {WAITING} messages were done"
+            at = committed()
+            seen = count_records(kafka.bootstrap, app, ["out"])["out"]
+            assert at <= seen + (seen == WAITING), f"{at} committed, and {seen} done"
+        run.until("the position to pass the messages", lambda: committed() >= WAITING)
 
 
 def test_an_app_recovers_its_table_whose_changelog_another_one_reads(
@@ -67,37 +54,27 @@ def test_an_app_recovers_its_table_whose_changelog_another_one_reads(
     """A marker went to the end of the changelog, as it is an input; nothing at its offset is for the table, so its app
     waited for ever in its next recovery."""
     table_app, reader, source = f"{namespace}-app", f"{namespace}-reader", f"{namespace}-in"
-    changelog = f"{table_app}-counted-changelog"
-    create_topics(kafka.bootstrap, f"{source}-going", f"{table_app}-out", f"{reader}-out", partitions=2)
-    create_topics(kafka.bootstrap, changelog, partitions=2, config={"cleanup.policy": "compact"})
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    env = {"FEATURES_ID": table_app, "FEATURES_INPUT": source}
+    create_topics(kafka.bootstrap, f"{source}-going", f"{reader}-out", partitions=2)
+    with live(kafka, namespace, tmp_path, topics=["out"], tables=["counted"], app=table_app) as run:
 
-    def done(app: str, count: int) -> None:
-        wait_until(
-            f"{app} to have worked off {count} records",
-            lambda: count_records(kafka.bootstrap, app, ["out"])["out"] == count,
-            timeout_s=40,
-            system=system,
-        )
+        def done(app: str, count: int) -> None:
+            run.until(
+                f"{app} to have worked off {count} records",
+                lambda: count_records(kafka.bootstrap, app, ["out"])["out"] == count,
+            )
 
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            worker = system.start_worker(table_app, env, module="tests.features.apps.counting")
-            reads = {"FEATURES_ID": reader, "FEATURES_INPUT": table_app}
-            system.start_worker(reader, reads, module="tests.features.apps.auditing")
-            observer.wait_for_workers(system)
-            produce(kafka.bootstrap, f"{source}-going", [(f"k{n}", b"{}", None) for n in range(WAITING)])
-            done(table_app, WAITING)
-            done(reader, WAITING)
-            view = observer.state.snapshots[take(observer, "both")]
-            assert view.failure is None
-            assert f"{source}-going" in view.trigger.marker_topics, "no markers at all: nothing is shown"
-            system.interrupt(worker)
-            system.start_worker(table_app, env, module="tests.features.apps.counting")
-            produce(kafka.bootstrap, f"{source}-going", [("more", b"{}", None)])
-            done(table_app, WAITING + 1)
-            tps = [TopicPartition(changelog, partition) for partition in range(2)]
-            assert sum(observer.call(observer.admin.log_ends(tps)).values()) == WAITING + 1
-    finally:
-        system.stop()
+        counts = {"FEATURES_ID": table_app, "FEATURES_INPUT": source}
+        worker = run.start("tests.features.apps.counting", **counts)
+        run.start("tests.features.apps.auditing", FEATURES_ID=reader, FEATURES_INPUT=table_app)
+        run.await_workers()
+        produce(kafka.bootstrap, f"{source}-going", [(f"k{n}", b"{}", None) for n in range(WAITING)])
+        done(table_app, WAITING)
+        done(reader, WAITING)
+        view = run.take("both")
+        assert view.failure is None
+        assert f"{source}-going" in view.trigger.marker_topics, "no markers at all: nothing is shown"
+        run.system.interrupt(worker)
+        run.start("tests.features.apps.counting", **counts)
+        produce(kafka.bootstrap, f"{source}-going", [("more", b"{}", None)])
+        done(table_app, WAITING + 1)
+        assert run.count("counted-changelog") == WAITING + 1

@@ -17,9 +17,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from snapkafka.demo import wait_until
-from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, compose_trigger, topic_name
+from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.protocol import Failure, SnapshotView, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
+from tests.driver import live
 
 from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, running
 from .judging import Judge, Row
@@ -171,19 +172,11 @@ def started(pair: Pair) -> int:
 
 def ask(pair: Pair, name: str, ttl_ms: int = 5_000) -> int:
     """A trigger from outside; its epoch."""
-    observer = pair.observer
-    work = compose_trigger(observer.admin, observer.state, snapshot_id=name, ttl_ms=ttl_ms)
-    return observer.call(observer.ledger.append(observer.call(work))) + 1
+    return live.ask(pair.observer, name, ttl_ms=ttl_ms)
 
 
 def decided(pair: Pair, epoch: int) -> SnapshotView:
-    snapshots = pair.observer.state.snapshots
-    wait_until(
-        f"the snapshot of epoch {epoch} to be decided",
-        lambda: epoch in snapshots and not snapshots[epoch].open,
-        timeout_s=BACK_S,
-    )
-    return snapshots[epoch]
+    return live.decided(pair.observer, epoch, BACK_S)
 
 
 def begin_slow(pair: Pair) -> None:

@@ -23,7 +23,7 @@ from avro.schema import parse
 from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
-from tests.driver.test_install import take
+from tests.driver.live import take
 
 from .harness import PARTITIONS, Record, free_port, is_marker, read_topics, stop
 from .readers import AVRO_PREFIX, AVRO_SCHEMA, Reader, connect, console, registry, sink
@@ -106,7 +106,7 @@ class Scene:
 
     def take(self, name: str, *, knowing: Sequence[str] = ()) -> int:
         """The epoch; a busy machine may take long."""
-        return take(self.observer, name, knowing=knowing, ttl_ms=20_000, timeout_s=30)
+        return take(self.observer, name, knowing=knowing, ttl_ms=20_000, timeout_s=30).epoch
 
     def take_under_load(self) -> tuple[int, list[int]]:
         """A hundred snapshots, one right after the other; how many events there were by then, and the epochs."""

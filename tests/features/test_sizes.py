@@ -12,6 +12,7 @@ import pytest
 from snapkafka.demo import wait_until
 from snapkafka.protocol import SnapshotView
 from snapkafka.testing import Broker, create_topics
+from tests.driver.live import take
 
 from .apps.sizes_limits import (
     BATCH_BYTES,
@@ -22,7 +23,6 @@ from .apps.sizes_limits import (
     TOPIC_FITS,
 )
 from .harness import Pair, Record, is_marker, produce, read_topics, running
-from .replaying import take
 
 pytestmark = pytest.mark.timeout(300)
 

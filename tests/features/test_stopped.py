@@ -14,8 +14,9 @@ from snapkafka.checks import Verdict
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
+from tests.driver.live import take
 
-from .replaying import MODULE, Counting, capture, counting, take
+from .replaying import MODULE, Counting, capture, counting
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -167,7 +168,7 @@ def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(kafka: Broker,
         run.wait_for_effects(COUNT)
         assert run.committed == 0, "or nothing would be wrong with what is committed"
 
-        failure = take(observer, "while it runs").failure
+        failure = take(observer, "while it runs", ttl_ms=10_000).failure
         assert failure is not None
         assert (failure.code, failure.culprit) == ("app-runs-without", f"app {run.app}")
         assert f"app {run.app} runs without snapkafka: its consumer group has 1 members" in failure.reason

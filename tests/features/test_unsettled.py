@@ -15,7 +15,7 @@ from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.chaos.judge import read_log, verdict_of
-from tests.driver.test_install import take
+from tests.driver.live import take
 
 from . import harness
 
@@ -51,15 +51,14 @@ class Live:
     def verdict(self, name: str) -> tuple[Verdict, dict[str, int], CutView]:
         """Of a new snapshot, with what was found."""
         for n in range(3):  # the result of a send may come while a snapshot is open
-            epoch = take(self.observer, f"{name} {n}", ttl_ms=20_000)
-            failure = self.observer.state.snapshots[epoch].failure
-            if failure is None:
+            snapshot = take(self.observer, f"{name} {n}", ttl_ms=20_000)
+            if snapshot.failure is None:
                 break
-            assert failure.code in ("send-failed", "send-unsettled"), failure
-        assert failure is None, failure
+            assert snapshot.failure.code in ("send-failed", "send-unsettled"), snapshot.failure
+        assert snapshot.failure is None, snapshot.failure
         log = self.observer.call(read_log(self.observer))
-        verdict, counts = verdict_of(self.observer.state, log, epoch)
-        return verdict, dict(counts), CutView(self.observer.state.captured(epoch), log.bounds)
+        verdict, counts = verdict_of(self.observer.state, log, snapshot.epoch)
+        return verdict, dict(counts), CutView(self.observer.state.captured(snapshot.epoch), log.bounds)
 
     def table(self, view: CutView) -> dict[Any, Any]:
         """The table of a snapshot: the last white value of each key below the end."""

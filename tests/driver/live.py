@@ -1,0 +1,113 @@
+"""Workers of an app on a real broker, and an observer of their ledger, which asks for snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+
+from snapkafka.demo import Observer, System, Worker, observing, wait_until
+from snapkafka.kafka import compose_trigger
+from snapkafka.protocol import SnapshotView, TopicPartition
+from snapkafka.testing import Broker, create_topics
+
+SMALL_APP = "tests.driver.small_app"
+
+
+def ask(observer: Observer, name: str, **options: Any) -> int:
+    """Append a trigger; its epoch. `options` are those of `compose_trigger`."""
+    work = compose_trigger(observer.admin, observer.state, snapshot_id=name, **options)
+    return observer.call(observer.ledger.append(observer.call(work))) + 1
+
+
+def decided(
+    observer: Observer, epoch: int, timeout_s: float = 60, meanwhile: Callable[[], None] = lambda: None
+) -> SnapshotView:
+    """Wait until a snapshot is decided, and do something all the while."""
+    snapshots = observer.state.snapshots
+
+    def is_decided() -> bool:
+        meanwhile()
+        return epoch in snapshots and not snapshots[epoch].open
+
+    wait_until(f"the snapshot of epoch {epoch}", is_decided, timeout_s=timeout_s, period_s=0.02)
+    return snapshots[epoch]
+
+
+def take(observer: Observer, name: str, *, timeout_s: float = 0, **options: Any) -> SnapshotView:
+    """Trigger and wait until the snapshot is decided."""
+    patience_s = timeout_s or options.get("ttl_ms", 0) / 1_000 + 30
+    return decided(observer, ask(observer, name, **options), patience_s)
+
+
+class Live:
+    """The workers of one app, all of whose topics have equal partitions."""
+
+    def __init__(self, system: System, observer: Observer, app: str, partitions: int) -> None:
+        self.system, self.observer, self.app, self.partitions = system, observer, app, partitions
+
+    def topic(self, name: str) -> str:
+        return f"{self.app}-{name}"
+
+    def start(self, module: str = SMALL_APP, **env: str) -> Worker:
+        """Start one more worker."""
+        return self.system.start_worker(self.app, {"SMALL_APP_ID": self.app} | env, module=module)
+
+    def await_workers(self) -> None:
+        self.observer.wait_for_workers(self.system)
+
+    def until(self, what: str, holds: Callable[[], bool], timeout_s: float = 60) -> None:
+        wait_until(what, holds, timeout_s=timeout_s, system=self.system)
+
+    def count(self, *names: str) -> int:
+        """Count the offsets of topics of the app."""
+        tps = [
+            TopicPartition(self.topic(name), number) for name in names for number in range(self.partitions)
+        ]
+        return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
+
+    def produce(self, count: int, name: str = "in") -> None:
+        self.observer.call(produce(self.system.bootstrap, self.topic(name), count))
+
+    def take(self, name: str, **options: Any) -> SnapshotView:
+        return take(self.observer, name, **options)
+
+
+async def produce(bootstrap: str, topic: str, count: int) -> None:
+    """Send so many records, with a header of ours that is none."""
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        for k in range(count):
+            await producer.send(
+                topic, key=b"k%d" % (k % 7), value=b"v%d" % k, headers=[("_sk", b"a stranger's")]
+            )
+
+
+@contextmanager
+def live(
+    kafka: Broker,
+    namespace: str,
+    folder: Path,
+    *,
+    topics: Sequence[str] = ("in", "out"),
+    tables: Sequence[str] = ("counts",),
+    app: str = "",
+    partitions: int = 2,
+) -> Iterator[Live]:
+    """Create the topics of an app; its workers end with the block."""
+    app = app or f"small-{namespace}"
+    create_topics(kafka.bootstrap, *(f"{app}-{name}" for name in topics), partitions=partitions)
+    if changelogs := [f"{app}-{name}-changelog" for name in tables]:
+        compact = {"cleanup.policy": "compact"}
+        create_topics(kafka.bootstrap, *changelogs, partitions=partitions, config=compact)
+    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
+    try:
+        with observing(kafka.bootstrap, namespace) as observer:
+            yield Live(system, observer, app, partitions)
+    except BaseException:
+        print(*(f"--- {worker.name}\n{worker.last_lines(60)}" for worker in system.workers), sep="\n")
+        raise
+    finally:
+        system.stop()
