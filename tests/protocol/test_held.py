@@ -80,13 +80,13 @@ def test_r6_who_goes_over_a_table_sees_any_key_until_it_ends(
     world: World, pair: tuple[Process, Process]
 ) -> None:
     p, q = pair
-    going, over, twice, apart = (p.start(A, n) for n in (0, 1, 2, 4))
+    going, over, twice, apart = (p.start(A, n) for n in range(4))
     for event in (going, over, twice, twice):
         p.do(p.machine.table_iterated(event, "t"))
     p.end(over)
     epoch = world.trigger()
     settle(p, q)
-    p.do(p.machine.table_touched(p.start(A, 3), "other", "k", write=True))
+    p.do(p.machine.table_touched(p.start(A, 4), "other", "k", write=True))
     assert torn(p, epoch) == []
     p.do(p.machine.table_touched(None, "t", "k", write=True))
     assert torn(p, epoch) == [(0, "t"), (2, "t")]

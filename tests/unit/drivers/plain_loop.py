@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -103,9 +104,6 @@ class Loop:
     def __init__(self) -> None:
         self.driver, self.queue = Driver(), Queue()
         self.events, self.outcomes = Events(self.driver), SendOutcomes(self.driver)
-        self.transactions = Transactions(
-            self.driver, events=self.events, outcomes=self.outcomes, fenced=lambda error: False
-        )
         self.sends = ConfluentSends(
             self.driver,
             cast(Producer, self.queue),
@@ -124,6 +122,13 @@ class Loop:
             before=lambda: self.before(),  # noqa: PLW0108 -- tests replace it
         )
         self.table.replace({0: {}})
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        """Where there are any, events end with them."""
+        return Transactions(
+            self.driver, events=self.events, outcomes=self.outcomes, fenced=lambda error: False
+        )
 
     @property
     def colours(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import UserDict
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from types import SimpleNamespace
@@ -208,7 +209,7 @@ async def test_a_record_of_a_suspended_worker_is_taken_out_and_counted() -> None
 # -- D1, D4, D5: tables ----------------------------------------------------------------
 
 
-class Table:
+class Table(UserDict[Any, Any]):
     """A table in RocksDB, as far as `Tables` knows it."""
 
     name = "counts"
@@ -363,6 +364,11 @@ async def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
+def rejoin(worker: Any) -> None:
+    """At the commit point of a restore every process of its app has left."""
+    worker.machine.process = len(worker.ledger)
+
+
 def begin(worker: Any, plan: str = "r", app: str = "p") -> None:
     worker.append(Restore(n=worker.number(), plan=plan, stage="begun", snapshot="s", apps=(app,)))
 
@@ -398,6 +404,7 @@ async def test_it_does_not_wait_for_ever(worker: Any, monkeypatch: pytest.Monkey
 async def test_where_its_group_has_lost_the_offset_of_a_restored_input_it_does_not_start(worker: Any) -> None:
     """By its reset policy it would pass over, or run again, what the restore has put there."""
     restore(worker, ("x", BASE + 9, ()), ("y", BASE + 2, ()))
+    rejoin(worker)
     with pytest.raises(InstallError, match=r"nothing any more for in\[0\]") as refused:
         await worker.restored.await_turn(["in", "other"])
     assert f"--group p --topic in:0 --to-offset {BASE + 2}" in refused.value.advice
@@ -438,6 +445,7 @@ async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
     """It was suspended. What it reads of the restore when it wakes up may be over by then: a checkpoint stands in the
     place of the records since."""
     restore(worker, plan="earlier")
+    rejoin(worker)
     worker.admin.committed_here[TopicPartition("in", 0)] = (BASE, "")
     await worker.restored.await_turn(["in"])
     read = worker.restored.ledger_read

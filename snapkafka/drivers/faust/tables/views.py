@@ -6,15 +6,17 @@ the store, and whoever uses one holds the table (R6). After a fault of ours they
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, KeysView, ValuesView
+import operator
+from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from types import MappingProxyType
 from typing import Any, Final
 
 #: What a view does with the whole table. Whether a key is in it is a look-up by that key.
-USES: Final = ("__iter__", "__reversed__", "__len__", "__repr__", "__contains__")
+KEY_USES: Final = {"__iter__": iter, "__reversed__": reversed, "__len__": len, "__repr__": repr}
+USES: Final = KEY_USES | {"__contains__": operator.contains}
 
 
-def _reporting(kind: Any, uses: tuple[str, ...], *, values: bool) -> Any:
+def _reporting(kind: Any, uses: Mapping[str, Callable[..., Any]], *, values: bool) -> Any:
     """Return a class of views that report their use.
 
     Args:
@@ -25,21 +27,21 @@ def _reporting(kind: Any, uses: tuple[str, ...], *, values: bool) -> Any:
     def __init__(self: Any, view: Any, table: Any) -> None:  # noqa: N807
         self._view, self._mapping = view, table
 
-    def reporting(use: str) -> Callable[..., Any]:
+    def reporting(use: Callable[..., Any]) -> Callable[..., Any]:
         def used(self: Any, *args: Any) -> Any:
             try:
                 self._mapping.reads.hold_whole(self._mapping, values=values)
             except Exception as error:
                 self._mapping.reads.stand_down(error)
-            return getattr(self._view, use)(*args)
+            return use(self._view, *args)
 
         return used
 
     mapping = property(lambda self: MappingProxyType(self._mapping), doc="The table, read-only.")
-    members = {use: reporting(use) for use in uses}
+    members = {name: reporting(use) for name, use in uses.items()}
     return type(kind.__name__, (kind,), {**members, "__init__": __init__, "mapping": mapping})
 
 
-Keys: Final = _reporting(KeysView, USES[:-1], values=False)
+Keys: Final = _reporting(KeysView, KEY_USES, values=False)
 Values: Final = _reporting(ValuesView, USES, values=True)
 Items: Final = _reporting(ItemsView, USES, values=True)
