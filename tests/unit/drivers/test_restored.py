@@ -214,6 +214,7 @@ class Table(UserDict[Any, Any]):
 
     name = "counts"
     is_global = False
+    data: Any
 
     def __init__(self, folder: Path) -> None:
         self._dbs: dict[int, Any] = {}

@@ -11,12 +11,14 @@ from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from types import MappingProxyType
 from typing import Any, Final
 
+Uses = Mapping[str, Callable[..., Any]]
+
 #: What a view does with the whole table. Whether a key is in it is a look-up by that key.
-KEY_USES: Final = {"__iter__": iter, "__reversed__": reversed, "__len__": len, "__repr__": repr}
-USES: Final = KEY_USES | {"__contains__": operator.contains}
+KEY_USES: Final[Uses] = {"__iter__": iter, "__reversed__": reversed, "__len__": len, "__repr__": repr}
+USES: Final[Uses] = {**KEY_USES, "__contains__": operator.contains}
 
 
-def _reporting(kind: Any, uses: Mapping[str, Callable[..., Any]], *, values: bool) -> Any:
+def _reporting(kind: Any, uses: Uses, *, values: bool) -> Any:
     """Return a class of views that report their use.
 
     Args:
