@@ -14,7 +14,6 @@ from tests.bench import (
     building,
     busy,
     delays,
-    hot,
     ledger,
     live,
     mesh,
@@ -35,7 +34,6 @@ def registered() -> dict[str, Callable[[], list[Figure]]]:
         for module in (
             busy,
             delays,
-            hot,
             ledger,
             live,
             requests,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +60,10 @@ async def wait(stream: Any) -> None:
 
 
 def write_memory() -> None:
-    """Bytes that are in use, and Python's blocks."""
+    """Write how many bytes are in use."""
     give_back()
     draft = Path(f"{MEMORY}.draft")
-    draft.write_text(json.dumps({"used": of_python() + of_malloc(), "blocks": sys.getallocatedblocks()}))
+    draft.write_text(str(of_python() + of_malloc()))
     draft.replace(MEMORY)
 
 

@@ -57,44 +57,6 @@ def interval(values: Sequence[float], of: Callable[[Sequence[float]], float]) ->
     return drawn[int(0.025 * RESAMPLES)], drawn[int(0.975 * RESAMPLES)]
 
 
-def typical(values: Sequence[float]) -> tuple[float, float]:
-    """A 95 % interval of the mean that values scatter around evenly, few as they may be; the same for the same values.
-
-    The means of subsets are as often above what is sought as below, whatever the values are spread like (J. Hartigan,
-    "Using subsample values as typical values", 1969), so it takes six that are above 0, and none below, to tell that
-    there is more than none. The bootstrap is content with four, which chance yields once in sixteen times.
-    """
-    source = random.Random(1969)
-    drawn: list[float] = []
-    while len(drawn) < RESAMPLES:
-        if some := [value for value in values if source.getrandbits(1)]:
-            drawn.append(statistics.fmean(some))
-    drawn.sort()
-    return drawn[int(0.025 * RESAMPLES)], drawn[int(0.975 * RESAMPLES)]
-
-
-def growth(samples: Sequence[tuple[float, float]], sections: int) -> tuple[float, float, float]:
-    """By how much something grows at each step, and the interval of that.
-
-    Memory grows by pages that are touched for the first time, here and there, and stay: so a look is as high as the one
-    before, and looks around a line tell nothing of how far the line itself may be led astray. What has grown from one
-    section of the looks to the next does: that is by chance each time.
-
-    Args:
-        samples: the step, and what was seen then.
-        sections: so many, each long enough that one does not tell what the next will bring.
-    """
-    assert len(samples) >= sections > 1, f"{len(samples)} looks are no {sections} sections"
-    # Levels are means of a few looks where sections meet, lest what comes and goes counts; with many more one section
-    # would tell of the next.
-    few = max(1, len(samples) // sections // 4)
-    starts = [(len(samples) - few) * n // sections for n in range(sections + 1)]
-    parts = [samples[start : start + few] for start in starts]
-    levels = [tuple(statistics.fmean(axis) for axis in zip(*part, strict=True)) for part in parts]
-    slopes = [(y - was) / (x - before) for (before, was), (x, y) in pairwise(levels)]
-    return statistics.fmean(slopes), *typical(slopes)
-
-
 def trend(samples: Sequence[tuple[float, float]], sections: int) -> tuple[float, float, float]:
     """By how much something that goes up and down at each look, now and then far up, rises with each step; and the 95 %
     interval of that.

@@ -2,7 +2,7 @@
 takes until the worker takes part.
 
 The worker is the real one from the reader on; its records come from memory, so the figures are CPU time of the loop's
-thread, which does not depend on what else the machine does. `ledger_broker` reads them from a broker, by the clock.
+thread, which does not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 from unittest import mock
 
-from confluent_kafka import Producer
-
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
 from snapkafka.kafka import Connection, KafkaLedger
@@ -32,7 +30,6 @@ from snapkafka.protocol import (
     TopicPartition,
     take_checkpoint,
 )
-from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire import encode
 from snapkafka.wire.codec import load
 from tests.bench.figures import Figure, figure
@@ -60,59 +57,24 @@ def bench_ledger() -> list[Figure]:
     short |= dict(enumerate(map(encode, chunks), RECORDS))
     ledger.clear()
     chunks.clear()
-    runs = [asyncio.run(_start(lambda: MemoryLedger(data))) for _ in range(ROUNDS)]
-    shorter = [asyncio.run(_start(lambda: MemoryLedger(short))) for _ in range(ROUNDS)]
-    idle = [asyncio.run(_idle()) for _ in range(ROUNDS)]
+    runs = [asyncio.run(_start(data)) for _ in range(ROUNDS)]
+    shorter = [asyncio.run(_start(short)) for _ in range(ROUNDS)]
     return [
         figure("ledger_read_stall_ms", [run.stall_cpu_ms for run in runs], "ms", of=max, bar=20.0),
         figure("ledger_checkpoint_stall_ms", [run.stall_cpu_ms for run in shorter], "ms", of=max, bar=20.0),
         figure("ledger_read_s", [run.cpu_s for run in runs], "s"),
         figure("ledger_checkpoint_read_s", [run.cpu_s for run in shorter], "s"),
-        figure("ledger_read_wall_stall_ms", [run.stall_ms for run in runs], "ms", of=max),
-        figure("ledger_idle_wall_stall_ms", [run.stall_ms for run in idle], "ms", of=max),
-        figure("ledger_full_collections", [run.full for run in runs], ""),
-        figure("ledger_full_collection_ms", [run.full_ms for run in idle], "ms"),
     ]
-
-
-def bench_ledger_broker() -> list[Figure]:
-    """How long a worker that reads 100,000 records from a broker takes until it takes part, by the clock."""
-    with EmbeddedKafka() as kafka:
-        asyncio.run(_fill(kafka.bootstrap, [encode(record) for record in records(RECORDS)]))
-        connection = Connection(bootstrap=kafka.bootstrap)
-        runs = [asyncio.run(_start(lambda: KafkaLedger(connection, "bench"))) for _ in range(ROUNDS)]
-    return [
-        figure("ledger_broker_read_s", [run.wall_s for run in runs], "s"),
-        figure("ledger_broker_stall_ms", [run.stall_cpu_ms for run in runs], "ms", of=max, bar=20.0),
-    ]
-
-
-async def _fill(bootstrap: str, data: list[bytes]) -> None:
-    """Write a ledger."""
-    ledger = KafkaLedger(Connection(bootstrap=bootstrap), "bench")
-    await ledger.open()
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 0})
-    for number, value in enumerate(data):
-        if number % 1_000 == 0:
-            producer.flush(60)
-        producer.produce(ledger.topic, value, partition=0)
-    assert producer.flush(60) == 0
-    assert await ledger.end() == len(data)
-    await ledger.close()
 
 
 class Run(NamedTuple):
-    """What a host saw of a start. Stalls are the longest between two looks; `full`: full garbage collections."""
+    """What a host saw of a start, in CPU time; `stall`: the longest time between two looks."""
 
-    stall_ms: float
     stall_cpu_ms: float
-    wall_s: float
     cpu_s: float
-    full: float
-    full_ms: float
 
 
-async def _start(ledger: Callable[[], KafkaLedger], limit_s: float = LIMIT_S) -> Run:
+async def _start(data: dict[int, bytes]) -> Run:
     """Start a worker in a host with many objects, until it takes part."""
     await asyncio.to_thread(load)
     with _host():
@@ -123,13 +85,13 @@ async def _start(ledger: Callable[[], KafkaLedger], limit_s: float = LIMIT_S) ->
         hello = Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),))
         given = AssignedInput(tp=TopicPartition("in", 0), agents=("take",), position=0)
 
-        opened = ledger()
+        opened = MemoryLedger(data)
 
         async def work() -> None:
             await driver.start(opened, FakeAdmin())
             await driver.join(hello)
             driver.feed(InputsAssigned(generation=1, inputs=(given,), changelogs=()))
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(LIMIT_S):
                 while not driver.participating:
                     await driver.waiting.changed()
 
@@ -140,17 +102,6 @@ async def _start(ledger: Callable[[], KafkaLedger], limit_s: float = LIMIT_S) ->
         await asyncio.gather(*driver._tasks, return_exceptions=True)
         await driver.ledger.close()
     return run()
-
-
-async def _idle() -> Run:
-    """The same host for two seconds without a worker; then one full collection."""
-    with _host():
-        async with _probed() as run:
-            await asyncio.sleep(2)
-        found = run()
-        began = time.thread_time()
-        gc.collect()
-        return found._replace(full_ms=(time.thread_time() - began) * 1_000)
 
 
 @contextmanager
@@ -165,30 +116,22 @@ def _host() -> Iterator[None]:
 @asynccontextmanager
 async def _probed() -> AsyncIterator[Callable[[], Run]]:
     """Look at the loop until the block ends; gives what was seen, from then on."""
-    stalls, cpu, full = [0.0], [0.0], [0.0]
-    took = (0.0, 0.0)
-
-    def collected(phase: str, info: dict[str, int]) -> None:
-        if info["generation"] == 2 and phase == "stop":
-            full[0] += 1
+    stalls, took = [0.0], 0.0
 
     async def look() -> None:
         while True:
-            wall, own = time.perf_counter(), time.thread_time()
+            own = time.thread_time()
             await asyncio.sleep(LOOK_S)
-            stalls.append(time.perf_counter() - wall - LOOK_S)
-            cpu.append(time.thread_time() - own)
+            stalls.append(time.thread_time() - own)
 
-    gc.callbacks.append(collected)
     looking = asyncio.ensure_future(look())
     await asyncio.sleep(0)
-    began, own = time.perf_counter(), time.thread_time()
+    began = time.thread_time()
     try:
-        yield lambda: Run(max(stalls) * 1e3, max(cpu) * 1e3, *took, full[0], 0.0)
+        yield lambda: Run(max(stalls) * 1e3, took)
     finally:
-        took = (time.perf_counter() - began, time.thread_time() - own)
+        took = time.thread_time() - began
         looking.cancel()
-        gc.callbacks.remove(collected)
 
 
 class MemoryLedger(KafkaLedger):

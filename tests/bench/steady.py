@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import psutil
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
 from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.kafka import compose_trigger
 from snapkafka.testing import EmbeddedKafka, create_topics
-from tests.bench.figures import Figure, figure, growth, trend
+from tests.bench.figures import Figure, figure, trend
 
 #: Ratios are of medians over so many snapshots of either, in turn.
 ROUNDS: Final = 12
@@ -82,11 +81,8 @@ def bench_backlog() -> list[Figure]:
 
 def bench_memory() -> list[Figure]:
     """Bytes that a worker uses more per snapshot, from the thousandth to the ten-thousandth, than one of which none is
-    taken and that works as much; likewise bytes that it holds of the system's memory, and its blocks of Python's.
-
-    What is held is told from outside, but in pages, which a few bytes keep: it can go up where the other does not.
-    """
-    samples: list[_Look] = []
+    taken and that works as much."""
+    looks: list[tuple[float, float, float]] = []  # at which snapshot, the one, the one beside it
     with (
         _place() as place,
         _worker(place, "memory", rate=SPARE * RATE, partitions=PARTITIONS) as one,
@@ -95,76 +91,20 @@ def bench_memory() -> list[Figure]:
         _fed(other),
     ):
         time.sleep(WARM_S)
-        filled = other.memory().held - one.memory().held
         began = time.monotonic()
         for number in range(SNAPSHOTS):
             time.sleep(max(0.0, began + number / PACE - time.monotonic()))
             one.take()
             if number >= FROM and number % LOOK_EVERY == 0:
-                samples.append(_Look(number, one.memory(), other.memory()))
+                looks.append((number, one.used(), other.used()))
         took = time.monotonic() - began
         assert took < 1.1 * SNAPSHOTS / PACE, f"{SNAPSHOTS / took:.1f} snapshots per second, and not {PACE}"
         for worker in (one, other):
             worker.take()
             waiting = worker.unread()
             assert waiting <= RATE, f"{waiting:,} messages of {worker.name} waited at the end"
-    for what in ("one", "beside"):
-        print(
-            f"    {what}: {getattr(samples[0], what)} at first, {getattr(samples[-1], what)} at last",
-            flush=True,
-        )
-    filled += samples[0].one.held - samples[0].beside.held
-    return [
-        Figure(name="memory_filled", value=filled, low=filled, high=filled, unit="B"),
-        _slope("memory_slope", samples, lambda look: look.one.used - look.beside.used, "B", bar=0.0),
-        _slope("memory_slope_alone", samples, lambda look: look.one.used, "B"),
-        _slope(
-            "memory_blocks_slope",
-            samples,
-            lambda look: look.one.blocks - look.beside.blocks,
-            "blocks",
-            bar=0.0,
-        ),
-        _slope(
-            "memory_held_slope",
-            samples,
-            lambda look: look.one.held - look.beside.held,
-            "B",
-            by=growth,
-            bar=0.0,
-        ),
-    ]
-
-
-class _Memory(NamedTuple):
-    """Of a worker, in bytes: held of the system's, from outside (RSS); in use, by the books of both of its allocators;
-    and how many blocks of it are Python's."""
-
-    held: float
-    used: float
-    blocks: float
-
-
-class _Look(NamedTuple):
-    """At the memory of the worker of which so many snapshots have been taken, and of the one beside it."""
-
-    number: int
-    one: _Memory
-    beside: _Memory
-
-
-def _slope(
-    name: str,
-    samples: Sequence[_Look],
-    of: Callable[[_Look], float],
-    unit: str,
-    *,
-    by: Callable[[Sequence[tuple[float, float]], int], tuple[float, float, float]] = trend,
-    bar: float | None = None,
-) -> Figure:
-    """By how much it grows with each snapshot; where there is a bar the interval should include it, or be below."""
-    value, low, high = by([(look.number, of(look)) for look in samples], SECTIONS)
-    return Figure(name=name, value=value, low=low, high=high, unit=unit, bar=bar, surely=False)
+    value, low, high = trend([(number, used - beside) for number, used, beside in looks], SECTIONS)
+    return [Figure(name="memory_slope", value=value, low=low, high=high, unit="B", bar=0.0, surely=False)]
 
 
 def _memory_file(folder: Path) -> Path:
@@ -204,10 +144,9 @@ class _Steady:
         ((_, closed),) = view.closed.values()
         return _Shot(closed.cut_us, times[view.captured_at] - times[epoch - 1])
 
-    def memory(self) -> _Memory:
-        """What it has now."""
-        held = psutil.Process(self.system.workers[0].pid).memory_info().rss
-        return _Memory(held, **json.loads(_memory_file(self.system.folder).read_text()))
+    def used(self) -> int:
+        """Bytes that it uses now, by the books of both of its allocators."""
+        return int(_memory_file(self.system.folder).read_text())
 
     def unread(self) -> int:
         """Messages of its input that wait behind the latest cut."""

@@ -230,8 +230,7 @@ def test_r16_no_cut_has_positions_that_an_aborted_transaction_has_undone() -> No
     back.feed(InputsRevoked(undone_from=()))
     settle(front, back)
     assert not records(back, CutReport)
-    failure = world.fold.snapshots[epoch].failure
-    assert failure is not None and "aborted a transaction while it waited" in failure.reason
+    assert "aborted a transaction while it waited" in world.failure(epoch).reason
 
 
 def test_r16_a_rebalance_ends_the_alignment() -> None:
@@ -320,8 +319,8 @@ def test_r16_the_time_to_live_names_who_is_waited_for_and_buries_nobody() -> Non
     epoch = world.trigger(align=True)
     settle(front, back)
     front.feed(TimerExpired(epoch=epoch))
-    failure = world.fold.snapshots[epoch].failure
-    assert failure is not None and failure.code == "ttl"
+    failure = world.failure(epoch)
+    assert failure.code == "ttl"
     assert failure.culprit == f"process {back.id} of app back to read what is in flight to it"
     assert world.fold.is_alive(back.id)
 
@@ -332,8 +331,7 @@ def test_r16_a_cycle_fails_by_name_and_is_refused_the_next_time() -> None:
     back.send(A)
     epoch = world.trigger(align=True)
     settle(front, back)
-    failure = world.fold.snapshots[epoch].failure
-    assert failure is not None
+    failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("alignment-cycle", "back -> a -> front -> b -> back")
 
 

@@ -129,8 +129,7 @@ def test_r7_a_failed_white_send_aborts(world: World, pair: tuple[Process, Proces
     settle(p, q)
     effect, tp, seq, _ = p.unacked.popleft()
     p.do(p.machine.send_failed(effect, tp, seq, "too large"))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
+    failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("send-failed", "b[0]")
     assert "too large" in failure.reason
 
@@ -221,8 +220,7 @@ def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
     assert world.snapshot(epoch).open, "a red one harms nobody"
     p.do(p.machine.send_given_up(white, "was undone", culprit="a[0]"))
     settle(p, q)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
+    failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("send-failed", "a[0]")
     assert "was undone" in failure.reason
     for event in list(p.machine.colours.running):
@@ -258,8 +256,8 @@ def test_r7_the_seqs_of_an_aborted_transaction_are_given_again(
     while p.unacked:
         effect, tp, seq, _ = p.unacked.pop()
         p.do(p.machine.send_aborted(effect, tp, seq))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None and failure.code == "send-failed"
+    failure = world.failure(epoch)
+    assert failure.code == "send-failed"
     assert "its transaction was aborted" in failure.reason
     assert p.machine.colours.sent[B].unacknowledged == ()
     assert p.send(B).seq == 1
@@ -273,8 +271,7 @@ def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Proces
     epoch = world.trigger("this")
     settle(p, q)
     p.feed(MarkerFailed(epoch=epoch, tp=B, reason="not allowed"))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
+    failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("marker-failed", "b[0]")
     assert failure.reason == "the marker for b[0] could not be sent: not allowed"
     assert world.snapshot(other).failure is None
@@ -416,8 +413,7 @@ def test_r7_an_unknown_result_of_a_white_send_aborts(world: World, pair: tuple[P
     settle(p, q)
     effect, tp, seq, _ = p.unacked.popleft()
     p.do(p.machine.send_unsettled(effect, tp, seq, "timed out"))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
+    failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("send-unsettled", "b[0]")
     assert "unknown: timed out" in failure.reason
 

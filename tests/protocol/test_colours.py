@@ -2,11 +2,160 @@
 
 from __future__ import annotations
 
+import pytest
+
 from snapkafka.checks import CutView, LogRecord
-from snapkafka.protocol import Cause, Effect, RecordMet, Status
+from snapkafka.protocol import Effect, RecordMet, Status
 from tests.worlds.list_checks import v1, v2, v4, v5
 
+from .steps import Play
 from .world import A, B, Process, World, settle
+
+#: What the events of a process do before and after its cuts (`Play`), and which of them are torn by what, snapshot by
+#: snapshot.
+TEARING = {
+    # -- what red wrote or read
+    "a white event reads what red wrote": (
+        "start 0; cut; start 1; write 1 t k; read 0 t other; white 0; read 0 t k; red 0 => 0:t"
+    ),
+    "it overwrites what red wrote": "start 0; cut; start 1; write 1 t k; write 0 t k => 0:t",
+    "it overwrites what red read; two reads commute": (
+        "start 0; cut; start 1; read 1 t k; read 0 t k; white 0; write 0 t k => 0:t"
+    ),
+    "red is what is done outside of any event": "start 0; cut; write - t k; read 0 t k => 0:t",
+    "and what outlives its event": "start 0 1; cut; end 1; write 1 t k; white 0; read 0 t k => 0:t",
+    "what was written before the cut is white": (
+        "start 0; got g k 0; write 0 t k; calm; cut; read 0 t k; read 0 g k =>"
+    ),
+    "the middle of three colours is red for the first": (
+        "start 0; cut; start 1; cut; write 1 t k; read 0 t k => 0:t |"
+    ),
+    "what others wrote into a global table has their colour": (
+        "start 0; cut; got g white 0; read 0 g white; write 0 g white; white 0; got g k 1; "
+        "got g k 0; write - t timer; read 0 g k => 0:g"
+    ),
+    "a window expires in the colour of the process": (
+        "start 0 1; cut; write - t k; read 1 t l; white 1; read 0 t k => 0:t"
+    ),
+    # -- replies
+    "a red reply": "start 0; cut; reply 0 1 => 0:",
+    "for the cuts that it crossed": "start 0; cut; start 1; cut; start 2; cut; start 3; reply 1 2 => | 1: |",
+    "and for those only": "start 0; cut; start 1; cut; reply 0 1; reply 1 1 => 0: |",
+    "a reply of its own colour, and to who is over": "start 0; reply 0 0; reply 77 0; cut; reply 0 0 =>",
+    "who starts or ends twice counts once": "start 0; start 0; end 0; end 0; cut =>",
+    "once the white events are done": "start 0; send 0; cut; end 0; calm =>",
+    # -- batches
+    "a batch has one colour, but for what has ended": (
+        "batch 0 1; cut; start 2; write 2 t k; end 1; read 0 t k => 0:t"
+    ),
+    "all of it is torn with one of it": "batch 0 1; cut; reply 1 1 => 0: 1:",
+    "by the table that tore it": (
+        "batch 0 1; start 2; cut; start 3; write 3 t k; read 0 t k; white 2 => 0:t 1:t"
+    ),
+    "a later batch tears what ran before it": "batch; start 0; cut; batch 0 1; red 0 => 0:",
+    "by the latest colour in it, wherever that stands": (
+        "start 0; cut; start 1; batch 1 0; red 1; red 0 => 0:"
+    ),
+    "what was in one and runs again by itself": (
+        "start 0; batch 1 2; end 1; end 0; start 1; cut; reply 1 1; white 2 => 1:"
+    ),
+    # -- worked off by another event
+    "by a red one": "start 0 1 2; worked 0 1; end 0; cut; start 3; worked 1 3; worked 2 - => 1: 2:",
+    "by a white one": "start 0 1; cut; worked 0 1; white 0 =>",
+    "by what outlives its event": "start 0 1; cut; end 1; worked 0 1; red 0 => 0:",
+    # -- whole tables
+    "a table read as a whole takes in any key": (
+        "start 0; cut; start 1; all 1 t; write 1 other k; all 0 t; white 0; all - other; "
+        "all 0 other => 0:other"
+    ),
+    "what red has read as a whole may not be overwritten": (
+        "start 0; cut; start 1; all 1 t; read 0 t k; white 0; write 0 t k => 0:t"
+    ),
+    "nor what outlives its event has read": "start 0 1; cut; end 1; all 1 t; write 0 t k; red 0 => 0:t",
+    "nor what a torn one has": (
+        "start 0 1; cut; start 2; write 2 t k; all 0 t; write 1 t another; red 1 => 0:t 1:t"
+    ),
+    "nor what white has read as well": "start 0 1; cut; start 2; all 2 t; all 0 t; write 1 t k => 1:t",
+    "what white alone has read may be": "start 0 1; cut; all 0 t; write 1 t k =>",
+    "a rebalance changes any key": (
+        "start 0 1 2 3; rewritten t; hold 0 t k; hold 3 u k; iterate 1 t; cut; rewritten t; white 2; "
+        "read 3 u l; white 3; read 2 t new => 0:t 1:t 2:t"
+    ),
+    "who counts a table that it changed": "start 0 1; cut; rewritten t; all 0 t => 0:t",
+    # -- values that are held while red changes them
+    "who holds a value sees what red writes": (
+        "start 0 1 2; hold 0 t k; hold 1 t another; hold 2 t k; end 2; cut; start 3; write 3 t k; "
+        "red 0; white 1 => 0:t"
+    ),
+    "also of a list in memory": (
+        "start 0 1 2; change 0 t k; change 1 t another; change 2 t k; end 2; cut; start 3; "
+        "write 3 t k; red 0; white 1 => 0:t"
+    ),
+    "which may be changed from the look on": (
+        "start 0 1 2; change 0 t k; cut; start 3; change 3 t k; white 1; change 1 t k => 0:t 1:t"
+    ),
+    "a set of which each change is recorded may not": (
+        "start 0 1; hold 0 t k; cut; start 2; hold 2 t k; hold 1 t k =>"
+    ),
+    "who is torn may change what it holds, and nobody overwrites what it reads": (
+        "start 0 1 2 3; change 0 t k; change 0 t l; change 1 t l; change 1 t m; change 2 t m; "
+        "change 3 t n; iterate 0 u; start 4; cut; reply 0 1; white 4; write 4 u k; "
+        "white 3 => 0: 1:t 2:t 4:u"
+    ),
+    "who goes over a table sees any key until it ends": (
+        "start 0 1 2 3; iterate 0 t; iterate 1 t; iterate 2 t; iterate 2 t; end 1; cut; start 4; "
+        "write 4 other k; white 0; write - t k; white 3 => 0:t 2:t"
+    ),
+    "so does a record of a global table": (
+        "start 0 1 2; hold 0 g k; iterate 1 g; hold 2 g another; cut; got g k 0; white 0; "
+        "got g k 1 => 0:g 1:g"
+    ),
+    "a batch is torn by what its first event holds": (
+        "batch 0 1; hold 0 t k; start 2; cut; start 3; write 3 t k => 0:t 1:t"
+    ),
+    "an event that is over holds nothing": (
+        "start 0 1; change 0 t k; iterate 0 t; end 0; change 0 t k; iterate 0 t; cut; write - t k =>"
+    ),
+    "a change while nothing can be torn is no news": (
+        "start 0 1; hold 0 t k; hold 0 t k; iterate 0 t; iterate 1 t; change 1 t k; write 1 t k; "
+        "end 1; cut; white 0 =>"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEARING)
+def test_r6_what_is_torn_and_what_is_not(world: World, pair: tuple[Process, Process], name: str) -> None:
+    steps, _, expected = TEARING[name].partition("=>")
+    play = Play(world, *pair)
+    play.run(steps)
+    play.finish()
+    found = []
+    for epoch in play.epochs[1:]:
+        assert world.snapshot(epoch).status is Status.CAPTURED
+        torn = (event for cut in world.fold.captured(epoch).inputs for event in cut.torn)
+        found.append(sorted(f"{event.offset}:{event.table}" for event in torn))
+    assert found == [snapshot.split() for snapshot in expected.split("|")]
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_r6_one_cut_may_serve_snapshots_of_which_some_are_torn(world: World, *, twice: bool) -> None:
+    """It serves all epochs in (e, E]; a reply of a colour between them is red for some, white for the others. Another
+    one of a later colour tears the event once more."""
+    p = Process(world, "p", (A,), hear=frozenset({"headers"}))
+    white = p.start(A, 0)
+    first, second = world.trigger("1"), world.trigger("2")
+    p.catch_up()
+    p.feed(RecordMet(epoch=second))
+    p.do(p.machine.reply_taken(white, first))
+    if twice:
+        p.do(p.machine.reply_taken(white, second))
+    p.end(white)
+    settle(p)
+    torn = {
+        e: [(t.was, t.met) for cut in world.fold.captured(e).inputs for t in cut.torn]
+        for e in (first, second)
+    }
+    assert torn == {first: [(0, first)], second: [(first, second)] if twice else []}
 
 
 def test_r5_a_send_has_the_colour_of_its_event_whenever_it_leaves(
@@ -80,181 +229,6 @@ def test_r6_a_torn_event_is_listed_and_goes_on_in_red(world: World, pair: tuple[
     p.end(white)
 
 
-def test_r6_a_red_reply_tears(world: World, pair: tuple[Process, Process]) -> None:
-    """R6: something red (..., a red RPC reply); and for the cuts that it did not cross, the event stays as it was."""
-    p, q = pair
-    white = p.start(A, 0)
-    first = world.trigger("first")
-    p.catch_up()
-    between = p.start(A, 1)
-    second = world.trigger("second")
-    settle(p, q)
-    p.do(p.machine.reply_taken(white, first))
-    p.do(p.machine.reply_taken(between, first))
-    p.end(white)
-    p.end(between)
-    torn = {e: [t.offset for cut in world.fold.captured(e).inputs for t in cut.torn] for e in (first, second)}
-    assert torn == {first: [0], second: []}
-    assert {t.table for cut in world.fold.captured(first).inputs for t in cut.torn} == {""}, "in a reply"
-
-
-def test_r6_an_event_may_be_torn_for_some_of_the_snapshots_that_one_cut_serves(world: World) -> None:
-    """One cut serves all epochs in (e, E]; a reply of a colour between them is red for some, white for the others."""
-    p = Process(world, "p", (A,), hear=frozenset({"headers"}))
-    white = p.start(A, 0)
-    first, second = world.trigger("1"), world.trigger("2")
-    p.catch_up()
-    p.feed(RecordMet(epoch=second))
-    p.do(p.machine.reply_taken(white, first))
-    p.end(white)
-    settle(p)
-    torn = {
-        e: [(t.was, t.met) for cut in world.fold.captured(e).inputs for t in cut.torn]
-        for e in (first, second)
-    }
-    assert torn == {first: [(0, first)], second: []}
-
-
-def test_r6_an_event_may_be_torn_twice(world: World) -> None:
-    """By a reply of one colour, and by one of a later: each time for other snapshots."""
-    p = Process(world, "p", (A,), hear=frozenset({"headers"}))
-    white = p.start(A, 0)
-    first, second = world.trigger("1"), world.trigger("2")
-    p.catch_up()
-    p.feed(RecordMet(epoch=second))
-    p.do(p.machine.reply_taken(white, first))
-    p.do(p.machine.reply_taken(white, second))
-    settle(p)
-    torn = {
-        e: [(t.was, t.met) for cut in world.fold.captured(e).inputs for t in cut.torn]
-        for e in (first, second)
-    }
-    assert torn == {first: [(0, first)], second: [(first, second)]}
-
-
-def test_r6_what_is_torn_is_reported_with_the_cuts_that_it_crossed(world: World) -> None:
-    """Not with one that it is red for anyway, and not with one that both are white for."""
-    p = Process(world, "p", (A,))
-    white = p.start(A, 0)
-    epochs = []
-    for offset, name in enumerate(("1", "2", "3"), 1):
-        epochs.append(world.trigger(name))
-        p.catch_up()
-        p.start(A, offset)
-    between = Cause("agent", A, 1)
-    p.do(p.machine.reply_taken(between, epochs[1]))
-    assert {e: [t.offset for t in cut.torn] for e, cut in p.machine.open.cuts.items()} == {
-        epochs[0]: [],
-        epochs[1]: [1],
-        epochs[2]: [],
-    }
-    p.end(white)
-
-
-def test_r6_of_three_colours_the_middle_one_tears_too(world: World, pair: tuple[Process, Process]) -> None:
-    """A red event may itself be white for a later snapshot: what it writes is red all the same for the first one."""
-    p, q = pair
-    white = p.start(A, 0)
-    first = world.trigger("first")
-    p.catch_up()
-    between = p.start(A, 1)
-    second = world.trigger("second")
-    settle(p, q)
-    p.do(p.machine.table_touched(between, "t", "k", write=True))
-    p.do(p.machine.table_touched(white, "t", "k", write=False))
-    p.end(white)
-    p.end(between)
-    torn = {e: [t.offset for cut in world.fold.captured(e).inputs for t in cut.torn] for e in (first, second)}
-    assert torn == {first: [0], second: []}
-
-
-def test_r6_what_others_wrote_into_a_global_table_has_their_colour(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    p.machine.key_received("g", "white", 0)
-    p.do(p.machine.table_touched(white, "g", "white", write=False))
-    p.do(p.machine.table_touched(white, "g", "white", write=True))
-    assert p.send(B, white).epoch == 0, "what is white like itself changes nothing"
-    p.machine.key_received("g", "k", epoch)
-    p.machine.key_received("g", "k", 0)
-    p.do(p.machine.table_touched(None, "t", "timer", write=True))
-    p.do(p.machine.table_touched(white, "g", "k", write=False))
-    settle(p, q)
-    assert world.fold.captured(epoch).replays == 1
-
-
-def test_r6_nothing_is_torn_once_the_white_events_are_done(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, _ = pair
-    p.hold_ends = True  # the cut stays open
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    p.catch_up()
-    p.end(white)
-    assert not p.machine.colours.tearing
-    assert p.machine.open.cuts.keys() == {epoch}
-
-
-def test_r6_a_task_that_outlives_its_event_has_the_colour_of_the_process(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """It is no event any more that could be torn; who takes in what it writes is."""
-    p, q = pair
-    white, ended = p.start(A, 0), p.start(A, 1)
-    epoch = world.trigger()
-    settle(p, q)
-    p.end(ended)
-    assert p.machine.table_touched(ended, "t", "k", write=True) == ()
-    assert p.machine.colours.white_running(epoch)
-    p.do(p.machine.table_touched(white, "t", "k", write=False))
-    assert not p.machine.colours.white_running(epoch)
-
-
-def test_r6_what_happens_while_nothing_can_be_torn_is_not_remembered(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R6: since the cut; and only while an event runs that started before it."""
-    p, _ = pair
-    event = p.start(A, 0)
-    p.machine.key_received("g", "k", 0)
-    assert p.machine.table_touched(event, "t", "k", write=True) == ()
-    assert not p.machine.colours.tearing
-    assert not p.machine.colours._touched
-
-
-def test_r6_to_overwrite_what_a_red_event_has_read_tears_too(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """EWD 864: white before red only where the two commute; a red read before a white write does not."""
-    p, q = pair
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    red = p.start(A, 1)
-    p.do(p.machine.table_touched(red, "t", "k", write=False))
-    p.do(p.machine.table_touched(white, "t", "k", write=False))
-    assert p.machine.colours.white_running(epoch), "two reads commute"
-    p.do(p.machine.table_touched(white, "t", "k", write=True))
-    assert not p.machine.colours.white_running(epoch)
-
-
-def test_r6_what_is_done_outside_any_event_has_the_colour_of_the_process(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    p.do(p.machine.table_touched(None, "t", "k", write=True))
-    p.do(p.machine.table_touched(white, "t", "k", write=False))
-    assert not p.machine.colours.white_running(epoch)
-
-
 def test_r5_work_of_several_steps_outside_of_events_may_be_cut_between_two_of_them(
     world: World, pair: tuple[Process, Process]
 ) -> None:
@@ -274,122 +248,3 @@ def test_r5_work_of_several_steps_outside_of_events_may_be_cut_between_two_of_th
     in_flight = [r.offset for r in log for source in view.inputs[B] if view.in_channel(r, source)]
     assert in_flight == [world.log(B).index(first)]
     assert [*v1(view, log), *v2(view, log), *v4(view, log), *v5(view, log)] == []
-
-
-def test_an_event_that_starts_or_ends_twice_counts_once(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    event = p.start(A, 0)
-    p.start(A, 0)
-    p.end(event)
-    p.end(event)
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-
-
-def test_a_reply_of_ones_own_colour_tears_nothing(world: World, pair: tuple[Process, Process]) -> None:
-    p, _ = pair
-    event = p.start(A, 0)
-    assert p.machine.reply_taken(event, 0) == ()
-    assert p.machine.reply_taken(Cause("agent", A, 77), 0) == (), "nor where the event has ended"
-
-
-def test_r6_a_batch_goes_on_in_one_colour(world: World, pair: tuple[Process, Process]) -> None:
-    """R6: what an agent is handed at once is one step of its: if it takes in something red, all of it does."""
-    p, q = pair
-    batch = [Cause("agent", A, 0), Cause("agent", A, 1)]
-    p.do(p.machine.batch_started(batch))
-    assert p.machine.positions.note()[0].offset == 2
-    epoch = world.trigger()
-    settle(p, q)
-    red = p.start(A, 2)
-    p.do(p.machine.table_touched(red, "t", "k", write=True))
-    p.do(p.machine.event_ended(batch[1]))
-    assert world.snapshot(epoch).open
-    p.do(p.machine.table_touched(batch[0], "t", "k", write=False))
-    settle(p, q)
-    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
-    assert [torn.offset for torn in source.torn] == [0], "one of it had ended"
-
-
-def test_r6_all_of_a_batch_is_torn_with_one_of_it(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    batch = [Cause("agent", A, 0), Cause("agent", A, 1)]
-    p.do(p.machine.batch_started(batch))
-    epoch = world.trigger()
-    settle(p, q)
-    p.do(p.machine.reply_taken(batch[1], epoch))
-    settle(p, q)
-    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
-    assert [torn.offset for torn in source.torn] == [1, 0]
-    assert source.position == 0
-
-
-def test_r6_what_ran_before_its_batch_is_torn_by_a_later_one(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R6: something handled a record in white on its way into a batch that is handed over in red."""
-    p, q = pair
-    p.do(p.machine.batch_started([]))
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.snapshot(epoch).open
-    p.do(p.machine.batch_started([white, Cause("agent", A, 1)]))
-    assert p.machine.send_entered(white).epoch == epoch
-    settle(p, q)
-    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
-    assert [torn.offset for torn in source.torn] == [0]
-
-
-def test_r6_work_done_in_the_course_of_a_later_event_has_that_ones_colour(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R6: the event that was worked off there is torn; in the course of one of its own colour, it is not."""
-    p, q = pair
-    first, second, third = (p.start(A, offset) for offset in range(3))
-    p.do(p.machine.worked_off(first, second))
-    p.end(first)
-    epoch = world.trigger()
-    settle(p, q)
-    red = p.start(A, 3)
-    p.do(p.machine.worked_off(second, red))
-    assert [torn.offset for torn in p.machine.open.cuts[epoch].torn] == [1]
-    p.do(p.machine.worked_off(third, None))
-    settle(p, q)
-    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
-    assert [torn.offset for torn in source.torn] == [1, 2]
-
-
-def test_r6_a_table_read_as_a_whole_takes_in_any_key(world: World, pair: tuple[Process, Process]) -> None:
-    """R6: (a table key written by a red event since the cut), whichever key, if all of them are read."""
-    p, q = pair
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    red = p.start(A, 1)
-    p.do(p.machine.table_read(red, "t"))
-    p.do(p.machine.table_touched(red, "other", "k", write=True))
-    p.do(p.machine.table_read(white, "t"))
-    p.do(p.machine.table_read(None, "other"))
-    assert not p.machine.open.cuts[epoch].torn, "of that table nothing was written"
-    p.do(p.machine.table_read(white, "other"))
-    settle(p, q)
-    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
-    assert [(torn.offset, torn.table) for torn in source.torn] == [(0, "other")]
-
-
-def test_r6_what_red_has_read_as_a_whole_may_not_be_overwritten_in_white(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    p.do(p.machine.table_read(p.start(A, 1), "t"))
-    p.do(p.machine.table_touched(white, "t", "k", write=False))
-    assert not p.machine.open.cuts[epoch].torn
-    p.do(p.machine.table_touched(white, "t", "k", write=True))
-    settle(p, q)
-    (source,) = (cut for cut in world.fold.captured(epoch).inputs if cut.topic == "a")
-    assert [torn.offset for torn in source.torn] == [0]

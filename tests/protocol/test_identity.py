@@ -80,9 +80,7 @@ def test_r15_what_is_taken_in_red_during_an_absence_spoils_one_snapshot_and_none
     assert p.epoch < epoch
     settle(p, q)
     p.feed(CameBack())
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == "contaminated"
+    assert world.failure(epoch).code == "contaminated"
     p.end(event)
     after = world.trigger("after")
     settle(p, q)
@@ -95,9 +93,7 @@ def test_r15_a_process_that_was_absent_from_the_start_aborts_when_it_has_joined(
     p = Process(world, "p", (A,), join=False)
     p.feed(WentAbsent())
     p.join()
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == "contaminated"
+    assert world.failure(epoch).code == "contaminated"
     p.feed(CameBack())
     settle(p, q)
     after = world.trigger("after")
@@ -195,9 +191,7 @@ def test_what_was_aborted_in_a_ledger_that_is_gone_is_an_epoch_like_any_other_in
     epoch = world.trigger("before")
     p.catch_up()
     p.feed(TimerExpired(epoch=epoch))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == "ttl"
+    assert world.failure(epoch).code == "ttl"
     world.ledger, world.fold, p.read, p.hold_ends = [], LedgerState(), 0, False
     p.feed(LedgerRecreated())
     p.join()
@@ -228,8 +222,7 @@ def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     assert world.fold.owner(("p", A)) == p.id, "it says again what it was given"
     during = world.trigger("during")
     settle(p, q)
-    failure = world.snapshot(during).failure
-    assert failure is not None
+    failure = world.failure(during)
     assert failure.code == "contaminated"
     assert failure.reason == f"process {p.id} still has work under way from before it was declared dead"
     assert failure.culprit == f"process {p.id}"
@@ -493,8 +486,6 @@ def test_r12_who_joins_watches_over_what_is_under_way(world: World) -> None:
     timers = [action for action in heir.asked if isinstance(action, StartTimer)]
     assert timers == [StartTimer(epoch=epoch, ttl_ms=77)]
     heir.feed(TimerExpired(epoch=epoch))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.culprit == f"process {dead.id} of app p to report its cut"
+    assert world.failure(epoch).culprit == f"process {dead.id} of app p to report its cut"
     heir.catch_up()
     assert world.fold.processes[dead.id].dead

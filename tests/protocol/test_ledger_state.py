@@ -93,9 +93,7 @@ def test_while_paused_no_trigger_is_an_epoch(world: World, pair: tuple[Process, 
     settle(p, q)
     assert p.epoch == running, "what was triggered before is an epoch"
     for epoch in (running, refused):
-        failure = world.snapshot(epoch).failure
-        assert failure is not None
-        assert failure.code == "paused"
+        assert world.failure(epoch).code == "paused"
     world.append(Pause(n=2, paused=False))
     good = world.trigger("good")
     settle(p, q)
@@ -174,8 +172,7 @@ def test_r12_ttl_names_the_culprit_and_the_dead_are_not_waited_for_again(
     epoch = world.trigger()
     p.catch_up()  # q is silent
     p.feed(TimerExpired(epoch=epoch))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
+    failure = world.failure(epoch)
     assert failure.code == "ttl"
     assert f"process {q.id}" in failure.culprit
     assert [r.dead for r in world.ledger if isinstance(r, Dead)] == [q.id]
@@ -190,8 +187,7 @@ def test_r12_nobody_closes_for_somebody_else(world: World, pair: tuple[Process, 
     epoch = world.trigger()
     settle(p, q)
     p.feed(StopAsked())
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
+    failure = world.failure(epoch)
     assert failure.code == "process-lost"
     assert str(p.id) in failure.culprit
 
@@ -218,8 +214,7 @@ def test_r12_ttl_says_who_gave_no_sign_and_whom_it_waited_for(
     q.start(B, 0)
     settle(p, q)
     p.feed(TimerExpired(epoch=epoch))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
+    failure = world.failure(epoch)
     waited = f"process {q.id} of app q to finish events that began before the cut"
     assert (failure.code, failure.culprit) == ("ttl", waited)
     assert failure.reason == f"not captured within 77 ms: waited for {waited}"
@@ -232,9 +227,7 @@ def test_r12_where_the_ledger_shows_nothing_ttl_says_so(world: World) -> None:
     epoch = world.trigger()
     p = Process(world, "p")
     p.feed(TimerExpired(epoch=epoch))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.culprit == "nothing that the ledger shows"
+    assert world.failure(epoch).culprit == "nothing that the ledger shows"
 
 
 def test_r12_a_timer_runs_out_once(world: World, pair: tuple[Process, Process]) -> None:

@@ -128,9 +128,7 @@ def test_r12_a_report_that_waits_is_appended_after_half_of_the_time(
     settle(p, q)
     q.feed(TimerExpired(epoch=epoch))  # the first one of q: its report is in the ledger
     q.feed(TimerExpired(epoch=epoch))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.reason.endswith("to finish events that began before the cut")
+    assert world.failure(epoch).reason.endswith("to finish events that began before the cut")
     assert not records(q, Dead)
 
 
@@ -178,9 +176,7 @@ def test_r9_one_record_about_inputs_that_moved_meanwhile_is_void(
     settle(heir, other)
     assert world.snapshot(epoch).open
     p.feed(MarkerSent(epoch=epoch, tp=B, offset=1))
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == "input-moved"
+    assert world.failure(epoch).code == "input-moved"
 
 
 def test_r7_a_marker_that_fails_leaves_nothing_of_the_one_record(

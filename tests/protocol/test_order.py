@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from snapkafka.protocol import (
     OUT_OF_ORDER,
     Abort,
@@ -14,7 +16,35 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol.cut import NOTED_MAX
 
+from .steps import Play
 from .world import A, B, Process, World, records, settle
+
+#: What a process does (`Play`), and which snapshots nobody can prove any more: those that took for started what starts
+#: only later.
+ORDERS = {
+    "all that were captured by then": ("run 2; cut; cut; start 1", [True, True]),
+    "not one that noted it as not started": ("run 0; cut; run 3; cut; start 1", [False, True]),
+    "each is reported once": ("run 5; cut; run 1 2 3", [True]),
+    "a record that goes on in a batch": ("start 0 1; cut; batch 0 1", [False]),
+    "one that comes in a batch": ("run 1; cut; batch 0 2", [True]),
+    "a replay after an assignment": ("run 4; cut; give 2; run 2 3 4", [False]),
+    # What Faust does now and then after a rebalance: offset 5 was still in hand, then it reads from 3 on.
+    "what was left in a queue and runs before the new records": ("give 3; run 5; cut; start 3", [True]),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_r3_a_captured_snapshot_stays_so_and_says_that_records_came_out_of_order(
+    world: World, pair: tuple[Process, Process], name: str
+) -> None:
+    steps, void = ORDERS[name]
+    play = Play(world, *pair)
+    play.run(steps)
+    play.finish()
+    assert {world.snapshot(epoch).status for epoch in play.epochs[1:]} == {Status.CAPTURED}
+    found = [world.fold.captured(epoch).contaminated for epoch in play.epochs[1:]]
+    assert [bool(why) for why in found] == void
+    assert len(records(play.p, Abort)) == sum(void)
 
 
 def test_a_record_that_comes_after_a_later_one_fails_the_open_snapshot_and_names_the_channel(
@@ -27,8 +57,7 @@ def test_a_record_that_comes_after_a_later_one_fails_the_open_snapshot_and_names
     assert world.snapshot(epoch).open, "white events run"
     p.start(A, 1)
     settle(p, q)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
+    failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == (OUT_OF_ORDER, str(A))
     assert "handed offset 1 of" in failure.reason
     for event in running:
@@ -38,45 +67,6 @@ def test_a_record_that_comes_after_a_later_one_fails_the_open_snapshot_and_names
     p.end(Cause("agent", A, 1))
     settle(p, q)
     assert world.snapshot(later).status is Status.CAPTURED, "the next one is none the worse"
-
-
-def test_a_snapshot_that_is_captured_by_then_stays_so_and_nobody_can_prove_it(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    p.end(p.start(A, 2))
-    first, second = world.trigger("first"), world.trigger("second")
-    settle(p, q)
-    p.start(A, 1)
-    settle(p, q)
-    for epoch in (first, second):
-        assert world.snapshot(epoch).status is Status.CAPTURED
-        assert "offset 1" in world.fold.captured(epoch).contaminated
-
-
-def test_only_the_cuts_that_took_it_for_started_are_void(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    p.end(p.start(A, 0))
-    before = world.trigger("before")
-    settle(p, q)
-    p.end(p.start(A, 3))
-    after = world.trigger("after")
-    settle(p, q)
-    p.start(A, 1)
-    settle(p, q)
-    assert not world.snapshot(before).contaminated, "it noted 1 as the first that was not started"
-    assert world.snapshot(after).contaminated
-
-
-def test_each_cut_is_reported_once(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    p.end(p.start(A, 5))
-    world.trigger()
-    settle(p, q)
-    for offset in (1, 2, 3):
-        p.end(p.start(A, offset))
-    settle(p, q)
-    assert len(records(p, Abort)) == 1
 
 
 def test_what_fails_for_another_reason_is_not_reported_again(
@@ -120,62 +110,6 @@ def test_other_agents_and_inputs_go_their_own_way(world: World, pair: tuple[Proc
     assert world.snapshot(epoch).status is Status.CAPTURED and not world.snapshot(epoch).contaminated
 
 
-def test_a_record_that_goes_on_in_a_batch_does_not_start_again(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    first, second = p.start(A, 0), p.start(A, 1)
-    epoch = world.trigger()
-    settle(p, q)
-    p.do(p.machine.batch_started([first, second]))
-    for event in (first, second):
-        p.end(event)
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED and not world.snapshot(epoch).contaminated
-
-
-def test_a_batch_may_hold_a_record_that_comes_too_late(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    p.end(p.start(A, 1))
-    epoch = world.trigger()
-    settle(p, q)
-    p.do(p.machine.batch_started([Cause("agent", A, 0), Cause("agent", A, 2)]))
-    settle(p, q)
-    assert world.snapshot(epoch).contaminated
-
-
-def test_what_is_run_again_after_an_assignment_is_a_replay_and_makes_nothing_void(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    p.end(p.start(A, 4))
-    epoch = world.trigger()
-    settle(p, q)
-    p.feed(InputsRevoked())
-    p.give(A, positions={A: 2}, generation=2)
-    settle(p, q)
-    for offset in (2, 3, 4):
-        p.end(p.start(A, offset))
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED and not world.snapshot(epoch).contaminated
-
-
-def test_what_was_left_in_a_queue_and_runs_before_the_records_of_the_new_assignment(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """What Faust does now and then after a rebalance: offset 5 was still in hand, then it reads from 3 on."""
-    p, q = pair
-    p.feed(InputsRevoked())
-    p.give(A, positions={A: 3}, generation=2)
-    settle(p, q)
-    p.end(p.start(A, 5))
-    epoch = world.trigger()
-    settle(p, q)
-    p.start(A, 3)
-    settle(p, q)
-    assert world.snapshot(epoch).contaminated
-
-
 def test_memory_of_cuts_is_bounded(world: World, pair: tuple[Process, Process]) -> None:
     p, q = pair
     p.end(p.start(A, 5))
@@ -201,7 +135,5 @@ def test_r10_what_was_cut_where_it_starts_is_void_if_something_below_starts_late
     assert [(report.epoch, report.supplement) for report in records(heir, CutReport)] == [(epoch, True)]
     assert epoch == before + 1
     heir.start(A, 3)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == OUT_OF_ORDER
+    assert world.failure(epoch).code == OUT_OF_ORDER
     assert [record.epoch for record in records(heir, Abort)] == [epoch]

@@ -45,8 +45,7 @@ def test_r15_a_bare_record_fails_every_snapshot_that_is_open(
     send_bare(p, B)
     settle(p, q)
     for epoch in epochs:
-        failure = world.snapshot(epoch).failure
-        assert failure is not None
+        failure = world.failure(epoch)
         assert (failure.code, failure.culprit) == (SENT_BARE, "b[0]")
     assert len(records(p, Abort)) == 2
 
@@ -72,8 +71,7 @@ def test_r15_a_bare_record_that_is_unread_at_the_cut_fails_the_snapshot(
     end = send_bare(p, B)
     first = world.trigger("unread")
     settle(p, q)
-    failure = world.snapshot(first).failure
-    assert failure is not None
+    failure = world.failure(first)
     assert failure.code == SENT_BARE
     assert failure.reason.endswith("without its header was in flight to q")
     q.end(q.start(B, end - 1))
@@ -107,9 +105,7 @@ def test_r15_a_new_identity_answers_for_what_left_bare_under_the_old_one(
     p.give(A)
     epoch = world.trigger()
     settle(p, q)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == SENT_BARE
+    assert world.failure(epoch).code == SENT_BARE
 
 
 def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
@@ -156,9 +152,7 @@ def test_r7_a_bare_record_that_fails_while_a_cut_is_open_aborts(
     p.do(p.machine.unstamped_failed(effect, B, "too large"))
     p.end(event)
     settle(p, q)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == "send-failed"
+    assert world.failure(epoch).code == "send-failed"
 
 
 def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
@@ -188,6 +182,5 @@ def test_r15_a_meeting_of_colours_that_tears_nothing_fails_the_snapshots_between
     p.do(p.machine.mixed(before, after, "an event of app x sends", "app x"))
     settle(p, q)
     assert world.snapshot(before).status is Status.CAPTURED
-    failure = world.snapshot(after).failure
-    assert failure is not None
+    failure = world.failure(after)
     assert (failure.code, failure.reason, failure.culprit) == (MIXED, "an event of app x sends", "app x")

@@ -21,6 +21,7 @@ from snapkafka.protocol import (
     Effect,
     EndsSeen,
     Event,
+    Failure,
     Hello,
     InputsAssigned,
     InputTopic,
@@ -77,6 +78,11 @@ class World:
 
     def snapshot(self, epoch: int) -> SnapshotView:
         return self.fold.snapshots[epoch]
+
+    def failure(self, epoch: int) -> Failure:
+        found = self.snapshot(epoch).failure
+        assert found is not None
+        return found
 
     def log(self, tp: TopicPartition) -> list[Stored]:
         return self.logs.setdefault(tp, [])

@@ -13,7 +13,6 @@ import pytest
 
 from snapkafka.checks import (
     KINDS,
-    WITNESSES_MAX,
     CheckOutcome,
     CutView,
     Finding,
@@ -42,7 +41,7 @@ from snapkafka.protocol import (
     TornEvent,
 )
 from tests.worlds.list_checks import of_left, v1, v2, v4, v5
-from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, seqs, shared_changelog
+from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, shared_changelog
 
 BOUNDS = {
     TP: LogBounds(start=0, end=7, topic_id="t1"),
@@ -70,10 +69,6 @@ def test_a_sound_log_gives_nothing() -> None:
 # -- V1 ------------------------------------------------------------------------------------------------------
 
 
-def test_v1_white_after_the_white_end() -> None:
-    assert found([*LOG, LogRecord("in", 0, 7, 1, 0, 7)]) == [("white-after-end", 7)]
-
-
 def test_v1_white_where_the_process_closed_none() -> None:
     other = replace(CAPTURED, senders=CAPTURED.senders[1:], recorded=())
     assert ("white-after-end", 0) in found(LOG[:5], other)
@@ -84,32 +79,6 @@ def test_v1_white_behind_red_is_white() -> None:
     log = [*LOG[:5], LogRecord("in", 0, 5, 1, EPOCH, 5), LogRecord("in", 0, 6, 1, 0, 6)]
     ends = (replace(CAPTURED.senders[0], white_end=7, last_seq=6, marker=7), CAPTURED.senders[1])
     assert found(log, replace(CAPTURED, senders=ends, recorded=())) == []
-
-
-def test_v1_gap_without_a_missing_offset_condemns() -> None:
-    log = [record._replace(seq=record.seq + (record.offset >= 3)) for record in LOG[:5]]
-    ends = (replace(CAPTURED.senders[0], last_seq=5), CAPTURED.senders[1])
-    assert found(log, replace(CAPTURED, senders=ends)) == [("gap", 3), ("incomplete", 3)]
-
-
-def test_v1_gap_with_a_missing_offset_is_unverifiable() -> None:
-    assert found([record for record in LOG if record[:3] != ("in", 0, 3)]) == [
-        ("gap-explained", 4),
-        ("hole", 3),
-    ]
-
-
-def test_v1_gap_below_the_position_is_not_one_in_flight() -> None:
-    assert found([record for record in LOG if record[:3] != ("in", 0, 1)]) == [("gap-explained", 2)]
-
-
-def test_v1_gap_of_a_process_that_left() -> None:
-    log = [LogRecord("in", 0, 0, 2, 0, 0), LogRecord("in", 0, 1, 2, 0, 2)]
-    assert found(log, replace(CAPTURED, senders=(), recorded=())) == [("gap-left", 1)]
-
-
-def test_v1_compaction_of_a_changelog_is_for_v3_to_judge() -> None:
-    assert found([record for record in LOG if record[:3] != ("table", 0, 1)]) == []
 
 
 def read_by_another(*missing: int, lost: tuple[int, ...] = ()) -> list[tuple[str, int]]:
@@ -137,45 +106,12 @@ def test_v1_a_loss_in_a_changelog_that_is_read_is_found_wherever_it_is() -> None
     assert read_by_another(lost=(7,)) == [("gap", 9), ("incomplete", 9)]
 
 
-def test_v1_disorder() -> None:
-    swapped = {("in", 2): 3, ("in", 3): 2}
-    log = [record._replace(seq=swapped.get((record.topic, record.seq), record.seq)) for record in LOG]
-    assert found(log) == [("disorder", 3)]
-
-
-def test_v1_a_repeat_is_a_note() -> None:
-    log = [*LOG[:3], LogRecord("in", 0, 3, 1, 0, 2), *(r._replace(offset=r.offset + 1) for r in LOG[3:6])]
-    ends = (replace(CAPTURED.senders[0], white_end=6, marker=6), CAPTURED.senders[1])
-    assert found(log, replace(CAPTURED, senders=ends, recorded=())) == [("duplicate", 3)]
-
-
 def test_v1_what_is_red_may_have_gaps() -> None:
     """A red send that failed is none of this snapshot's."""
     assert found([*LOG, LogRecord("in", 0, 7, 1, EPOCH, 20)]) == []
 
 
 # -- V2 ------------------------------------------------------------------------------------------------------
-
-
-def test_v2_red_by_header() -> None:
-    log = [record._replace(epoch=EPOCH) if record[:3] == ("in", 0, 1) else record for record in LOG]
-    assert found(log) == [("red-header", 1)]
-
-
-def test_v2_red_by_birth() -> None:
-    assert found([LogRecord("in", 0, 1, 200, 0, 0), *LOG[2:]]) == [("red-birth", 1)]
-
-
-def test_v2_red_by_r8() -> None:
-    """White by its header, but after its sender's white end: nobody has it in flight, and somebody has received it."""
-    log = [*LOG[:5], LogRecord("in", 0, 6, 1, 0, 9)]
-    assert found(log, with_input(position=7, noted=7, log_end=7)) == [
-        ("recorded-differs", 2),
-        ("recorded-differs", 3),
-        ("recorded-differs", 4),
-        ("red-late", 6),
-        ("white-after-end", 6),
-    ]
 
 
 def test_v2_red_by_r8_of_a_process_that_left() -> None:
@@ -204,25 +140,6 @@ def test_v1_what_one_that_left_sent_to_a_partition_that_a_reader_has_not_cut_lea
     elsewhere = replace(captured.inputs[0], app="other", partition=1)
     late = of_left(CutView(replace(captured, inputs=(*captured.inputs, elsewhere))), log)
     assert [(finding.offset, finding.a) for finding in late] == [(7, 0)]
-
-
-def test_v1_a_gap_of_failed_sends_leaves_it_open() -> None:
-    log = [record for record in LOG if record[:3] != ("in", 0, 1)]
-    seq = next(record.seq for record in LOG if record[:3] == ("in", 0, 1))
-    senders = tuple(
-        replace(end, unacknowledged=seqs(seq)) if end.topic == "in" else end for end in CAPTURED.senders
-    )
-    kinds = {kind for kind, _ in found(log, replace(CAPTURED, senders=senders))}
-    assert kinds == {"gap-failed"}
-
-
-def test_v5_a_white_effect_of_an_input_at_the_cut_is_accused() -> None:
-    """V5: no white effect of an input at or past the cut."""
-    effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
-    view = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=effect.process),)))
-    assert [f.kind for f in v5(view, [effect])] == ["effect-of-later"]
-    processed = effect._replace(cause=(TopicPartition("in", 0), INPUT.position - 1))
-    assert v5(view, [processed]) == []
 
 
 @pytest.mark.parametrize(
@@ -314,32 +231,11 @@ def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:
     assert v5(CutView(replace(CAPTURED, processes=processes)), [effect]) == []
 
 
-def test_v2_started_out_of_turn_is_received_too() -> None:
-    agent = Position(agent="a", topic="in", partition=0, offset=2, started_above=(6,))
-    assert found(LOG, with_input(agents=(agent,))) == [("red-header", 6)]
-
-
-def test_v2_of_two_agents_one_that_received_is_enough() -> None:
-    slow = Position(agent="a", topic="in", partition=0, offset=2)
-    fast = Position(agent="b", topic="in", partition=0, offset=7)
-    assert found(LOG, with_input(agents=(slow, fast))) == [("red-header", 6)]
-
-
 def test_v2_a_marker_is_no_message() -> None:
     assert found(LOG, replace(with_input(position=6, noted=6), recorded=())) == []
 
 
 # -- V4 ------------------------------------------------------------------------------------------------------
-
-
-def test_v4_the_last_white_record_is_missing() -> None:
-    log = [record for record in LOG if record[:3] != ("in", 0, 4)]
-    assert found(log) == [("last-missing", 4)]
-
-
-def test_v4_another_record_in_its_place() -> None:
-    log = [record._replace(process=9) if record[:3] == ("in", 0, 4) else record for record in LOG]
-    assert found(log) == [("last-missing", 4)]
 
 
 def _stripped(log: list[LogRecord], *offsets: int, topic: str = "in") -> list[LogRecord]:
@@ -393,18 +289,6 @@ def test_v4_last_records_below_the_reading_ranges_are_read_for_themselves() -> N
     assert look_back_ranges(view, reading_ranges(view)) == [ReadRange("in", 0, 50, at - 10)]
 
 
-def test_v4_nothing_in_flight_nothing_missing() -> None:
-    captured = replace(with_input(position=5, noted=5), recorded=())
-    assert found([record for record in LOG if record[:3] != ("in", 0, 4)], captured) == []
-
-
-def test_v4_the_receiver_recorded_less() -> None:
-    short = replace(
-        CAPTURED, recorded=(Recorded(app="app", sender=1, topic="in", partition=0, start=2, end=4),)
-    )
-    assert found(LOG, short) == [("recorded-differs", 4)]
-
-
 def test_v4_the_recorded_range_may_end_behind_the_last_white_record() -> None:
     log = [*LOG[:5], LogRecord("in", 0, 5), *(r._replace(offset=r.offset + 1) for r in LOG[5:7])]
     longer = replace(
@@ -425,47 +309,6 @@ def test_ranges_are_those_that_matter_and_a_tail() -> None:
 def test_ranges_of_an_empty_and_of_a_trimmed_partition() -> None:
     bounds = BOUNDS | {STATE: LogBounds(start=3, end=3, topic_id="t2"), TP: LogBounds(start=4, end=7)}
     assert reading_ranges(CutView(CAPTURED, bounds)) == [ReadRange("in", 0, 4, 7)]
-
-
-def bounds_of(captured: Captured, changed: LogBounds) -> list[tuple[str, int]]:
-    bounds = {tp: changed if tp == TP else BOUNDS[tp] for tp in BOUNDS}
-    found, counts = bounds_findings(CutView(captured, bounds))
-    assert counts.total() == len(found)
-    return [(finding.kind, finding.offset) for finding in found]
-
-
-def test_gone_in_flight_is_said_offset_by_offset() -> None:
-    living = replace(CAPTURED, processes=CAPTURED.processes[:1])
-    trimmed = LogBounds(start=4, end=7, topic_id="t1")
-    assert bounds_of(living, trimmed) == [("unread", 1), ("gone", 2), ("gone", 3)]
-    with pytest.raises(OffsetsGoneError, match=r"in\[0\].*4"):
-        require_offsets(CutView(living, BOUNDS | {TP: trimmed}))
-
-
-def test_gone_below_the_position_leaves_the_receipt_unseen() -> None:
-    trimmed = LogBounds(start=2, end=7, topic_id="t1")
-    assert bounds_of(CAPTURED, trimmed) == [("unread", 1)]
-    require_offsets(CutView(CAPTURED, BOUNDS | {TP: trimmed}))
-
-
-def test_gone_where_only_one_that_left_could_have_sent() -> None:
-    trimmed = LogBounds(start=6, end=7, topic_id="t1")
-    captured = replace(with_input(position=5, noted=5), recorded=())
-    assert bounds_of(captured, trimmed) == [("unread", 1), ("gone-left", 5)]
-    require_offsets(CutView(captured, BOUNDS | {TP: trimmed}))
-
-
-def test_external_input_that_is_gone_is_no_channel() -> None:
-    captured = replace(CAPTURED, processes=CAPTURED.processes[:1], senders=(), recorded=())
-    trimmed = LogBounds(start=6, end=7, topic_id="t1")
-    assert bounds_of(replace(captured, inputs=(replace(INPUT, low=2),)), trimmed) == []
-
-
-def test_a_changelog_that_is_eaten_is_not_assembled() -> None:
-    eaten = BOUNDS | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
-    with pytest.raises(OffsetsGoneError, match=r"table\[0\] \(table t\)"):
-        require_offsets(CutView(CAPTURED, eaten))
-    require_offsets(CutView(CAPTURED, BOUNDS | {STATE: LogBounds(start=3, end=9, topic_id="t2")}))
 
 
 @pytest.mark.parametrize(
@@ -509,12 +352,6 @@ def test_notes_accuse_nobody() -> None:
 
 def test_findings_of_other_checks_are_not_ours() -> None:
     assert outcome("V2", [Finding("gap", "in", 0, 1)], {"gap": 1}).status is Status.PASSED
-
-
-def test_so_many_witnesses_are_kept_and_all_are_counted() -> None:
-    many = outcome_of(*["gap"] * 50)
-    assert (many.found, len(many.witnesses)) == (50, WITNESSES_MAX)
-    assert [witness.offset for witness in many.witnesses] == list(range(WITNESSES_MAX))
 
 
 def test_witnesses_stand_in_the_order_of_their_records() -> None:

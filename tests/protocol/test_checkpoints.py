@@ -1,0 +1,505 @@
+"""R11: who starts from a checkpoint gives the same answers as who has read everything."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from snapkafka.protocol import (
+    KEEP_NUMBERS,
+    Abort,
+    Action,
+    AppendHello,
+    Assigned,
+    Captured,
+    Checkpoint,
+    CheckpointGoesOn,
+    Dead,
+    Hello,
+    InputsRevoked,
+    Joined,
+    LedgerBegins,
+    LedgerRead,
+    LedgerRecord,
+    LedgerState,
+    Pause,
+    Retire,
+    Status,
+    StopAsked,
+    Trigger,
+    Verdict,
+    WorkerProtocol,
+    take_checkpoint,
+)
+from tests.bench.ledgers import records
+from tests.sim.ledgers import ledger
+
+from .world import A, B, Process, World, settle
+
+N = 10**9  # numbers of checkpoints: no other author without an id has these
+
+Entries = list[tuple[int, LedgerRecord]]
+
+
+def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
+    """All that anybody asks of the fold, as far as it is about these snapshots."""
+    views = {epoch: view for epoch, view in state.snapshots.items() if epoch in epochs}
+    return {
+        "end": state.end,
+        "highest": state.highest_epoch,
+        "paused": state.paused,
+        "living": {
+            view.process: (view.name, {e for e in epochs if view.epoch >= e}) for view in state.living()
+        },
+        "owners": {
+            item: (state.owner(item), owner.offset, owner.generation) for item, owner in state.owners.items()
+        },
+        "too late": {
+            (item, e) for item, owner in state.owners.items() for e in state.open if owner.before >= e
+        },
+        "topics": state.input_topics(),
+        "restores": (state.restores.open, state.restores.bases),
+        "rules": {item: state.restores.rules(*item) for item in state.owners},
+        "open": set(state.open),
+        "waiting": {epoch: (state.waiting(epoch), state.uncut(epoch)) for epoch in state.open},
+        "stopped": {
+            epoch: [(app, state.youngest(app).hello) for app in state.stopped_apps(epoch)]
+            for epoch in state.open
+        },
+        "epochs": {epoch for epoch in epochs if state.is_epoch(epoch)},
+        "status": {epoch: (v.status, v.failure, v.failed_at, v.captured_at) for epoch, v in views.items()},
+        "doubts": {epoch: (v.contaminated, v.verdict) for epoch, v in views.items()},
+        "captured": {
+            epoch: forgetful(state.captured(epoch)) for epoch, v in views.items() if v.captured_at is not None
+        },
+        "ids": {
+            (v.trigger.id, v.trigger.attempt): state.by_id[v.trigger.id, v.trigger.attempt]
+            for v in views.values()
+        },
+    }
+
+
+def forgetful(captured: Captured) -> Captured:
+    """Without who read the inputs before: a checkpoint does not keep that, and -1 stands for all of them."""
+    return replace(captured, inputs=tuple(replace(cut, earlier=()) for cut in captured.inputs))
+
+
+def kept_of(state: LedgerState) -> set[int]:
+    """The snapshots that a checkpoint of it keeps."""
+    return {*state.open, *(e for e, view in state.snapshots.items() if view.captured_at is not None)}
+
+
+def read(entries: Iterable[tuple[int, LedgerRecord]], start: int) -> LedgerState:
+    state = LedgerState(start=start)
+    for offset, record in entries:
+        state.apply(offset, record)
+    return state
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_who_starts_from_a_checkpoint_answers_like_who_read_everything(seed: int) -> None:
+    """Whatever the ledger holds after it, although a part of what stands before is still there, and though it is folded
+    in pieces; so does who starts from a checkpoint of that."""
+    rng = random.Random(seed)
+    whole = ledger(seed)
+    upto = rng.randrange(len(whole) // 2, len(whole) - 20)
+    chunks = take_checkpoint(enumerate(whole[:upto]), first_n=N, chunk=rng.choice([7, 50]))
+    assert [chunk.part for chunk in chunks] == list(range(len(chunks)))
+    # The chunks stand in the place of the last records that they are about.
+    begins = upto - len(chunks)
+    start = rng.choice([1, begins // 2, begins])
+    entries: Entries = [*enumerate(whole[start:begins], start), *enumerate(chunks, begins)]
+    entries += enumerate(whole[upto:], upto)
+    everything, late, kept = LedgerState(), LedgerState(start=start), set[int]()
+    for offset, record in enumerate(whole):
+        everything.apply(offset, record)
+        if offset < start:
+            continue
+        late.apply(*entries[offset - start], at_once=rng.choice([3, None]))
+        while late.resuming:
+            assert not late.whole
+            late.resume(3)
+        assert late.whole == (offset >= upto - 1)
+        if offset == upto - 1:
+            kept = kept_of(everything)
+        if late.whole and (offset % 7 == 0 or offset in (upto - 1, len(whole) - 1)):
+            epochs = {epoch for epoch in everything.snapshots if epoch in kept or epoch > upto}
+            assert answers(late, epochs) == answers(everything, epochs), f"at {offset}: {record}"
+            assert {*late.snapshots} == epochs
+    again = take_checkpoint(entries, first_n=2 * N, start=start)
+    assert not any(isinstance(one.record, Checkpoint) for chunk in again for one in chunk.kept)
+    begins = len(whole) - len(again)
+    later, epochs = read(enumerate(again, begins), start=begins), kept_of(late)
+    assert answers(later, epochs) == answers(everything, epochs)
+
+
+# -- what matters, one by one ----------------------------------------------------------------------------------------
+
+
+def behind(world: World, start: int | None = None, **how: Any) -> LedgerState:
+    """Who reads the ledger from `start` on, with a checkpoint at its end."""
+    start = len(world.ledger) if start is None else start
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=N, **how)
+    return read([*enumerate(world.ledger[start:], start), *enumerate(chunks, len(world.ledger))], start)
+
+
+@pytest.mark.parametrize("all_gone", [True, False])
+def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader(all_gone: bool) -> None:
+    """Though it be the first record alone that is gone: so is what it said."""
+    world = World()
+    p = Process(world, "p", (A,))
+    p.feed(InputsRevoked())
+    heir = Process(world, "p", (A,))
+    settle(p, heir)
+    start = len(world.ledger) if all_gone else 1
+    world.append(take_checkpoint(enumerate(world.ledger), first_n=N)[0])
+    epoch = world.trigger()
+    settle(p, heir)
+    late = read(enumerate(world.ledger[start:], start), start)
+    assert [cut.earlier for cut in world.fold.captured(epoch).inputs] == [(p.id,)]
+    assert [cut.earlier for cut in late.captured(epoch).inputs] == [(-1,)]
+
+
+def test_who_had_an_input_when_a_snapshot_was_taken_is_kept_though_another_has_it_now(world: World) -> None:
+    p, heir = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
+    epoch = world.trigger()
+    settle(p, heir)
+    heir.give(A, generation=2)
+    cuts = behind(world).captured(epoch).inputs
+    assert [(cut.receiver, cut.earlier) for cut in cuts] == [(p.id, (-1,))]
+
+
+def test_nothing_is_kept_of_an_empty_ledger() -> None:
+    assert take_checkpoint([], first_n=N) == [Checkpoint(n=N, upto=0, highest_epoch=0)]
+
+
+def test_chunks_stay_small_and_number_themselves(world: World) -> None:
+    """They have room for all names and all numbers, of which there may be more than of records."""
+    for n in range(9):
+        world.append(Hello(n=n, app="p"))
+    for n in range(20):
+        world.append(Trigger(process=0, n=20 + n, id=str(n)))
+    for n in range(30):
+        world.append(Abort(n=100 + n, epoch=1, code="x", reason="y"))
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=4, snapshots=0)
+    assert [(c.n, c.part, c.parts, c.upto) for c in chunks] == [
+        (N + k, k, len(chunks), 59) for k in range(len(chunks))
+    ]
+    assert max(len(c.kept) for c in chunks) == 4
+    assert max(len(c.others) for c in chunks) == 16
+    names = [(name.id, name.attempt) for c in chunks for name in c.names]
+    assert names == [(str(n), 1) for n in range(20)]
+
+
+def test_the_first_record_behind_a_checkpoint_is_read_too(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """Somebody says something between its taking and its writing."""
+    (chunk,) = take_checkpoint(enumerate(world.ledger), first_n=N)
+    upto = len(world.ledger)
+    assert upto in read([(upto, Hello(n=1, app="p")), (upto + 1, chunk)], start=upto).processes
+
+
+def test_chunks_may_come_in_any_order_and_those_of_another_checkpoint_complete_nothing(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """Somebody began to write one and was lost; another took over."""
+    epoch = world.trigger()
+    settle(*pair)
+    begun = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=3)
+    other = take_checkpoint(enumerate(world.ledger), first_n=2 * N, chunk=3)
+    state = LedgerState(start=len(world.ledger))
+    for record in (*begun[:-1], other[-1], *other[:-1]):
+        assert not state.whole and state.snapshots == {}
+        state.apply(max(state.end, len(world.ledger)), record)
+    assert state.whole
+    assert state.snapshots[epoch].status is Status.CAPTURED
+
+
+def test_a_checkpoint_that_stops_short_of_where_the_ledger_begins_is_of_no_use(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    (chunk,) = take_checkpoint(enumerate(world.ledger[:4]), first_n=N)
+    assert not read([(9, chunk)], start=6).whole
+
+
+def test_there_is_none_of_a_ledger_whose_beginning_is_missing(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    entries = list(enumerate(world.ledger))[2:]
+    assert take_checkpoint(entries, first_n=N, start=2) == []
+
+
+def test_the_name_of_a_snapshot_that_is_kept_no_more_stays_taken(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """R1: The first `Trigger` of an (id, attempt) is the snapshot; later ones are no epochs."""
+    world.append(Abort(n=1, epoch=world.trigger("x"), code="x", reason="y"))
+    settle(*pair)
+    state = behind(world)
+    assert state.snapshots == {}
+    for n, attempt in ((2, 1), (3, 2)):
+        state.apply(state.end, Trigger(n=n, id="x", attempt=attempt))
+        assert state.is_epoch(state.end) == (attempt == 2)
+
+
+def test_a_record_that_is_kept_no_more_is_still_a_repeat(world: World, pair: tuple[Process, Process]) -> None:
+    """R11: Every ledger record carries (process, n); repeats are dropped, also of one that had overtaken others."""
+    p, _ = pair
+    old, overtaking = (
+        world.ledger[p.machine.inputs.assigned],
+        Assigned(process=p.id, n=100, generation=1, inputs=()),
+    )
+    p.feed(InputsRevoked())
+    world.append(overtaking)
+    heir = Process(world, "p", (), assign=False)
+    heir.give(A)
+    resumed = Pause(n=77, paused=False)
+    world.append(resumed)
+    world.append(Pause(n=78, paused=True))
+    state = behind(world)
+    for repeated in (old, overtaking, resumed):
+        assert not state.apply(state.end, repeated)
+    assert state.owner(("p", A)) == heir.id
+    assert state.paused
+
+
+def test_a_pause_that_is_over_refuses_nothing(world: World, pair: tuple[Process, Process]) -> None:
+    """R15: only the pause that holds is kept, and not one before a snapshot that was taken since."""
+    world.append(Pause(n=1, paused=True))
+    world.append(Pause(n=2, paused=False))
+    epoch = world.trigger()
+    settle(*pair)
+    world.append(Pause(n=3, paused=True))
+    state = behind(world)
+    assert (state.snapshots[epoch].status, state.paused) == (Status.CAPTURED, True)
+
+
+@pytest.mark.parametrize("soon", [False, True])
+def test_an_app_that_was_retired_is_not_expected_after_it_either(
+    world: World, pair: tuple[Process, Process], soon: bool
+) -> None:
+    """R10: also where somebody retires it again, and though somebody still sends to it."""
+    p, q = pair
+    q.send(A)
+    p.feed(StopAsked())
+    world.append(Retire(n=1, app="p"))
+    epoch = world.trigger()
+    if not soon:
+        settle(q)
+    world.append(Retire(n=2, app="p"))
+    settle(q)
+    state = behind(world)
+    world.fold.end = state.end
+    assert kept_of(state) == {epoch}
+    assert answers(state, {epoch}) == answers(world.fold, {epoch})
+
+
+def test_only_the_latest_captured_snapshots_are_kept(world: World, pair: tuple[Process, Process]) -> None:
+    epochs = []
+    for k in range(4):
+        epochs.append(world.trigger(str(k)))
+        settle(*pair)
+    world.append(Verdict(n=1, epoch=epochs[0], verdict="VERIFIED"))
+    assert [*behind(world, snapshots=2).snapshots] == epochs[2:]
+    state = behind(world, snapshots=0)
+    assert (state.snapshots, state.highest_epoch) == ({}, epochs[-1])
+    assert not state.is_epoch(epochs[-1]), "nobody who starts here can meet it as news"
+
+
+def test_of_those_that_left_the_latest_are_kept_and_whoever_has_a_part_in_a_snapshot_or_an_input(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 2)
+    p, q, owner = Process(world, "p", (A,)), Process(world, "q", ()), Process(world, "r", (B,))
+    settle(p, q, owner)
+    epoch = world.trigger(apps=("p", "q"))
+    settle(p, q, owner)
+    for process in (p, q, owner):
+        process.feed(StopAsked())
+    gone = [Process(world, "p").id for _ in range(5)]
+    for n, process_id in enumerate(gone):
+        world.append(Dead(n=n, dead=process_id))
+    state = behind(world)
+    assert {*state.processes} == {p.id, q.id, owner.id, *gone[-2:]}
+    assert forgetful(state.captured(epoch)) == forgetful(world.fold.captured(epoch))
+
+
+def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
+    world: World, pair: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R12: who was taken for dead and comes back with work under way leaves doubts on what was captured meanwhile."""
+    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
+    p, q = pair
+    p.start(A, 0)
+    world.append(Dead(n=1, dead=p.id))
+    void = p.id
+    heir = Process(world, "p", (A,))
+    epoch = world.trigger()
+    settle(q, heir)
+    p.catch_up()
+    p.join(was=void)
+    assert world.snapshot(epoch).contaminated
+    p.feed(StopAsked())
+    heir.give(A, generation=2)
+    state = behind(world)
+    assert state.snapshots[epoch].contaminated == world.snapshot(epoch).contaminated
+    assert {*state.processes} == {void, p.id, q.id, heir.id}
+
+
+def test_names_are_taken_for_so_many_snapshots_whoever_reads(world: World) -> None:
+    """The same rule for a service, which forgets, and for a tool, which remembers every snapshot."""
+    for fold in (LedgerState(), LedgerState(history=False)):
+        for n in range(KEEP_NUMBERS + 1):
+            fold.apply(fold.end, Trigger(n=n, id=str(n)))
+        for name, again in (("1", False), ("0", True)):
+            fold.apply(fold.end, Trigger(n=10**6 + int(name), id=name))
+            assert fold.is_epoch(fold.end) is again
+
+
+def test_when_the_broker_appended_what_is_kept_is_reported(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    entries = list(enumerate(world.ledger))
+    (chunk,) = take_checkpoint(entries, first_n=N, times_ms={at: 1_000 + at for at, _ in entries})
+    assert [kept.at_ms for kept in chunk.kept] == [1_000 + kept.offset for kept in chunk.kept] != []
+
+
+@pytest.mark.parametrize(("kept_at_most", "chunk"), [(50, 50), (7, 3), (1, 1), (0, 1)])
+def test_chunks_get_smaller_until_they_fit(world: World, kept_at_most: int, chunk: int) -> None:
+    """From 50 records to 12, to 3, to 1; what does not fit even so is for the ledger to refuse."""
+    for n in range(90):
+        world.append(Hello(n=n, app="p"))
+    chunks = take_checkpoint(
+        enumerate(world.ledger), first_n=N, fits=lambda chunk: len(chunk.kept) <= kept_at_most
+    )
+    assert max(len(one.kept) for one in chunks) == chunk
+    assert [kept.offset for one in chunks for kept in one.kept] == list(range(90))
+
+
+# -- a process whose ledger begins with one --------------------------------------------------------------------------
+
+
+def begin(entries: Iterable[tuple[int, LedgerRecord]], machine: WorkerProtocol) -> list[Action]:
+    """The machine is told where its ledger begins, and reads it."""
+    first, *rest = entries
+    actions = machine.handle(LedgerBegins(start=first[0]))
+    for offset, record in (first, *rest):
+        actions += machine.handle(LedgerRead(offset=offset, record=record))
+    return actions
+
+
+@pytest.mark.parametrize("when", ["then", "before", "nobody wrote one"])
+def test_a_process_joins_where_the_ledger_begins_with_a_checkpoint(
+    world: World, pair: tuple[Process, Process], when: str
+) -> None:
+    """It has the epoch of all that was triggered before. Where none stands for what was deleted nobody joins: it would
+    not know of what it is red for."""
+    epoch = world.trigger()
+    settle(*pair)
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=N, chunk=2)
+    upto, machine, hello = (
+        len(world.ledger),
+        WorkerProtocol(),
+        Joined(hello=Hello(n=4711, app="p", host="host")),
+    )
+    entries: Entries = list(enumerate(chunks, upto))
+    if when == "nobody wrote one":
+        entries = list(enumerate(world.ledger[3:], 3))
+    if when == "before":
+        machine.handle(hello)
+    assert begin(entries, machine) == []
+    if when != "before":
+        machine.handle(hello)
+    machine.handle(LedgerRead(offset=machine.ledger.end, record=hello.hello))
+    if when == "nobody wrote one":
+        assert machine.process is None
+    else:
+        assert (machine.process, machine.colours.epoch) == (machine.ledger.end - 1, epoch)
+        assert machine.ledger.snapshots[epoch].status is Status.CAPTURED
+
+
+def test_a_process_that_missed_what_was_deleted_joins_again(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """It may have been asked for a cut, or taken for dead. Who has read so far goes on."""
+    p, q = pair
+    before = p.id
+    for start in (0, p.machine.ledger.end):
+        assert p.machine.handle(LedgerBegins(start=start)) == []
+    world.trigger()
+    q.catch_up()
+    chunks = take_checkpoint(enumerate(world.ledger), first_n=N)
+    actions = begin(enumerate(chunks, len(world.ledger)), p.machine)
+    assert [type(action) for action in actions] == [AppendHello]
+    assert p.machine.process is None
+    assert before in p.machine.ledger.processes, "it is waited for until it is taken for dead"
+
+
+# -- R15: a worker that reads a long ledger at its start shares the loop with its host, and so does its garbage -------
+
+
+def test_a_checkpoint_is_folded_in_pieces_and_whatever_comes_meanwhile_finds_all_of_it_folded() -> None:
+    entries = records(400)
+    chunks = take_checkpoint(enumerate(entries), first_n=N)
+    machine, state = WorkerProtocol(), LedgerState(history=False, start=len(entries))
+    machine.handle(LedgerBegins(start=len(entries)))
+    for offset, chunk in enumerate(chunks, len(entries)):
+        machine.handle(LedgerRead(offset=offset, record=chunk, at_once=4))
+        state.apply(offset, chunk, at_once=4)
+    assert (state.resuming, state.whole) == (True, False)
+    assert state.apply(state.end, Hello(n=1, app="late"))
+    assert (state.resuming, state.whole) == (False, True)
+    assert {view.hello.app for view in state.living()} == {"orders", "payments", "late"}
+    steps = 0
+    while machine.ledger.resuming:
+        assert not machine.ledger.whole
+        machine.handle(CheckpointGoesOn(at_once=4))
+        steps += 1
+    assert steps > 2 and machine.ledger.whole
+
+
+def test_of_a_decided_snapshot_a_worker_keeps_what_became_of_it_and_not_its_reports() -> None:
+    """The objects of 64 snapshots made the garbage collector walk over all objects of the host, for a third of a second
+    or more, again and again while a long ledger was read. All but the latest captured snapshot are of no use."""
+    worker, reader = LedgerState(history=False), LedgerState()
+    for offset, record in enumerate(records(2_500)):
+        worker.apply(offset, record)
+        reader.apply(offset, record)
+    latest = max(epoch for epoch, view in worker.snapshots.items() if view.captured_at is not None)
+    decided = {epoch: view for epoch, view in worker.snapshots.items() if not view.open and epoch != latest}
+    assert len(decided) > 50
+    assert Status.FAILED in {view.status for view in decided.values()}
+    for epoch, view in decided.items():
+        assert view.forgotten
+        assert not any((*view.parts(), *view.claims, *view.expected, *view.earlier, *view.trigger.ends))
+        there = reader.snapshots[epoch]
+        assert (view.status, view.failure, view.verdict) == (there.status, there.failure, there.verdict)
+        assert (view.trigger.id, view.required, view.left) == (there.trigger.id, there.required, there.left)
+    assert worker.captured(latest) == reader.captured(latest)
+
+
+def test_what_a_worker_keeps_for_the_garbage_collector_does_not_grow_with_what_snapshots_report() -> None:
+    """Four times as many partitions are four times as much in each report, and two objects more for each owner."""
+    few, many = _tracked(partitions=8), _tracked(partitions=32)
+    assert many < few + 3_000, "with all reports of 64 snapshots: 75,000 more"
+
+
+def _tracked(partitions: int) -> int:
+    """How many objects that the garbage collector looks at a fold holds after 130 snapshots."""
+    entries = records(2_500, partitions=partitions)
+    state = LedgerState(history=False)
+    for offset, record in enumerate(entries):
+        state.apply(offset, record)
+    del record
+    entries.clear()
+    gc.collect()
+    before = len(gc.get_objects())
+    del state
+    gc.collect()
+    return before - len(gc.get_objects())

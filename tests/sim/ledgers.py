@@ -1,0 +1,104 @@
+"""Ledgers of simulated runs, with what operators, retries and strangers append behind them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import count
+
+from snapkafka.protocol import (
+    NOBODY,
+    RESTORE,
+    Abort,
+    AgentPosition,
+    Assigned,
+    Bye,
+    Dead,
+    Hello,
+    LedgerRecord,
+    LedgerState,
+    LogEnd,
+    Pause,
+    Restore,
+    RestoreStage,
+    Retire,
+    Trigger,
+    Verdict,
+)
+from snapkafka.sim import played
+
+#: What is appended, and how often beside the rest.
+KINDS = {
+    "verdict": 3, "abort": 3, "trigger": 5, "repeat": 4, "restore": 5, "joins": 3, "dead": 2, "bye": 2,
+    "retire": 2, "pause": 1, "resume": 2, "stranger": 1,
+}  # fmt: skip
+
+
+def ledger(seed: int, more: int = 100) -> list[LedgerRecord]:
+    """Return the ledger of a simulated run and `more` records behind it, the same for the same seed."""
+    records = list(played(seed)[0].broker.ledger)
+    fold = LedgerState()
+    for offset, record in enumerate(records):
+        fold.apply(offset, record)
+    rng, numbers = random.Random(seed), count(10**6)
+    for _ in range(more):
+        kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+        record = rng.choice(records[-20:]) if kind == "repeat" else _record(kind, fold, rng, next(numbers))
+        fold.apply(len(records), record)
+        records.append(record)
+    return records
+
+
+def _record(kind: str, fold: LedgerState, rng: random.Random, n: int) -> LedgerRecord:
+    epoch = rng.choice([*fold.open, *fold.snapshots])
+    hellos = [view.hello for view in fold.processes.values() if view.hello.inputs]
+    living = [view.process for view in fold.living()]
+    hello = rng.choice(hellos)
+    match kind:
+        case "verdict":
+            return Verdict(n=n, epoch=epoch, verdict=f"VERIFIED {n}")
+        case "abort":
+            return Abort(n=n, epoch=epoch, code="by-hand", reason="because")
+        case "trigger":
+            return Trigger(n=n, id=f"snapshot {n % 30}", apps=rng.choice([(), (), (hello.app,)]))
+        case "joins" if living and rng.random() < 0.6:
+            inputs = [tp for (app, tp), _ in fold.owners.items() if app == hello.app]
+            generation = 10**6 + n if rng.random() < 0.8 else 0
+            mine = tuple(rng.sample(inputs, rng.randint(0, len(inputs))))
+            return Assigned(process=rng.choice(living), n=n, generation=generation, inputs=mine)
+        case "joins":
+            return replace(hello, n=n, was=NOBODY)
+        case "dead" if living:
+            return Dead(n=n, dead=rng.choice(living))
+        case "bye" if living:
+            return Bye(process=rng.choice(living), n=n, goes_on=rng.random() < 0.3)
+        case "retire":
+            return Retire(n=n, app=hello.app)
+        case "pause" | "resume":
+            return Pause(n=n, paused=kind == "pause")
+        case "restore":
+            return _restore(fold, rng, n, hello)
+        case _:
+            return Abort(process=NOBODY, n=n, epoch=10**6, code="x", reason="y")
+
+
+def _restore(fold: LedgerState, rng: random.Random, n: int, hello: Hello) -> LedgerRecord:
+    """A restore takes a step, or one that has lost its plan tries to."""
+    plan = fold.restores.open
+    authors = [view.process for view in fold.living() if view.hello.mode == RESTORE]
+    if not authors and rng.random() < 0.7:
+        return Hello(n=n, app="restoring", mode=RESTORE)
+    stages: tuple[RestoreStage, ...] = ("begun", "appending", "ready", "done") if plan else ("begun",)
+    tps = [tp for (app, tp), _ in fold.owners.items() if app == hello.app]
+    return Restore(
+        n=n,
+        plan=plan.plan if plan else f"plan {n}",
+        stage=rng.choice(stages) if rng.random() < 0.85 else "aborted",
+        apps=(hello.app,),
+        author=rng.choice([NOBODY, *authors[-1:], *authors[-1:], *([plan.author] if plan else ())]),
+        ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=5) for tp in tps),
+        positions=tuple(
+            AgentPosition(app=hello.app, agent="*", topic=tp.topic, partition=tp.partition, offset=4)
+            for tp in tps
+        ),
+    )
