@@ -5,10 +5,9 @@ The options of commands are generated from the fields of `JobSpec`.
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -23,8 +22,10 @@ from snapkafka.manifest import (
     OutsiderEntry,
     RestorableEntry,
 )
+from snapkafka.options import flags_of, option, options_of
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.snapshots import Unread
+from snapkafka.verbs import Where
 
 from .cluster import AROUND_RECORDS, require_around, require_isolation
 from .progress import Work
@@ -33,116 +34,79 @@ from .progress import Work
 ENGINES: Final = ("auto", "embedded", "spark")
 
 
-def _option(flag: str, text: str, *, metavar: str = "", env: str = "") -> msgspec.Meta:
-    return msgspec.Meta(description=text, extra={"flag": flag, "metavar": metavar, "env": env})
-
-
-class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class JobSpec(Where, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The options of the job.
 
     Raises:
         BadInputError: the isolation or the window is invalid.
     """
 
-    bootstrap: Annotated[
-        str,
-        _option(
-            "--bootstrap",
-            "Broker addresses, separated by commas.",
-            metavar="HOST:PORT",
-            env="SNAPKAFKA_BOOTSTRAP",
-        ),
-    ] = ""
-    namespace: Annotated[
-        str,
-        _option(
-            "--namespace",
-            "Namespace: the `namespace=` of snapkafka.install.",
-            metavar="NAME",
-            env="SNAPKAFKA_NAMESPACE",
-        ),
-    ] = ""
     snapshots: Annotated[
-        tuple[str, ...],
-        _option("--snapshot", "Id, epoch or `latest` (newest captured). Repeatable.", metavar="ID"),
+        tuple[str, ...], option("--snapshot ID", "Id, epoch or `latest` (newest captured). Repeatable.")
     ] = ()
     manifests: Annotated[
-        tuple[str, ...],
-        _option("--manifest", "Verify the snapshot of this manifest again. Repeatable.", metavar="PATH"),
+        tuple[str, ...], option("--manifest PATH", "Verify the snapshot of this manifest again. Repeatable.")
     ] = ()
     storage: Annotated[
-        str,
-        _option("--storage", "Directory or URI of the tables. Default: from the trigger.", metavar="URI"),
+        str, option("--storage URI", "Directory or URI of the tables. Default: from the trigger.")
     ] = ""
     invariants: Annotated[
         tuple[str, ...],
-        _option(
-            "--invariants", "Invariants (V6): *.sql file, folder or built-in. Repeatable.", metavar="SQL"
-        ),
+        option("--invariants SQL", "Invariants (V6): *.sql file, folder or built-in. Repeatable."),
     ] = ()
     asked: Annotated[
         tuple[str, ...],
-        _option("", "Predicates instead of invariants: answered, and no checks of the snapshot."),
+        option("", "Predicates instead of invariants: answered, and no checks of the snapshot."),
     ] = ()
     parameters: Annotated[
-        tuple[str, ...], _option("--set", "Parameter of the SQL. Repeatable.", metavar="NAME=VALUE")
+        tuple[str, ...], option("--set NAME=VALUE", "Parameter of the SQL. Repeatable.")
     ] = ()
     isolation: Annotated[
-        str,
-        _option("--isolation", "read_uncommitted also counts aborted transactions.", metavar="LEVEL"),
+        str, option("--isolation LEVEL", "read_uncommitted also counts aborted transactions.")
     ] = ""
     sinks: Annotated[
-        tuple[str, ...],
-        _option("--sink", "Group that writes nothing back to inputs, or *. Repeatable.", metavar="GROUP"),
+        tuple[str, ...], option("--sink GROUP", "Group that writes nothing back to inputs, or *. Repeatable.")
     ] = ()
     sources: Annotated[
         tuple[str, ...],
-        _option("--source", "Topic fed from outside, not by readers of the apps' output.", metavar="TOPIC"),
+        option("--source TOPIC", "Topic fed from outside, not by readers of the apps' output."),
     ] = ()
-    strict: Annotated[bool, _option("--strict", "VERIFIED_OPEN for external records without a --source.")] = (
+    strict: Annotated[bool, option("--strict", "VERIFIED_OPEN for external records without a --source.")] = (
         False
     )
     codecs: Annotated[
-        tuple[str, ...],
-        _option("--codecs", "Module that registers Faust codecs. Repeatable.", metavar="MODULE"),
+        tuple[str, ...], option("--codecs MODULE", "Module that registers Faust codecs. Repeatable.")
     ] = ()
     unpickle: Annotated[
-        bool, _option("--unpickle", "Decode pickles. Unsafe: this runs code that they contain.")
+        bool, option("--unpickle", "Decode pickles. Unsafe: this runs code that they contain.")
     ] = False
     avro: Annotated[
         tuple[str, ...],
-        _option("--avro", "Schema of TOPIC-key, TOPIC-value or a number. Repeatable.", metavar="NAME=FILE"),
+        option("--avro NAME=FILE", "Schema of TOPIC-key, TOPIC-value or a number. Repeatable."),
     ] = ()
     schema_registry: Annotated[
         str,
-        _option(
-            "--schema-registry",
+        option(
+            "--schema-registry URL",
             "Schema registry for Avro data in its wire format.",
-            metavar="URL",
             env="SNAPKAFKA_SCHEMA_REGISTRY",
         ),
     ] = ""
     around: Annotated[
-        int,
-        _option("--around", "Keep N records per channel and side of the cut, to draw it.", metavar="N"),
+        int, option("--around N", "Keep N records per channel and side of the cut, to draw it.")
     ] = AROUND_RECORDS
     with_inputs: Annotated[
-        bool, _option("--with-inputs", "Store unread external records: restore without the log.")
+        bool, option("--with-inputs", "Store unread external records: restore without the log.")
     ] = False
-    tables: Annotated[bool, _option("--tables", "Also compare the stored tables with the log.")] = False
-    record: Annotated[bool, _option("--record", "Write the verdict to the ledger.")] = False
-    engine: Annotated[
-        str,
-        _option(
-            "--engine",
-            "auto (embedded where it can), embedded, spark.",
-            metavar="ENGINE",
-        ),
-    ] = "auto"
-    tail_max: Annotated[int, _option("", "Offsets to read past the snapshot's ends, per partition.")] = (
+    tables: Annotated[bool, option("--tables", "Also compare the stored tables with the log.")] = False
+    record: Annotated[bool, option("--record", "Write the verdict to the ledger.")] = False
+    engine: Annotated[str, option("--engine ENGINE", "auto (embedded where it can), embedded, spark.")] = (
+        "auto"
+    )
+    tail_max: Annotated[int, option("", "Offsets to read past the snapshot's ends, per partition.")] = (
         TAIL_MAX
     )
-    ui: Annotated[bool, _option("", "Serve Spark's web page while it runs.")] = False
+    ui: Annotated[bool, option("", "Serve Spark's web page while it runs.")] = False
 
     def __post_init__(self) -> None:
         require_isolation(self.isolation)
@@ -161,56 +125,14 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     def flags(self) -> Iterator[str]:
         """Yield the options of a command that differ from their defaults, all but the registry, whose URL may contain a
         password; with `=`, as a value may begin with a dash."""
-        for option in OPTIONS.values():
-            value = getattr(self, option.field)
-            if value == option.default or not option.flag or option.field == "schema_registry":
-                continue
-            if option.type is bool:
-                yield option.flag
-            else:
-                yield from (f"{option.flag}={item}" for item in (value if option.many else (value,)))
+        return flags_of(self, but=("schema_registry",))
 
 
 PLAIN_SPEC: Final = JobSpec()
 
 
-class Option(NamedTuple):
-    """An option of the job. `flag`: on a command line; empty: it has none. `env`: the variable that it is taken from
-    otherwise."""
-
-    field: str
-    type: Any
-    default: Any
-    flag: str
-    metavar: str
-    help: str
-    env: str
-
-    @property
-    def many(self) -> bool:
-        return typing.get_origin(self.type) is tuple
-
-
-def _options() -> dict[str, Option]:
-    found = {}
-    hints = typing.get_type_hints(JobSpec, include_extras=True)
-    for item in msgspec.structs.fields(JobSpec):
-        plain, meta = typing.get_args(hints[item.name])
-        extra = meta.extra
-        found[item.name] = Option(
-            item.name,
-            plain,
-            item.default,
-            extra["flag"],
-            extra["metavar"],
-            meta.description,
-            extra["env"],
-        )
-    return found
-
-
 #: The options by their fields.
-OPTIONS: Final = _options()
+OPTIONS: Final = options_of(JobSpec)
 
 
 def as_file(spec: JobSpec) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 import typer
 
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.verbs import Change
 
 from .running import console, print_json, run
 
@@ -38,7 +39,7 @@ class Proposal(Generic[P, D]):
     change: str = "changed"
 
 
-def propose(proposal: Proposal[P, D], *, yes: bool, as_json: bool, dry_run: bool = False) -> None:
+def propose(proposal: Proposal[P, D], how: Change, *, as_json: bool) -> None:
     """Run a proposal: print the plan, refuse it or stop after it, ask, run it, and print the result.
 
     Raises:
@@ -48,13 +49,13 @@ def propose(proposal: Proposal[P, D], *, yes: bool, as_json: bool, dry_run: bool
     if not as_json:
         proposal.show(planned)
     refused = proposal.refused(planned)
-    if dry_run or refused or proposal.empty(planned):
+    if how.dry_run or refused or proposal.empty(planned):
         if as_json:
             print_json({"planned": planned, "done": None})
         if refused:
             raise typer.Exit(EXIT_NOT_GOOD)
         return
-    if not yes:
+    if not how.yes:
         _confirm(proposal, planned, as_json=as_json)
     done = run(
         lambda: proposal.act(planned), as_json=as_json, beside={"planned": planned} if as_json else None

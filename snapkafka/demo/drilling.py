@@ -17,9 +17,9 @@ from snapkafka.demo.story import Reporter
 from snapkafka.demo.system import System
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.locked import lock_problem
+from snapkafka.verbs import Drill
 
 INVARIANTS: Final = Path(__file__).parent / "invariants"
-TIMEOUT_S: Final = 240.0
 
 
 def run_drill(reporter: Reporter, system: System, storage: Path) -> ops.Drill:
@@ -46,15 +46,13 @@ def run_drill(reporter: Reporter, system: System, storage: Path) -> ops.Drill:
             ops.drill(
                 Connection(bootstrap=system.bootstrap),
                 system.namespace,
-                ops.DrillRequest(
-                    apps=commands,
+                Drill(
+                    apps=tuple(commands),
                     storage=str(storage),
-                    invariants=[str(INVARIANTS)],
-                    parameters=[f"total={TOTAL}"],
-                    timeout_s=TIMEOUT_S,
-                    lock=not lock_problem(),  # these apps are ours
+                    unlocked=bool(lock_problem()),  # these apps are ours
                 ),
                 who="demo",
+                spec=ops.JobSpec(invariants=(str(INVARIANTS),), parameters=(f"total={TOTAL}",)),
                 notify=reporter.tick,
             )
         )

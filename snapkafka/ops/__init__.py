@@ -7,7 +7,7 @@ and those that it lists. Verbs of a storage alone (`prune`, `verify_offline`) ta
 
 from __future__ import annotations
 
-from snapkafka.assembly.spec import JobResult, JobSpec
+from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import WallCut
 from snapkafka.kafka.ledger.reading import read_ledger
@@ -29,9 +29,9 @@ from .check_restored import CheckedRestore, CheckedTable, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .creating_topics import CreatedTopic, create_topics
 from .diffing import Difference, diff
-from .doctoring import doctor
+from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
-from .drill import Drill, DrillRequest, drill
+from .drill import Drill, drill
 from .following import CaptureProgress, await_captured
 from .fork_diffing import diff_fork
 from .freshness import Freshness, WatchedInvariant, freshness, freshness_in, gauges
@@ -40,19 +40,17 @@ from .invariants import (
     Holding,
     InvariantHistory,
     history_in,
-    invariant_history,
     invariants,
     invariants_in,
     with_rows,
 )
-from .keep import KeptRound, Outcome, Schedule, keep
+from .keep import Answer, KeptRound, Outcome, keep
 from .listing import Details, Summary, list_snapshots, show
 from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
 from .restoring import abort_restore, await_workers
-from .stable_predicates import Answer, Round, WatchRequest, watch
-from .tracing import STEPS_MAX, TraceStep, trace
+from .tracing import STEPS_MAX, Trace, TraceStep, trace
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts
 from .verifying_offline import ExaminedFiles, verify_offline

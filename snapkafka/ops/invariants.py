@@ -123,23 +123,21 @@ class InvariantHistory:
         return next((item for item in reversed(self.evaluations) if item.holding in wanted), None)
 
 
-async def invariants(where: Connection | Cluster, namespace: str) -> tuple[InvariantHistory, ...]:
+async def invariants(
+    where: Connection | Cluster, namespace: str, name: str = ""
+) -> tuple[InvariantHistory, ...]:
     """List the invariants that the newest snapshots have evaluated, by name, each back to where it holds.
 
-    Raises:
-        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
-    """
-    return invariants_in(await read_ledger(where, namespace))
-
-
-async def invariant_history(where: Connection | Cluster, namespace: str, name: str) -> InvariantHistory:
-    """Return the history of an invariant, with the rows of the snapshot in which it broke first, and of the newest one.
+    Args:
+        name: this one alone: its whole history, with the rows of the snapshot in which it broke first, and of the
+            newest one.
 
     Raises:
-        BadInputError: no snapshot has evaluated it.
+        BadInputError: no snapshot has evaluated the one of that name.
         LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
-    return await with_rows(history_in(await read_ledger(where, namespace), name))
+    reading = await read_ledger(where, namespace)
+    return (await with_rows(history_in(reading, name)),) if name else invariants_in(reading)
 
 
 def invariants_in(reading: LedgerReading) -> tuple[InvariantHistory, ...]:
@@ -181,9 +179,7 @@ def history_in(reading: LedgerReading, name: str, *, most: int | None = None) ->
                 break
     if not found:
         names = f"it can be {', '.join(sorted(known))}" if known else "no snapshot has evaluated any"
-        raise BadInputError(
-            f"invariant {name[:40]!r} is unknown", hint=(names, "; see ", Verb("invariants list"))
-        )
+        raise BadInputError(f"invariant {name[:40]!r} is unknown", hint=(names, "; see ", Verb("invariants")))
     return InvariantHistory(name=name, evaluations=tuple(reversed(found)))
 
 

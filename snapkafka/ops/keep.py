@@ -1,8 +1,15 @@
-"""`keep`: periodic snapshots, assembled and verified, with old ones pruned; one keeper at a time.
+"""`keep`: periodic snapshots, assembled and verified, with old ones pruned; for good, or until a predicate holds.
 
 Each moment of the schedule has a name, `keep-20261125T213000Z`, which is the id of its snapshot. Another keeper of the
 same namespace, after a crash or on another machine, requests the same snapshot by that name and gets it, once. Nothing
 old is made up for: the next round comes. The lock only avoids double work.
+
+A predicate is stable if it stays true once it is (Chandy and Lamport 1985, section 5): the computation has ended, some
+processes wait for each other in a circle, a token is lost. The state that a snapshot shows can be reached from the one
+in which it was triggered, and the one in which it was captured can be reached from it. So a predicate that holds in a
+snapshot has held since it was captured, at the latest; and one that does not hold in it did not hold when it was
+triggered. Both need a consistent snapshot: without a proof it answers nothing. The predicate is evaluated, and is not a
+check: a computation that still runs is not a fault of a snapshot. Each round then has a snapshot of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +24,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
+from snapkafka.checks import Status
 from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import (
@@ -35,11 +43,14 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import made_id
+from snapkafka.manifest import WitnessEntry
 from snapkafka.ports import Cluster
 from snapkafka.store import lies_in, open_store, read_manifest, written_down
 from snapkafka.store.locks import locked
 from snapkafka.units import wall_ms
 from snapkafka.until import within
+from snapkafka.verbs import Keep
 
 from .assembling import BESIDE_US, assemble
 from .checkpointing import checkpoint_due
@@ -58,25 +69,6 @@ ROUND_MS: Final = 3_600_000
 RETRIES: Final = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """The schedule: when which snapshots are taken, and which ones stay.
-
-    Args:
-        every_ms: the time between two moments, counted from 1970, so that all keepers have the same.
-        incremental: each builds on the latest verified one in the storage, if there is one that fits.
-        keep_last: the number of snapshots that `prune` keeps; None: all.
-        ttl_ms: the time after which a snapshot that is not captured fails.
-        round_ms: the time after which a round is ended.
-    """
-
-    every_ms: int
-    incremental: bool = False
-    keep_last: int | None = None
-    ttl_ms: int = 5_000
-    round_ms: int = ROUND_MS
-
-
 class Outcome(StrEnum):
     """The outcome of a round."""
 
@@ -86,6 +78,15 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+class Answer(StrEnum):
+    """The answer of a snapshot to the predicate."""
+
+    HOLDS = "holds"
+    NOT_YET = "not yet"
+    #: The snapshot is not proved to be consistent, or the query failed.
+    UNPROVEN = "unproven"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRound:
     """A moment of the schedule and the outcome of its snapshot.
@@ -93,6 +94,11 @@ class KeptRound:
     `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed. `violated`: the invariants
     that its snapshot violates. `why_full`: why an incremental one has its whole state (`JobResult.why_full`).
     `checkpoint_due`: the number of records that a `snapkafka checkpoint` would remove; 0: it is not due.
+
+    `answer`: to the predicate; None: none was asked for, or the round failed. `found`: the number of rows that show
+    that it does not hold, `witnesses` the first of them. `not_yet_ms`: when the last snapshot with the answer "not yet"
+    was triggered: it did not hold then. `holds_ms`: when one in which it holds was captured: it has held since then, at
+    the latest. Both by the ledger's clock; None: unknown.
     """
 
     id: str
@@ -107,6 +113,11 @@ class KeptRound:
     why: str = ""
     code: str = ""
     checkpoint_due: int = 0
+    answer: Answer | None = None
+    found: int = 0
+    witnesses: tuple[WitnessEntry, ...] = ()
+    not_yet_ms: int | None = None
+    holds_ms: int | None = None
 
 
 Assemble = Callable[[str], Awaitable[JobResult]]
@@ -121,19 +132,19 @@ def name_at(at_ms: int, every_ms: int) -> str:
 async def keep(
     where: Connection,
     namespace: str,
-    schedule: Schedule,
+    request: Keep,
     *,
-    storage: str,
-    once: bool = False,
     who: str = "",
     spec: JobSpec = PLAIN_SPEC,
     report: Callable[[KeptRound], None] = lambda item: None,
     notify: Callable[[str], None] | None = None,
     clock: Callable[[], int] = wall_ms,
 ) -> KeptRound:
-    """Keep snapshots until cancelled; with `once`, run and return only the round of the present moment.
+    """Keep snapshots until cancelled, or until the predicate holds; return the last round.
 
     Args:
+        request: with `once`, only the round of the present moment runs. `until`: SQL whose rows show that the predicate
+            does not hold: a file, a folder (all of it has to hold), or the name of a ready-made one.
         spec: the settings by which an assembly reads the log, and the invariants that each snapshot evaluates; their
             files are read in each round.
         report: called with each round.
@@ -141,69 +152,102 @@ async def keep(
 
     Raises:
         BadInputError, DependencyMissingError: it cannot begin.
-        TimedOutError: another keeper of this namespace and storage holds the lock.
+        TimedOutError: another keeper of this namespace and storage holds the lock, or the predicate does not hold in
+            time.
         SnapkafkaError: the first round cannot run; whatever befalls later ones is reported, and the next one follows.
     """
-    load(spec.invariants, parse_parameters(spec.parameters))
+    predicates = (request.until,) if request.until else ()
+    spec = changed(spec, namespace=namespace, storage=request.storage, asked=predicates)
+    load([*predicates, *spec.invariants], parse_parameters(spec.parameters))
     BESIDE_US.require_engine(spec)
-    if not storage:
+    if not request.storage:
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
-    await asyncio.to_thread(lambda: open_store(storage).check_writable())
+    await asyncio.to_thread(lambda: open_store(request.storage).check_writable())
 
     async def made(name: str) -> JobResult:
-        wanted = changed(spec, namespace=namespace, snapshots=(name,), storage=storage)
-        return (await assemble(where, wanted, notify=notify))[0]
+        return (await assemble(where, changed(spec, snapshots=(name,)), notify=notify))[0]
 
-    first, too_long = True, _too_long(schedule)
-    with keeping_lock(storage, namespace):
-        while True:
-            now_ms = clock()
-            try:
-                async with within(schedule.round_ms / 1_000, lambda: too_long.with_traceback(None)):
-                    found = await round_at(
-                        now_ms, where, namespace, schedule, storage=storage, who=who, made=made
-                    )
-            except (SnapkafkaError, OSError) as error:  # also a full disk, or a connection that is too slow
-                if first and error is not too_long:
-                    raise
-                found = _failed(name_at(now_ms, schedule.every_ms), _ours(error))
-            report(found)
-            if once:
-                return found
-            first = False
-            left_ms = schedule.every_ms - clock() % schedule.every_ms
-            await asyncio.sleep(left_ms / 1_000)
+    last: KeptRound | None = None
+
+    def late() -> TimedOutError:
+        so_far = (
+            f"the last round ({last.id}): {last.answer or last.outcome}" if last else "no round was finished"
+        )
+        return TimedOutError(
+            f"{request.until} did not hold in time; {so_far}",
+            hint="a longer --timeout, or `snapkafka query` on the last snapshot to see what it waits for",
+        )
+
+    timeout_s = None if request.timeout_ms is None else request.timeout_ms / 1_000
+    with keeping_lock(request.storage, namespace, request.until):
+        async with within(timeout_s, late):
+            while True:
+                last = await _next(last, where, namespace, request, who=who, made=made, clock=clock)
+                report(last)
+                if request.once or last.answer is Answer.HOLDS:
+                    return last
+                left_ms = request.every_ms - clock() % request.every_ms
+                await asyncio.sleep(left_ms / 1_000)
 
 
-async def round_at(
+async def _next(
+    last: KeptRound | None,
+    where: Connection,
+    namespace: str,
+    request: Keep,
+    *,
+    who: str,
+    made: Assemble,
+    clock: Callable[[], int],
+) -> KeptRound:
+    """Run the round of the present moment, and note whatever befalls it; what befalls the first one is raised."""
+    now_ms = clock()
+    name = made_id() if request.until else name_at(now_ms, request.every_ms)
+    too_long = TimedOutError(
+        f"the round was ended after {ROUND_MS / 60_000:g} min", hint="see in its log where it hung"
+    )
+    try:
+        async with within(ROUND_MS / 1_000, lambda: too_long):
+            found = await round_of(name, now_ms, where, namespace, request, who=who, made=made)
+    except (SnapkafkaError, OSError) as error:  # also a full disk, or a connection that is too slow
+        if last is None and error is not too_long:
+            raise
+        ours = (
+            error if isinstance(error, SnapkafkaError) else InternalError(f"{type(error).__name__}: {error}")
+        )
+        found = _failed(name, ours)
+    not_yet_ms = last.not_yet_ms if last and found.not_yet_ms is None else found.not_yet_ms
+    return replace(found, not_yet_ms=not_yet_ms)
+
+
+async def round_of(
+    name: str,
     now_ms: int,
     where: Connection | Cluster,
     namespace: str,
-    schedule: Schedule,
+    request: Keep,
     *,
-    storage: str,
     who: str,
     made: Assemble,
 ) -> KeptRound:
-    """Run the round of a moment, or the rest of it: trigger, assemble and verify, prune.
+    """Run the round of the snapshot of this name, or the rest of it: trigger, assemble and verify, prune.
 
     Old snapshots are pruned whatever befell this one: else they would fill the storage.
 
     Args:
         made: assembles a snapshot.
     """
-    name = name_at(now_ms, schedule.every_ms)
     ledger = await read_ledger(where, namespace)
-    kind, due = _type(schedule, summaries(ledger), name, storage), checkpoint_due(ledger, now_ms)
+    kind, due = _type(request, summaries(ledger), name), checkpoint_due(ledger, now_ms)
     try:
         taken = await trigger(
             where,
             namespace,
             snapshot_id=name,
             type=kind,
-            storage=storage,
+            storage=request.storage,
             who=who,
-            ttl_ms=schedule.ttl_ms,
+            ttl_ms=request.ttl_ms,
             retries=RETRIES,
             wait=True,
         )
@@ -212,7 +256,7 @@ async def round_at(
         found = _failed(name, error)
     found = replace(found, checkpoint_due=due)
     try:
-        return replace(found, removed=await _pruned(where, schedule, namespace, storage))
+        return replace(found, removed=await _pruned(where, request, namespace))
     except SnapkafkaError as error:  # the snapshot stands all the same
         if found.outcome is Outcome.FAILED:
             return found
@@ -249,7 +293,24 @@ async def _assembled(taken: Summary, made: Assemble) -> KeptRound:
         manifest=result.manifest,
         why_full=result.why_full,
         violated=violations_in(result.id, result.verdict, result.checks, result.contaminated),
+        **_answered(taken, result),
     )
+
+
+def _answered(taken: Summary, result: JobResult) -> dict[str, Any]:
+    """Return what the snapshot answers to the predicate, if there is one."""
+    statuses = {answer.status for answer in result.answers}
+    witnesses = tuple(witness for answer in result.answers for witness in answer.witnesses)
+    if not (statuses and result.good):
+        return {"answer": Answer.UNPROVEN} if statuses else {}
+    if statuses == {Status.PASSED}:
+        assert taken.capture_ms is not None, "what is assembled was captured"
+        return {"answer": Answer.HOLDS, "holds_ms": taken.triggered_ms + taken.capture_ms}
+    if Status.FAILED in statuses:
+        found = sum(answer.found for answer in result.answers)
+        not_yet = {"not_yet_ms": taken.triggered_ms, "found": found, "witnesses": witnesses}
+        return {"answer": Answer.NOT_YET, **not_yet}
+    return {"answer": Answer.UNPROVEN, "why": witnesses[0].what}
 
 
 def _stored_violations(place: str) -> tuple[Violation, ...]:
@@ -260,37 +321,22 @@ def _stored_violations(place: str) -> tuple[Violation, ...]:
     return violations_in(found.id, found.verdict, found.checks, found.captured.contaminated)
 
 
-def _type(schedule: Schedule, listed: Sequence[Summary], name: str, storage: str) -> str:
+def _type(request: Keep, listed: Sequence[Summary], name: str) -> str:
     """Return whether the snapshot is full or incremental; for an existing one, its type."""
-    place = written_down(storage)
+    place = written_down(request.storage)
     for item in listed:
         if item.id == name:
             return item.type
     good = [item for item in listed if item.verdict in GOOD and lies_in(place, item.manifest)]
-    return "incremental" if schedule.incremental and good else "full"
+    return "incremental" if request.incremental and good else "full"
 
 
-async def _pruned(
-    where: Connection | Cluster, schedule: Schedule, namespace: str, storage: str
-) -> tuple[str, ...]:
-    if schedule.keep_last is None:
+async def _pruned(where: Connection | Cluster, request: Keep, namespace: str) -> tuple[str, ...]:
+    if request.keep_last is None:
         return ()
-    policy = Policy(last=schedule.keep_last, namespace=namespace)
-    planned = await plan_pruning(storage, policy, where=where)
-    return tuple(item.id for item in (await prune(storage, policy, planned, where=where)).removed)
-
-
-def _too_long(schedule: Schedule) -> TimedOutError:
-    return TimedOutError(
-        f"the round was ended after {schedule.round_ms / 60_000:g} min",
-        hint="see in its log where it hung",
-    )
-
-
-def _ours(error: SnapkafkaError | OSError) -> SnapkafkaError:
-    if isinstance(error, SnapkafkaError):
-        return error
-    return InternalError(f"{type(error).__name__}: {error}")
+    policy = Policy(last=request.keep_last, namespace=namespace)
+    planned = await plan_pruning(request.storage, policy, where=where)
+    return tuple(item.id for item in (await prune(request.storage, policy, planned, where=where)).removed)
 
 
 def _failed(name: str, error: SnapkafkaError) -> KeptRound:
@@ -298,14 +344,14 @@ def _failed(name: str, error: SnapkafkaError) -> KeptRound:
 
 
 @contextlib.contextmanager
-def keeping_lock(storage: str, namespace: str) -> Iterator[None]:
-    """Hold the lock of a namespace and a storage on this machine; it ends with the process.
+def keeping_lock(storage: str, namespace: str, until: str = "") -> Iterator[None]:
+    """Hold the lock of a namespace, a storage and a predicate on this machine; it ends with the process.
 
     Raises:
         TimedOutError: another process holds it.
     """
     place = open_store(storage).uri
-    digest = hashlib.sha256(f"{namespace}\0{place}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{namespace}\0{place}\0{until}".encode()).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"snapkafka-keep-{os.getuid()}-{digest}.lock"
     path.touch(mode=0o600)
     with contextlib.ExitStack() as held:

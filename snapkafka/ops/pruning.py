@@ -1,29 +1,28 @@
 """`prune`: remove assembled snapshots from a storage by a policy. Ledgers are read, and nothing is written to them.
 
-For each namespace it keeps the newest `keep_last` snapshots and those assembled in the last `keep_days`. It always
-keeps the newest good one, those that an open restore or a fork names, and the one that first violates an invariant
-that is still violated. It keeps the bases of all these, parents of parents included. Parents are sought in everything
-that looks like a manifest, also in those of a later release, which this one cannot read.
+For each namespace it keeps the newest `keep_last` snapshots. It always keeps the newest good one, those that an open
+restore or a fork names, and the one that first violates an invariant that is still violated. It keeps the bases of all
+these, parents of parents included. It refuses a storage with a manifest that it cannot read: who knows what that needs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
-from snapkafka.query.manifest_heads import assembled_ms, oldest_first
+from snapkafka.query.manifest_heads import oldest_first
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
-from snapkafka.units import DAY_MS, wall_ms
 
 from .in_use import InUse, snapshots_in_use
 
@@ -32,11 +31,10 @@ NOTHING_IN_USE: Final = InUse()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The snapshots to keep; None: not a criterion. `namespace`: the policy applies to this one; empty: to all in the
+    """The number of newest snapshots to keep. `namespace`: the policy applies to this one; empty: to all in the
     storage."""
 
-    last: int | None = None
-    days: float | None = None
+    last: int | None
     namespace: str = ""
 
 
@@ -84,7 +82,6 @@ async def plan_pruning(
     policy: Policy,
     *,
     where: Connection | Cluster | None = None,
-    clock: Callable[[], int] = wall_ms,
 ) -> Pruning:
     """Plan what `prune` would remove. Remove nothing.
 
@@ -93,20 +90,18 @@ async def plan_pruning(
             ledger is read, for a storage from which nothing is restored or forked.
 
     Raises:
-        BadInputError: the policy is empty.
+        BadInputError: the policy is empty, or a manifest cannot be read.
         StorageError: the storage cannot be read.
         LedgerUnusableError, BrokerUnavailableError: a ledger cannot be read.
     """
-    if policy.last is None and policy.days is None:
-        raise BadInputError(
-            "prune needs --keep-last or --keep-days", hint="add --keep-last N, --keep-days D, or both"
-        )
+    if policy.last is None:
+        raise BadInputError("prune needs --keep-last", hint="add --keep-last N")
     store = open_store(storage)
-    planned = await asyncio.to_thread(_plan, store, policy, clock(), NOTHING_IN_USE)
+    planned = await asyncio.to_thread(_plan, store, policy, NOTHING_IN_USE)
     if where is None or not planned.removed:
         return planned
     in_use = await snapshots_in_use(where, {item.namespace for item in planned.removed})
-    return await asyncio.to_thread(_plan, store, policy, clock(), in_use)
+    return await asyncio.to_thread(_plan, store, policy, in_use)
 
 
 async def prune(
@@ -115,7 +110,6 @@ async def prune(
     planned: Pruning,
     *,
     where: Connection | Cluster | None = None,
-    clock: Callable[[], int] = wall_ms,
 ) -> Pruning:
     """Remove what was planned, as far as still allowed: meanwhile an assembly may have built on it, or recreated it,
     or a restore of it may have begun.
@@ -127,7 +121,7 @@ async def prune(
         StorageError: something cannot be removed; the newest snapshots were removed first, each of them whole.
         LedgerUnusableError, BrokerUnavailableError: a ledger cannot be read; nothing was removed.
     """
-    now = await plan_pruning(storage, policy, where=where, clock=clock)
+    now = await plan_pruning(storage, policy, where=where)
     removed = tuple(item for item in now.removed if item in planned.removed)
     gone = tuple(item for item in now.leftovers if item in planned.leftovers)
     await asyncio.to_thread(_remove, open_store(storage), removed, gone)
@@ -142,19 +136,21 @@ def _remove(store: Store, doomed: Iterable[Prunable], gone: Iterable[Leftover]) 
         store.clear(leftover)
 
 
-def _plan(store: Store, policy: Policy, now_ms: int, in_use: InUse) -> Pruning:
+def _plan(store: Store, policy: Policy, in_use: InUse) -> Pruning:
     found: dict[str, Manifest] = {}
-    builds_on: dict[str, frozenset[str]] = {}
     for name, text in store.texts().items():
         try:
             manifest = load(text)
-        except BadInputError:
-            builds_on[name.removesuffix(".json")] = _builds_on(text)
-            continue
+        except BadInputError as error:
+            if not _is_manifest(text):
+                continue
+            raise BadInputError(
+                f"{name} cannot be read, so what it builds on is unknown: {error.message}",
+                hint="move it away, or use the release that has written it",
+            ) from error
         if manifest_name(manifest.id) == name:  # a copy under another name is none of ours
-            stem = file_stem(manifest.id)
-            found[stem], builds_on[stem] = manifest, _builds_on(text)
-    why = reasons_to_keep(found, builds_on, policy, now_ms, in_use)
+            found[file_stem(manifest.id)] = manifest
+    why = reasons_to_keep(found, policy, in_use)
     in_order = oldest_first(found.values())
     return Pruning(
         storage=store.uri,
@@ -165,19 +161,28 @@ def _plan(store: Store, policy: Policy, now_ms: int, in_use: InUse) -> Pruning:
     )
 
 
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+def _is_manifest(text: str) -> bool:
+    """Return whether a file is a manifest, if perhaps of another release."""
+    try:
+        msgspec.json.decode(text, type=_Versioned)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
 def reasons_to_keep(
     found: Mapping[str, Manifest],
-    builds_on: Mapping[str, frozenset[str]],
     policy: Policy,
-    now_ms: int,
     in_use: InUse = NOTHING_IN_USE,
 ) -> dict[str, str]:
     """Explain for each snapshot to keep why it is kept.
 
     Args:
         found: the snapshots by the names of their files (`manifest.file_stem`).
-        builds_on: the snapshots on which each of them depends, by the same names; also for those that could not be
-            read, and therefore stay.
         in_use: the snapshots that ledgers name.
     """
     why: dict[str, str] = {}
@@ -195,47 +200,25 @@ def reasons_to_keep(
             keep(newest_first, "of another namespace")
         keep([m for m in newest_first if m.verdict in GOOD][:1], "newest good snapshot")
         keep(newest_first[: policy.last or 0], f"one of the newest {policy.last}")
-        if policy.days is not None:
-            since_ms = now_ms - policy.days * DAY_MS
-            young = (m for m in newest_first if assembled_ms(m.times, unknown=now_ms) >= since_ms)
-            keep(young, f"assembled in the last {policy.days:g} days")
         if namespace in in_use.unknown:
             keep(newest_first, "the ledger of its namespace is not in this cluster")
-    queue = [*why, *(builds_on.keys() - found.keys())]
+    queue = [*why]
     while queue:
-        above = queue.pop()
-        for below in builds_on.get(above, frozenset()) - why.keys():
-            why[below] = f"{found[above].id if above in found else above} builds on it"
+        if (above := found.get(queue.pop())) is None:
+            continue
+        for below in _builds_on(above) - why.keys():
+            why[below] = f"{above.id} builds on it"
             queue.append(below)
     return why
 
 
-def _builds_on(text: str) -> frozenset[str]:
-    """Return the snapshots that a manifest needs besides itself, by the names of their files: its parent, and others
-    whose files it names. This also works for a manifest that this release cannot read."""
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return frozenset()
-    captured, tables = _field(data, "captured"), _field(data, "tables")
-    # An incremental snapshot that could not build on its parent lists none.
-    listed = _field(data, "parents")
-    parents = [_field(parent, "id") for parent in _items(listed)]
-    parents += [_field(data, "parent")] if isinstance(listed, list) else [_field(captured, "parent")]
-    files = [file for table in _items(tables) for file in _items(_field(table, "files"))]
-    paths = [_field(file, "path") for file in files]
-    return frozenset(
-        [file_stem(parent) for parent in parents if isinstance(parent, str) and parent]
-        + [path.partition("/")[0] for path in paths if isinstance(path, str)]
-    )
-
-
-def _field(data: object, name: str) -> object:
-    return data.get(name) if isinstance(data, dict) else None
-
-
-def _items(data: object) -> list[object]:
-    return data if isinstance(data, list) else []
+def _builds_on(manifest: Manifest) -> set[str]:
+    """Return the snapshots that one needs besides itself, by the names of their files: its parents, and others whose
+    files it names."""
+    files = (file for table in manifest.tables for file in table.files)
+    return {file_stem(parent.id) for parent in manifest.parents} | {
+        file.path.partition("/")[0] for file in files
+    }
 
 
 def _prunable(store: Store, manifest: Manifest) -> Prunable:

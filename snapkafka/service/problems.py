@@ -74,7 +74,7 @@ ROUTE_OF: Final[Mapping[str, str]] = {
     "doctor": "GET /v1/doctor",
     "draw": "GET /v1/snapshots/{id}/diagram.svg",
     "fork list": "GET /v1/forks",
-    "invariants list": "GET /v1/invariants",
+    "invariants": "GET /v1/invariants",
     "list": "GET /v1/snapshots",
     "query": "POST /v1/snapshots/{id}/query",
     "show": "GET /v1/snapshots/{id}",

@@ -1,4 +1,4 @@
-"""`watch` on a real computation that ends: not while its token is on its way, and then for good."""
+"""`keep --until` on a real computation that ends: not while its token is on its way, and then for good."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from snapkafka import ops
 from snapkafka.demo import System, observing, wait_until
 from snapkafka.kafka import Connection
-from snapkafka.ops import Answer, Round
+from snapkafka.ops import Answer, KeptRound
 from snapkafka.testing import Broker, create_topics
+from snapkafka.verbs import Keep
 from tests.features.harness import produce, read_topics
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
@@ -26,12 +27,12 @@ def test_termination_is_seen_when_the_last_message_is_taken_in_and_not_before(
     app, enough = f"{namespace}-app", tmp_path / "enough"
     create_topics(kafka.bootstrap, f"{app}-hops", partitions=2)
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    report: list[Round] = []
+    report: list[KeptRound] = []
 
     def hops() -> int:
         return len(read_topics(kafka.bootstrap, f"{app}-").get("hops", ()))
 
-    def heard(item: Round) -> None:
+    def heard(item: KeptRound) -> None:
         report.append(item)
         enough.touch()
 
@@ -43,10 +44,10 @@ def test_termination_is_seen_when_the_last_message_is_taken_in_and_not_before(
             produce(kafka.bootstrap, f"{app}-hops", [("0", b"0", None)])
             wait_until("the token to be passed on", lambda: hops() > 3, timeout_s=60, system=system)
             connection = Connection(bootstrap=kafka.bootstrap)
-            watching = ops.watch(
+            watching = ops.keep(
                 connection,
                 namespace,
-                ops.WatchRequest(
+                Keep(
                     until="termination",
                     storage=str(tmp_path / "snaps"),
                     every_ms=1,

@@ -140,7 +140,7 @@ def _of_storage(storage: str) -> dict[str, list[str]]:
         "query-friday-processes": ["query", "SELECT * FROM processes ORDER BY ALL", "--snapshot", "friday"],
         "query-friday-state": ["query", "SELECT * FROM state ORDER BY ALL", "--snapshot", "friday"],
         "diff": ["diff", "friday", "saturday", "--keys", "9"],
-        "prune-dry-run": ["prune", "--keep-last", "1", "--offline", "--dry-run"],
+        "prune-dry-run": ["prune", "--keep-last", "1", "--dry-run", "--bootstrap", "127.0.0.1:1"],
     }
     return {name: [*arguments, "--storage", storage] for name, arguments in calls.items()}
 
@@ -157,10 +157,9 @@ def _of_cluster(storage: str, long: str = "") -> dict[str, list[str]]:
         "show-failed": ["show", f"stuck{long}"],
         "assemble": ["assemble", *SNAPSHOTS, "--storage", storage],
         "verify": ["verify", "friday"],
-        "watch": ["watch", "--until", "ended.sql", "--storage", storage],
         "keep": ["keep", "--every", "1h", "--storage", storage],
         "doctor": ["doctor"],
-        "invariants-history": ["invariants", "history", "money"],
+        "invariants-history": ["invariants", "money"],
         "retire": ["retire", "--app", f"bank{long}"],
         "restore": ["restore", "friday", "--yes"],
         "restore-check": ["restore", "friday", "--check"],
@@ -175,20 +174,17 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path, long: str) -> None:
     """Let the verbs answer that need Spark, workers or much of a cluster."""
     made = tuple(_assembled(storage, name) for name in SNAPSHOTS)
     witness = made[2].checks[0].witnesses[0]
-    rounds = (
-        ops.Round(number=1, id="w-1", answer=ops.Answer.NOT_YET, epoch=4, found=2, witnesses=(witness,)),
-        ops.Round(number=2, id="w-2", answer=ops.Answer.FAILED, why="not captured within 5.0 s"),
-        ops.Round(
-            number=3, id="w-3", answer=ops.Answer.HOLDS, epoch=9, verdict="VERIFIED", manifest="/snaps/w-3.json",
-            not_yet_ms=1_000_000, holds_ms=1_030_000,
-        ),
-    )  # fmt: skip
     kept = ops.KeptRound(
         id="keep-1",
         type="full",
         outcome=ops.Outcome.VERIFIED,
         verdict="VERIFIED",
         manifest="/snaps/keep-1.json",
+    )
+    not_yet = dataclasses.replace(kept, answer=ops.Answer.NOT_YET, found=2, witnesses=(witness,))
+    failed = ops.KeptRound(id="keep-2", outcome=ops.Outcome.FAILED, why="not captured within 5.0 s")
+    holds = dataclasses.replace(
+        kept, id="keep-3", answer=ops.Answer.HOLDS, not_yet_ms=1_000_000, holds_ms=1_030_000
     )
     answers: Mapping[str, Any] = {
         "assemble": made,
@@ -198,13 +194,11 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path, long: str) -> None:
         "list_forks": (FORK,),
         "drill": DRILL,
         "invariants": (HISTORY,),
-        "invariant_history": HISTORY,
     }
     for name, answer in answers.items():
         patch.setattr(ops, name, _answering(lengthened(answer, long)))
     patch.setattr(ops, "plan_recovery", _planning(long))
-    patch.setattr(ops, "watch", _answering(rounds[-1], rounds))
-    patch.setattr(ops, "keep", _answering(kept, (kept,)))
+    patch.setattr(ops, "keep", _answering(holds, (kept, not_yet, failed, holds)))
 
 
 def _planning(long: str) -> Any:

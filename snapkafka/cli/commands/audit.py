@@ -4,62 +4,40 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-import typer
+import msgspec
 
 from snapkafka import ops
-from snapkafka.cli.job_options import READING, Spec, job_options
-from snapkafka.cli.options import AsJson, Bootstrap, Namespace, Ttl, names_in, ttl_ms_of
+from snapkafka.cli.build import READING, AsJson, printed
 from snapkafka.cli.present.layout import Part, Table
 from snapkafka.cli.present.printed import count
 from snapkafka.cli.progress import job_log, progress_lines
-from snapkafka.cli.running import connect, console, print_json, run, who
-from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.cli.running import connect, console, run, who
+from snapkafka.verbs import Audit, Where
 
 #: So many findings are printed; `--json` has all of them.
 SHOWN: Final = 20
 
 
-@job_options("storage", *READING)
 def audit(
-    snapshot: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="One that was triggered for an audit. Default: trigger one."),
-    ] = "",
-    bootstrap: Bootstrap = None,
-    namespace: Namespace = "",
-    apps: Annotated[
-        list[str] | None,
-        typer.Option("--apps", metavar="APP", help="Only these apps, comma-separated. Repeatable."),
-    ] = None,
-    ttl: Ttl = "5s",
-    spec: Spec = ops.JobSpec,
+    at: Where,
+    asked: Audit,
+    spec: Annotated[ops.JobSpec, ("storage", *READING)],
     as_json: AsJson = False,
 ) -> None:
-    """Compare the tables of running workers with their changelogs.
-
-    Finds values that were changed in place and never assigned, which every recovery loses.
-    """
     with progress_lines(printed=not as_json) as capturing, job_log(printed=not as_json) as log:
         found = run(
             lambda: ops.audit(
-                connect(bootstrap),
-                spec(namespace=namespace),
-                snapshot=snapshot,
-                apps=names_in(apps or ()),
+                connect(at.bootstrap),
+                msgspec.structs.replace(spec, namespace=at.namespace),
+                **msgspec.structs.asdict(asked),
                 who=who(),
-                ttl_ms=ttl_ms_of(ttl),
                 capturing=capturing,
                 notify=log.print_line,
                 progress=log.progress,
             ),
             as_json=as_json,
         )
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
-    if not found.same:
-        raise typer.Exit(EXIT_NOT_GOOD)
+    printed(found, _print, as_json=as_json, good=found.same)
 
 
 def _print(found: ops.AuditReport) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-import typer
+from collections.abc import Mapping
 
 from snapkafka import ops
+from snapkafka.cli.build import AsJson, printed
 from snapkafka.cli.present.advice import print_advice
 from snapkafka.cli.present.layout import Table
-from snapkafka.cli.running import console, print_json, run
+from snapkafka.cli.running import connect, console, run
 from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.errors import BadInputError
 from snapkafka.runtime.extras import extra_missing
 from snapkafka.units import rounded_ms
+from snapkafka.verbs import Doctor, Where
 
 
 async def ask_one_way(*ways: Mapping[str, bool]) -> None:
@@ -32,33 +31,35 @@ async def ask_one_way(*ways: Mapping[str, bool]) -> None:
             raise BadInputError(f"{' and '.join(asked)} cannot be combined", hint="ask for one at a time")
 
 
-def examine(connected: Callable[[], Connection], namespace: str, *, verbose: bool, as_json: bool) -> None:
+def doctor(at: Where, asked: Doctor, as_json: AsJson = False) -> None:
     """Print the findings; exit with status 30 if there is a problem."""
-    found = run(lambda: ops.doctor(connected(), namespace), as_json=as_json)
-    if as_json:
-        print_json(found)
-    else:
+    if asked.offline:
+        _look_offline(asked, as_json=as_json)
+        return
+
+    def show(found: ops.Checkup) -> None:
         apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
         console.print(f"{found.namespace}: {apps or 'no app has joined'}")
-        print_advice(found.found, verbose=verbose)
+        print_advice(found.found, verbose=asked.verbose)
         if not found.found:
             console.print(("No problems found.", "green"))
-    if not found.well:
-        raise typer.Exit(EXIT_NOT_GOOD)
+
+    found = run(lambda: ops.doctor(connect(at.bootstrap), at.namespace), as_json=as_json)
+    printed(found, show, as_json=as_json, good=found.well)
 
 
 # -- --offline ------------------------------------------------------------------------------------------------
 
 
-def look_offline(path: str, *, verbose: bool, as_json: bool) -> None:
+def _look_offline(asked: Doctor, *, as_json: bool) -> None:
     """Print an app as it is defined; exit with status 30 if a snapshot would not work, or would not hold all of it."""
-    found = run(lambda: _given(_described(path)), as_json=as_json)
-    if as_json:
-        print_json(found)
-    else:
-        _print_described(found, verbose=verbose)
-    if not found.well:
-        raise typer.Exit(EXIT_NOT_GOOD)
+    found = run(lambda: _given(_described(asked.offline)), as_json=as_json)
+    printed(
+        found,
+        lambda found: _print_described(found, verbose=asked.verbose),
+        as_json=as_json,
+        good=found.well,
+    )
 
 
 async def _given(found: DescribedApp) -> DescribedApp:

@@ -11,89 +11,35 @@ import msgspec
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.job_options import READING, Spec, job_options
-from snapkafka.cli.options import Bootstrap, Invariants, Namespace, Parameters, Stored
+from snapkafka.cli.build import READING
 from snapkafka.cli.output_file import write_whole
 from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, data_output, notices, run, who
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.drill import records_of
-from snapkafka.units import duration_ms, format_seconds
+from snapkafka.units import format_seconds
+from snapkafka.verbs import Drill, Where
 
 #: After Ctrl-C: workers leave their groups, and topics are deleted.
 PUTS_AWAY_WITHIN_S = 180.0
 COLOURS = {"done": "green", "failed": "red", "not-run": "yellow"}
 
 
-@job_options(*READING)
 def drill(
-    apps: Annotated[
-        list[str], typer.Option("--app", metavar="COMMAND", help="Command that starts a worker. Repeatable.")
-    ],
-    snapshot: Annotated[
-        str, typer.Option("--snapshot", metavar="ID", help="Id, epoch or `latest` (newest good).")
-    ] = "latest",
-    bootstrap: Bootstrap = None,
-    namespace: Namespace = "",
-    storage: Stored = "",
-    invariants: Invariants = None,
-    parameters: Parameters = None,
-    until: Annotated[
-        str,
-        typer.Option(
-            "--until", metavar="FILE.sql", help="Wait until this SQL is true of the fork, then judge it."
-        ),
-    ] = "",
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the fork; its workers are stopped.")] = False,
-    timeout: Annotated[
-        str,
-        typer.Option(
-            "--timeout", metavar="TIME", help="Limit for becoming stable, and again for catching up."
-        ),
-    ] = "10min",
-    joins_within: Annotated[
-        str,
-        typer.Option(
-            "--join-within", metavar="TIME", help="Stop a command that has not joined as a fork by then."
-        ),
-    ] = "60s",
-    allow: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--allow", metavar="PORT", help="Allow the commands TCP connections to PORT. Repeatable."
-        ),
-    ] = None,
-    unlocked: Annotated[
-        bool, typer.Option("--unlocked", help="Run the commands without the network lock.")
-    ] = False,
+    at: Where,
+    asked: Drill,
+    spec: Annotated[ops.JobSpec, ("invariants", "parameters", *READING)],
     json_file: Annotated[
         str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; `-` prints it.")
     ] = "",
-    spec: Spec = ops.JobSpec,
 ) -> None:
-    """Test a backup by running it as a temporary fork.
-
-    Both the snapshot and the fork are verified, then the fork is removed. Production is only read.
-    """
     found = run(
         lambda: ops.drill(
-            connect(bootstrap),
-            namespace,
-            ops.DrillRequest(
-                apps=apps,
-                snapshot=snapshot,
-                storage=storage,
-                invariants=invariants or (),
-                parameters=parameters or (),
-                until=until,
-                keep=keep,
-                timeout_s=duration_ms(timeout, "--timeout") / 1_000,
-                joins_within_s=duration_ms(joins_within, "--join-within") / 1_000,
-                allow=allow or (),
-                lock=not unlocked,
-            ),
+            connect(at.bootstrap),
+            at.namespace,
+            asked,
             who=who(),
-            spec=spec(),
+            spec=spec,
             notify=lambda text: notices.print(f"drill: {text}"),
         ),
         as_json=json_file == "-",

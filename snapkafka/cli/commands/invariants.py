@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from collections.abc import Sequence
+from typing import Any
 
 from snapkafka import ops
-from snapkafka.cli.helps import command
-from snapkafka.cli.options import AsJson, Bootstrap, Namespace
+from snapkafka.cli.build import AsJson, printed
 from snapkafka.cli.present.layout import Part, Table
-from snapkafka.cli.running import connect, console, print_json, run
+from snapkafka.cli.running import connect, console, run
 from snapkafka.ops import Evaluation, Holding, InvariantHistory
 from snapkafka.units import utc_time
+from snapkafka.verbs import Invariants, Where
 
-app = typer.Typer(
-    help="List the invariants that snapshots evaluate, and the first violations.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
 COLOURS = {Holding.HOLDS: "green", Holding.VIOLATED: "bold red", Holding.UNPROVEN: "yellow"}
 #: How many of the newest snapshots of a history are printed; `--json` has them all.
 SHOWN = 20
 
 
-@command(app, "invariants list")
-def list_invariants(bootstrap: Bootstrap = None, namespace: Namespace = "", as_json: AsJson = False) -> None:
-    """List the invariants of the newest snapshots, and whether they hold."""
-    found = run(lambda: ops.invariants(connect(bootstrap), namespace), as_json=as_json)
-    if as_json:
-        print_json({"invariants": found})
-        return
+def invariants(at: Where, asked: Invariants, as_json: AsJson = False) -> None:
+    found = run(lambda: ops.invariants(connect(at.bootstrap), at.namespace, asked.name), as_json=as_json)
+    printed(
+        found,
+        (lambda found: _print_history(found[0])) if asked.name else _print_all,
+        as_json=as_json,
+        data=lambda found: {"invariants": list(map(_data, found))},
+    )
+
+
+def _data(found: InvariantHistory) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "state": found.state,
+        "broke": found.broke,
+        "last_ok": found.last_ok,
+        "not_evaluated_since": found.not_evaluated_since,
+        "evaluations": found.evaluations,
+    }
+
+
+def _print_all(found: Sequence[InvariantHistory]) -> None:
     if not found:
         console.print("No snapshot evaluates an invariant. Add some by `snapkafka keep --invariants DIR`.")
         return
@@ -46,31 +55,6 @@ def list_invariants(bootstrap: Bootstrap = None, namespace: Namespace = "", as_j
             broke.id if broke else "",
         )
     console.table(rows)
-
-
-@command(app, "invariants history")
-def history(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the invariant: its file's, without .sql.")
-    ],
-    bootstrap: Bootstrap = None,
-    namespace: Namespace = "",
-    as_json: AsJson = False,
-) -> None:
-    """Print which snapshot first violates an invariant, with the rows."""
-    found = run(lambda: ops.invariant_history(connect(bootstrap), namespace, name), as_json=as_json)
-    if as_json:
-        print_json(
-            {
-                "name": found.name,
-                "broke": found.broke,
-                "last_ok": found.last_ok,
-                "not_evaluated_since": found.not_evaluated_since,
-                "evaluations": found.evaluations,
-            }
-        )
-        return
-    _print_history(found)
 
 
 def _print_history(found: InvariantHistory) -> None:

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.job_options import READING, Spec, job_options
-from snapkafka.cli.options import AsJson, Bootstrap, KeepLast, Namespace, Ttl, ttl_ms_of
+from snapkafka.cli.build import READING, AsJson
+from snapkafka.cli.present.printed import witness_line
 from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
-from snapkafka.ops import KeptRound, Outcome
-from snapkafka.units import duration_ms
+from snapkafka.ops import Answer, KeptRound, Outcome
+from snapkafka.units import local_time
+from snapkafka.verbs import Keep, Where
 
 #: How many rows of a violated invariant are printed: rounds are frequent.
 ROWS_SHOWN = 5
@@ -23,51 +24,22 @@ COLOURS = {
     Outcome.NOT_GOOD: "bold red",
     Outcome.FAILED: "red",
 }
+ANSWERS = {Answer.HOLDS: "green", Answer.NOT_YET: "cyan", Answer.UNPROVEN: "yellow"}
 
 
-@job_options(*READING, "invariants", "parameters")
 def keep(
-    every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="Interval between snapshots: 10min, 1h.")
-    ],
-    bootstrap: Bootstrap = None,
-    namespace: Namespace = "",
-    storage: Annotated[
-        str,
-        typer.Option(
-            "--storage", metavar="URI", envvar="SNAPKAFKA_STORAGE", help="Directory or URI of the tables."
-        ),
-    ] = "",
-    incremental: Annotated[
-        bool,
-        typer.Option("--incremental", help="Take incremental snapshots, each on the latest verified one."),
-    ] = False,
-    keep_last: KeepLast = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Run the current round, or finish it, then exit.")
-    ] = False,
-    ttl: Ttl = "5s",
-    spec: Spec = ops.JobSpec,
+    at: Where,
+    asked: Keep,
+    spec: Annotated[ops.JobSpec, (*READING, "invariants", "parameters")],
     as_json: AsJson = False,
 ) -> None:
-    """Take, assemble, verify and prune snapshots on a schedule.
-
-    `--once` is for timers and CronJobs. `--invariants` evaluates SQL on each snapshot: a standing watch.
-    """
     found = run(
         lambda: ops.keep(
-            connect(bootstrap),
-            namespace,
-            ops.Schedule(
-                every_ms=duration_ms(every, "--every"),
-                incremental=incremental,
-                keep_last=keep_last,
-                ttl_ms=ttl_ms_of(ttl),
-            ),
-            storage=storage,
-            once=once,
+            connect(at.bootstrap),
+            at.namespace,
+            asked,
             who=who(),
-            spec=spec(),
+            spec=spec,
             report=partial(print_json, in_lines=True) if as_json else _print_round,
             notify=None if as_json else print_line,
         ),
@@ -81,6 +53,9 @@ def keep(
 
 
 def _print_round(item: KeptRound) -> None:
+    if item.answer is not None:
+        _print_answer(item)
+        return
     parts = [item.type, item.verdict, item.why, item.manifest]
     parts += [f"whole state: {item.why_full}"] if item.why_full else []
     parts += [f"pruned: {len(item.removed)}"] if item.removed else []
@@ -95,4 +70,18 @@ def _print_round(item: KeptRound) -> None:
         for row in violation.rows[:ROWS_SHOWN]:
             console.print(f"    {row.what}")
         if violation.found > ROWS_SHOWN:
-            console.print(f"    all of them: snapkafka invariants history {name}")
+            console.print(f"    all of them: snapkafka invariants {name}")
+
+
+def _print_answer(item: KeptRound) -> None:
+    assert item.answer is not None
+    more = item.why or item.verdict
+    if item.witnesses:
+        more = f"{item.found:,} rows, first: {witness_line(item.witnesses[0])}"
+    console.print(f"{item.id}  ", (item.answer, ANSWERS[item.answer]), f"  {more}")
+    if item.holds_ms is not None:
+        held = f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest"
+        if item.not_yet_ms is not None:
+            held += f"; at {local_time(item.not_yet_ms, 'milliseconds')} it did not hold"
+        console.print(held)
+        console.print(f"manifest: {item.manifest}")

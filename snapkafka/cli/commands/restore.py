@@ -3,142 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
-
-import typer
 
 from snapkafka import ops
-from snapkafka.cli.options import AllowUnmatched, AsJson, Bootstrap, DryRun, Namespace, Stored, Suppress, Yes
-from snapkafka.cli.present.plans import print_plan, print_recovered
+from snapkafka.cli.build import AsJson, printed
+from snapkafka.cli.present.plans import print_checked, print_plan, print_recovered
 from snapkafka.cli.propose import Proposal, propose
-from snapkafka.cli.running import connect, console, notices, print_json, run, who
+from snapkafka.cli.running import connect, console, notices, run, who
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
+from snapkafka.verbs import Change, Restore, Where
 
 from .doctor import ask_one_way
-from .restore_check import check_restored
 
 
-def restore(
-    snapshot: Annotated[
-        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (newest good).")
-    ] = LATEST,
-    bootstrap: Bootstrap = None,
-    namespace: Namespace = "",
-    storage: Stored = "",
-    into: Annotated[
-        str,
-        typer.Option(
-            "--into", metavar="HOST:PORT", help="Restore into this empty cluster, from --storage alone."
-        ),
-    ] = "",
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Accept an unverified snapshot, or code that has changed.")
-    ] = False,
-    wait: Annotated[
-        float,
-        typer.Option(
-            "--wait", metavar="SECONDS", min=0, help="First wait for the workers to leave their groups."
-        ),
-    ] = 0.0,
-    suppress: Suppress = "",
-    allow_unmatched: AllowUnmatched = False,
-    abort: Annotated[
-        bool, typer.Option("--abort", help="Abort the open restore, if it has appended nothing yet.")
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Compare a stopped system with the snapshot; change nothing.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Restore apps to a snapshot, in place or in an empty cluster.
-
-    Shows the plan and asks. All state is replaced with that of the snapshot; nothing is merged.
-    """
-    beside = {
-        "an ID": snapshot != LATEST,
-        "--check": check,
-        "--dry-run": dry_run,
-        "--suppress": bool(suppress),
-        "--wait": bool(wait),
-    }
-    run(
-        lambda: ask_one_way(*({"--abort": abort, name: given} for name, given in beside.items())),
-        as_json=as_json,
-    )
-    if abort:
-        _abort(into or bootstrap, namespace, as_json=as_json)
-        return
-    suppression = run(lambda: _read(suppress, into, wait), as_json=as_json)
-    if check:
-        check_restored(
-            into or bootstrap,
-            namespace,
-            snapshot,
-            storage=storage,
-            suppression=suppression,
+def restore(at: Where, asked: Restore, how: Change, as_json: AsJson = False) -> None:
+    into = asked.into or at.bootstrap
+    suppression = run(lambda: _checked(asked, how), as_json=as_json)
+    if asked.abort:
+        plan = run(
+            lambda: ops.abort_restore(connect(into), at.namespace, reason=f"aborted by {who()}"),
             as_json=as_json,
         )
+        printed(plan, _print_aborted, as_json=as_json, data=lambda plan: {"aborted": plan})
         return
-    notify = _notify(as_json=as_json)
-    if wait and not dry_run:
+    if asked.check:
+        checked = run(
+            lambda: ops.check_restored(
+                connect(into), at.namespace, asked.name, storage=asked.storage, suppress=suppression
+            ),
+            as_json=as_json,
+        )
+        printed(
+            checked,
+            print_checked,
+            as_json=as_json,
+            data=lambda checked: {"checked": checked},
+            good=checked.equal,
+        )
+        return
+    notify = notifier("restore", as_json=as_json)
+    if asked.wait_s and not how.dry_run:
         run(
             lambda: ops.await_workers(
-                connect(bootstrap),
-                namespace,
-                snapshot,
-                wait_s=wait,
-                storage=storage,
+                connect(at.bootstrap),
+                at.namespace,
+                asked.name,
+                wait_s=asked.wait_s,
+                storage=asked.storage,
                 notify=notify,
             ),
             as_json=as_json,
         )
     request = ops.RecoveryRequest(
-        namespace=namespace,
-        name=snapshot,
-        storage=storage,
-        into=bool(into),
-        force=force,
+        namespace=at.namespace,
+        name=asked.name,
+        storage=asked.storage,
+        into=bool(asked.into),
+        force=asked.force,
         suppress=suppression,
-        allow_unmatched=allow_unmatched,
+        allow_unmatched=asked.allow_unmatched,
     )
     propose(
         Proposal(
-            plan=lambda: ops.plan_recovery(connect(into or bootstrap), request),
-            act=lambda plan: ops.recover(connect(into or bootstrap), plan, who=who(), notify=notify),
+            plan=lambda: ops.plan_recovery(connect(into), request),
+            act=lambda plan: ops.recover(connect(into), plan, who=who(), notify=notify),
             show=print_plan,
-            report=lambda plan, done: print_recovered(done, into),
+            report=lambda plan, done: print_recovered(done, asked.into),
             question=lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?",
             refused=lambda plan: plan.refused,
         ),
-        yes=yes,
-        as_json=as_json,
-        dry_run=dry_run,
-    )
-
-
-def _abort(bootstrap: str | None, namespace: str, *, as_json: bool) -> None:
-    plan = run(
-        lambda: ops.abort_restore(connect(bootstrap), namespace, reason=f"aborted by {who()}"),
+        how,
         as_json=as_json,
     )
-    if as_json:
-        print_json({"aborted": plan})
-    else:
-        console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
 
 
-async def _read(suppress: str, into: str, wait: float) -> ops.Suppression | None:
-    if into and wait:
+async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
+    """Refuse options that exclude each other, and read the file of erased keys."""
+    beside = {
+        "an ID": asked.name != LATEST,
+        "--check": asked.check,
+        "--dry-run": how.dry_run,
+        "--suppress": bool(asked.suppress),
+        "--wait": bool(asked.wait_s),
+    }
+    await ask_one_way(*({"--abort": asked.abort, name: given} for name, given in beside.items()))
+    if asked.into and asked.wait_s:
         raise BadInputError(
             "--into and --wait cannot be combined", hint="stop the old workers, if there are any, before"
         )
-    return ops.read_suppression(suppress) if suppress else None
+    return ops.read_suppression(asked.suppress) if asked.suppress else None
 
 
-def _notify(*, as_json: bool) -> Callable[[str], None]:
+def _print_aborted(plan: str) -> None:
+    console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
+
+
+def notifier(name: str, *, as_json: bool) -> Callable[[str], None]:
+    """Return what prints the steps of a long command on standard error."""
     if as_json:
         return lambda text: None
-    return lambda text: notices.print(f"restore: {text}")
+    return lambda text: notices.print(f"{name}: {text}")

@@ -168,3 +168,26 @@ def _print_irrevocable(found: Iterable[ops.Irrevocable]) -> None:
     for topic, items in by_topic.items():
         ranges = ", ".join(f"{item.partition}: {item.start}-{item.end - 1}" for item in items)
         console.print(f"cannot be undone: outputs in {topic}, partition: offsets {ranges}")
+
+
+def print_checked(checked: ops.CheckedRestore) -> None:
+    """Print what differs from a snapshot."""
+    rows = Table("table", "of app", "result")
+    for it in checked.tables:
+        result = (f"{it.differing:,} differ", "red") if it.differing else ("equal", "green")
+        rows.add(it.table, it.app, result)
+    console.table(rows)
+    for it in checked.tables:
+        for key in it.keys:
+            console.print(("differs", "red"), f": table {it.table} of app {it.app}: {key}")
+        if (more := it.differing - len(it.keys)) > 0:
+            console.print(("differs", "red"), f": table {it.table} of app {it.app}: {more:,} more")
+    for sentence in checked.misplaced:
+        console.print(("differs", "red"), f": {sentence}")
+    if checked.plan:
+        console.print("last restored to ", (checked.restored, "bold"), f" (plan {checked.plan})")
+    verdict = ("equals", "green") if checked.equal else ("differs from", "red")
+    console.print(
+        f"{', '.join(checked.apps)} ", verdict, " snapshot ", (checked.snapshot, "bold"),
+        f", epoch {checked.epoch} ({checked.seconds:.1f} s)",
+    )  # fmt: skip

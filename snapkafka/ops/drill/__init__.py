@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from snapkafka import verbs
 from snapkafka.assembly.spec import PLAIN_SPEC, JobSpec
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.kafka.login.connection import Connection
@@ -35,17 +36,16 @@ from snapkafka.runtime.signals import to_its_end
 
 from .parts import Parts
 from .phases import DrillRun
-from .request import DrillRequest
 from .result import Compared, Drill, Phase, records_of
 from .workers import Workers, parsed
 
-__all__ = ["Compared", "Drill", "DrillRequest", "Phase", "drill", "records_of"]
+__all__ = ["Compared", "Drill", "Phase", "drill", "records_of"]
 
 
 async def drill(
     where: Connection,
     namespace: str,
-    request: DrillRequest,
+    request: verbs.Drill,
     *,
     who: str = "",
     spec: JobSpec = PLAIN_SPEC,
@@ -56,7 +56,9 @@ async def drill(
 
     Args:
         who: the caller, for people.
-        spec: the settings by which assembly reads the log.
+        request: see `docs/guide/drill.md`.
+        spec: the settings by which assembly reads the log, and the invariants that are checked on both snapshots, where
+            `${prefix:}` is the prefix of the fork's names.
         notify: called with each phase.
         parts: for tests; None: the real ones.
 
@@ -67,7 +69,7 @@ async def drill(
         TimedOutError, SnapkafkaError: only before anything was created.
     """
     commands = parsed(request.apps)
-    await asyncio.to_thread(_require_lock, where, request.allow, request.lock)
+    await asyncio.to_thread(_require_lock, where, request.allow, not request.unlocked)
     if parts is None:
         require_extra("restore", "a drill")
         require_engine(spec.engine)
@@ -86,12 +88,11 @@ async def drill(
             who=who,
             notify=notify,
         ),
-        workers=Workers(
-            folder, lock=request.lock, allow=request.allow, joins_within_s=request.joins_within_s
-        ),
+        workers=Workers(folder, lock=not request.unlocked, allow=request.allow),
         commands=commands,
         fork=fork,
         request=request,
+        spec=spec,
         notify=notify,
     )
     try:

@@ -17,8 +17,8 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
+from snapkafka.ops.keep import keep
 from snapkafka.ops.querying import query
-from snapkafka.ops.stable_predicates import WatchRequest, watch
 from snapkafka.ops.triggering import trigger
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.ledger_state import LedgerState
@@ -30,14 +30,16 @@ from snapkafka.recovery.positions import apps_of
 from snapkafka.recovery.recovery import plan_recovery, recover
 from snapkafka.recovery.stored_rows import GroupAdmin
 from snapkafka.store import read_manifest
-
-from .request import DrillRequest
+from snapkafka.verbs import Drill, Keep
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
 #: Stands in invariants for what names of the fork begin with; empty for the snapshot itself.
 PREFIX: Final = "prefix"
 TTL_MS: Final = 30_000
+#: The limit for reaching the predicate, and for processing the messages in flight, each.
+TIMEOUT_MS: Final = 600_000
+EVERY_MS: Final = 10_000
 IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition", "offset" FROM messages)'
 
 
@@ -66,7 +68,7 @@ class Parts:
     where: Connection
     namespace: str
     fork: str
-    request: DrillRequest
+    request: Drill
     folder: str
     spec: JobSpec
     who: str
@@ -139,20 +141,14 @@ class Parts:
                         return f"app {app} has committed {at} of {goal} in {tp}"
         return ""
 
-    async def watch(self, until: str, timeout_s: float) -> None:
+    async def watch(self, until: str) -> None:
         """Wait until a predicate holds of the fork."""
-        await watch(
+        await keep(
             self.where,
             self.forked_namespace,
-            WatchRequest(
-                until=until,
-                storage=self.folder,
-                parameters=self._parameters([until], of_fork=True),
-                timeout_ms=round(timeout_s * 1_000),
-                ttl_ms=TTL_MS,
-            ),
+            Keep(until=until, storage=self.folder, every_ms=EVERY_MS, timeout_ms=TIMEOUT_MS, ttl_ms=TTL_MS),
             who=self.who,
-            spec=self.spec,
+            spec=changed(self.spec, invariants=(), parameters=self._parameters([until], of_fork=True)),
             notify=self.notify,
         )
 
@@ -177,8 +173,7 @@ class Parts:
             namespace=self.forked_namespace,
             snapshots=(self.taken,),
             storage=self.folder,
-            invariants=tuple(self.request.invariants),
-            parameters=self._parameters(self.request.invariants, of_fork=True),
+            parameters=self._parameters(self.spec.invariants, of_fork=True),
         )
         (found,) = await assemble(self.where, spec, notify=self.notify)
         return found
@@ -188,8 +183,7 @@ class Parts:
         spec = changed(
             self.spec,
             manifests=(source.place,),
-            invariants=tuple(self.request.invariants),
-            parameters=self._parameters(self.request.invariants, of_fork=False),
+            parameters=self._parameters(self.spec.invariants, of_fork=False),
             tables=True,
         )
         (found,) = await verify(self.where, spec, notify=self.notify)
@@ -215,7 +209,7 @@ class Parts:
         await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
 
     def _parameters(self, invariants: Sequence[str], *, of_fork: bool) -> list[str]:
-        given = parse_parameters(self.request.parameters)
+        given = parse_parameters(self.spec.parameters)
         wanted = parameters_of(invariants)
         own = {name: value for name, value in given.items() if name in wanted}
         return (

@@ -9,13 +9,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from snapkafka.assembly.spec import JobResult
+from snapkafka import verbs
+from snapkafka.assembly.spec import JobResult, JobSpec
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed
 
-from .parts import DrilledSnapshot, Parts
-from .request import DrillRequest
+from .parts import TIMEOUT_MS, DrilledSnapshot, Parts
 from .result import Compared, Drill, Phase, is_invariant, records_of
 from .workers import AppEndedError, Workers
 
@@ -49,7 +49,8 @@ class DrillRun:
     workers: Workers
     commands: list[list[str]]
     fork: str
-    request: DrillRequest
+    request: verbs.Drill
+    spec: JobSpec
     notify: Callable[[str], None]
     phases: list[Phase] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -108,7 +109,7 @@ class DrillRun:
     async def _create(self) -> str:
         assert self.found is not None
         self.forking_since = time.monotonic()
-        await self.parts.plan(self.found, expires_s=2 * self.request.timeout_s + EXPIRES_AFTER_S)
+        await self.parts.plan(self.found, expires_s=2 * TIMEOUT_MS / 1_000 + EXPIRES_AFTER_S)
         self.created, self.removed = True, False
         forked = await self.parts.create()
         self.compared.append(
@@ -145,7 +146,7 @@ class DrillRun:
         await self._awaiting(self.parts.left, "what was in flight is worked off")
         self._recovered()
         if self.request.until:
-            await self._while_running(self.parts.watch(self.request.until, self.request.timeout_s))
+            await self._while_running(self.parts.watch(self.request.until))
             return f"worked off, and {self.request.until} holds"
         return "worked off"
 
@@ -188,7 +189,7 @@ class DrillRun:
                 self.reasons.append(
                     f"{name}: invariant {check.name} {check.status if check.run else 'was not run'}"
                 )
-        if self.request.invariants and not invariants:
+        if self.spec.invariants and not invariants:
             self.reasons.append(f"{name}: invariants were given, and none was run")
         return found
 
@@ -201,13 +202,13 @@ class DrillRun:
             TimedOutError: something is still missing; it is named.
             AppEndedError: an app has ended.
         """
-        async for _ in Tries(self.request.timeout_s, POLL_S):
+        async for _ in Tries(TIMEOUT_MS / 1_000, POLL_S):
             lacking = await missing()
             self.workers.require_running()
             if not lacking:
                 return
         raise TimedOutError(
-            f"waited {self.request.timeout_s:.0f} s until {what}: {lacking}", hint="a longer --timeout"
+            f"waited {TIMEOUT_MS / 1_000:.0f} s until {what}: {lacking}", hint="see the logs of the commands"
         )
 
     async def _while_running(self, work: Coroutine[Any, Any, T]) -> T:

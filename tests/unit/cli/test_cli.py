@@ -7,20 +7,22 @@ import re
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
+from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
-from snapkafka.cli.commands import switches
+from snapkafka.cli.build import command
 from snapkafka.cli.helps import HELPS, Panel
-from snapkafka.errors import (
-    BrokerUnavailableError,
-)
-from snapkafka.units import rounded_ms
+from snapkafka.errors import BadInputError
+from snapkafka.options import flags_of, options_of
+from snapkafka.verbs import Trigger
 from tests.worlds.fakes import FakeCluster, Worker
 from tools.reference import commands as every
 
@@ -33,13 +35,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     for name in ("SNAPKAFKA_BOOTSTRAP", "SNAPKAFKA_NAMESPACE"):
         monkeypatch.delenv(name, raising=False)
     made = FakeCluster()
-    for module in (commands, switches):
-        monkeypatch.setattr(module, "connect", lambda bootstrap: made)
+    monkeypatch.setattr(running, "Connection", SimpleNamespace(from_environment=lambda *_: made))
     return made
 
 
 def call(*arguments: str, env: dict[str, str] | None = None) -> Result:
-    return RUNNER.invoke(commands.app, list(arguments), env={"SNAPKAFKA_NAMESPACE": "ns"} | (env or {}))
+    where = {"SNAPKAFKA_BOOTSTRAP": "127.0.0.1:1", "SNAPKAFKA_NAMESPACE": "ns"}
+    return RUNNER.invoke(commands.app, list(arguments), env=where | (env or {}))
 
 
 def as_json(result: Result) -> Any:
@@ -47,14 +49,6 @@ def as_json(result: Result) -> Any:
 
 
 # -- what it says --------------------------------------------------------------------------------------------
-
-
-def test_trigger_wait_says_how_long_it_took_and_what_to_do_next(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    result = call("trigger", "--wait", "--id", "mine")
-    assert result.exit_code == 0, result.output
-    assert "snapshot mine  epoch 3  CAPTURED in 2 ms. The services were not stopped." in result.stdout
-    assert "snapkafka assemble mine" in result.stdout
 
 
 def test_trigger_says_the_same_as_data(cluster: FakeCluster) -> None:
@@ -71,72 +65,50 @@ def test_trigger_says_the_same_as_data(cluster: FakeCluster) -> None:
     assert result.stderr == ""
 
 
-def test_trigger_without_wait_returns_at_once(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders", reports=False)
-    result = call("trigger", "--id", "mine")
-    assert result.exit_code == 0
-    assert "INITIATED" in result.stdout
-    assert "snapkafka show mine" in result.stdout
-
-
-def test_show_by_epoch_by_time_and_as_latest(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["latest"], "two"),
+        (["3"], "one"),
+        (["--at", "2026-05-01T12:31:00Z"], "one"),
+        (["--at", "2026-05-01T15:31:00+02:00"], "two"),
+    ],
+)
+def test_show_by_epoch_by_time_and_as_latest(
+    cluster: FakeCluster, arguments: list[str], expected: str
+) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     cluster.the_ledger.clock_ms = 1_777_638_600_000  # 12:30 in Greenwich
     call("trigger", "--wait", "--id", "one")
     cluster.the_ledger.clock_ms += 3_600_000
     call("trigger", "--wait", "--id", "two")
-    for arguments, expected in (
-        (["latest"], "two"),
-        (["3"], "one"),
-        (["--at", "2026-05-01T12:31:00Z"], "one"),
-        (["--at", "2026-05-01T15:31:00+02:00"], "two"),
-        (["--at", "2026-05-03"], "two"),
-    ):
-        assert f"snapshot {expected}  attempt 1" in call("show", *arguments).stdout
-    said_in_one_line_with_advice(call("show", "--at", "2026-05-01T12:29:00Z"), 5, "at or before that time")
-    said_in_one_line_with_advice(call("show", "--at", "noon"), 2, "invalid time: 'noon'")
-    said_in_one_line_with_advice(call("show"), 2, "name one snapshot: an id")
+    assert as_json(call("show", *arguments, "--json"))["summary"]["id"] == expected
 
 
 # -- errors --------------------------------------------------------------------------------------------------
 
 
-def said_in_one_line_with_advice(result: Result, status: int, *words: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "env", "status"),
+    [
+        ("show nope", {}, 5),
+        ("show", {}, 2),
+        ("show --at noon", {}, 2),
+        ("trigger", {}, 6),
+        ("list --nonsense", {}, 2),
+        ("list", {"SNAPKAFKA_NAMESPACE": ""}, 2),
+        ("list", {"SNAPKAFKA_BOOTSTRAP": ""}, 2),
+        ("assemble latest --around -1", {}, 2),
+    ],
+)
+def test_an_error_is_a_line_with_a_line_of_advice_and_a_status(
+    cluster: FakeCluster, arguments: str, env: dict[str, str], status: int
+) -> None:
+    result = call(*arguments.split(), env=env)
     assert result.exit_code == status, result.output
-    error, advice, *rest = result.stderr.splitlines()
-    assert error.startswith("error: ")
-    assert all(word in error for word in words), error
-    assert advice.startswith("       ")
-    assert advice.strip()
-    assert rest == []
-
-
-def test_an_unknown_snapshot(cluster: FakeCluster) -> None:
-    said_in_one_line_with_advice(call("show", "nope"), 5, "no snapshot 'nope'")
-
-
-def test_no_app_has_joined(cluster: FakeCluster) -> None:
-    said_in_one_line_with_advice(call("trigger"), 6, "no process of any app is running")
-
-
-def test_a_snapshot_that_fails(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders", closes=False)
-    result = call("trigger", "--wait", "--id", "mine", "--ttl", "100")
-    said_in_one_line_with_advice(result, 7, "snapshot mine failed", "process 0 of app shop")
-
-
-def test_no_ledger(cluster: FakeCluster) -> None:
-    cluster.the_ledger.exists = False
-    said_in_one_line_with_advice(call("list"), 4, "there is no ledger")
-
-
-def test_no_broker(cluster: FakeCluster) -> None:
-    cluster.the_ledger.failure = BrokerUnavailableError("no Kafka broker answers at broker:9092")
-    said_in_one_line_with_advice(call("list"), 3, "no Kafka broker answers")
-
-
-def test_no_namespace(cluster: FakeCluster) -> None:
-    said_in_one_line_with_advice(call("list", env={"SNAPKAFKA_NAMESPACE": ""}), 2, "no namespace is given")
+    if "nonsense" not in arguments:  # that is typer's
+        error, advice = result.stderr.splitlines()
+        assert error.startswith("error: ") and advice.startswith("       ") and advice.strip()
 
 
 def test_an_error_is_data_too(cluster: FakeCluster) -> None:
@@ -194,10 +166,6 @@ def test_what_excludes_each_other_is_refused(arguments: tuple[str, ...]) -> None
     assert "cannot be combined" in result.stderr
 
 
-def test_a_wrong_option_has_the_status_of_bad_input(cluster: FakeCluster) -> None:
-    assert call("list", "--nonsense").exit_code == 2
-
-
 # -- as a process --------------------------------------------------------------------------------------------
 
 
@@ -205,14 +173,6 @@ def process(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": "", "COLUMNS": "200"}
     command = [sys.executable, "-m", "snapkafka.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
-
-
-def test_a_broker_that_is_not_there_is_said_at_once_and_by_nobody_else() -> None:
-    done = process("list", "--bootstrap", "127.0.0.1:1", "--namespace", "ns")
-    assert done.returncode == 3
-    error, advice = done.stderr.splitlines()
-    assert error == "error: no Kafka broker answers at 127.0.0.1:1: could not connect"
-    assert "--bootstrap" in advice
 
 
 def test_an_address_is_needed() -> None:
@@ -248,6 +208,30 @@ def test_help_lists_every_command_once_in_a_group_by_task() -> None:
     assert listed == {name: HELPS[name].panel for name in listed}
 
 
+def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_written() -> None:
+    """`Trigger` is also the body of its REST request."""
+    asked: list[Trigger] = []
+    app = typer.Typer(add_completion=False)
+
+    def trigger(request: Trigger) -> None:
+        asked.append(request)
+
+    command(app, "trigger")(trigger)
+    every = {name for name, it in options_of(Trigger).items() if it.flag}
+    found = typer.main.get_command(app)
+    assert {item.name for item in found.params} == every
+    written = "--id s --ttl 1min --align-timeout 500 --apps a,b --apps c --align --retries 2"
+    assert RUNNER.invoke(app, written.split()).exit_code == 0
+    assert asked == [
+        Trigger(
+            snapshot_id="s", ttl_ms=60_000, align_timeout_ms=500, apps=("a", "b", "c"), align=True, retries=2
+        )
+    ]
+    assert list(flags_of(asked[0]))[:3] == ["--id=s", "--apps=a", "--apps=b"]
+    for wrong in ("--ttl soon", "--apps a,,b", "--ttl 0"):
+        assert RUNNER.invoke(app, wrong.split()).exit_code == BadInputError.exit_status
+
+
 @pytest.mark.parametrize("name", [*ALL, "fork", ""])
 def test_help_of_a_command_has_one_example_that_fits_a_line_and_is_right(name: str) -> None:
     (line,) = [line for line in help_of(name) if line.startswith("Example: ")]
@@ -261,24 +245,3 @@ def test_help_of_a_command_has_one_example_that_fits_a_line_and_is_right(name: s
     assert {word for word in words if word.startswith("-")} <= options
     if name in ALL:
         command.make_context(name, words, resilient_parsing=False)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_help_of_an_option_is_short(name: str) -> None:
-    for item in ALL[name].params:
-        assert item.name == "help" or 0 < len(item.help) <= 60, item.help
-
-
-@pytest.mark.parametrize(
-    ("ms", "said"),
-    [
-        (3, "3 ms"),
-        (999, "999 ms"),
-        (1_500, "1.5 s"),
-        (600_000, "10 min"),
-        (36_000_000, "10 h"),
-        (864e6, "10 days"),
-    ],
-)
-def test_durations_are_said_as_people_do(ms: float, said: str) -> None:
-    assert rounded_ms(ms) == said

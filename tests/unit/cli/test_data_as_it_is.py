@@ -45,12 +45,11 @@ VERBS: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
     "assemble": (["a", "--storage", "/s"], ("assemble",)),
     "verify": (["a"], ("verify",)),
     "verify --offline": (["a", "--storage", "/s"], ("verify_offline",)),
-    "watch": (["--until", "x.sql"], ("watch",)),
     "keep": (["--every", "1h"], ("keep",)),
     "audit": ([], ("audit",)),
     "drill": (["--app", "worker"], ("drill",)),
-    "invariants list": ([], ("invariants",)),
-    "invariants history": (["money"], ("invariant_history",)),
+    "invariants": ([], ("invariants",)),
+    "invariants money": ([], ("invariants",)),
     "restore": (["a", "--yes"], ("plan_recovery", "recover")),
     "restore --check": (["a"], ("check_restored",)),
     "fork create": (["b", "--yes"], ("plan_recovery", "recover")),
@@ -144,7 +143,7 @@ def answering(name: str, filled: Filled) -> Any:
         if notify := options.get("notify"):
             notify(filled.text())
         if report := options.get("report"):
-            report(filled.value({"keep": ops.KeptRound, "watch": ops.Round}[name]))
+            report(filled.value(ops.KeptRound))
         if name == "query":
             return queried(filled)
         return filled.value(hint)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from snapkafka import ops
 from snapkafka.cli import app
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError, RestoreRefusedError
+from snapkafka.verbs import Drill
 from tests.worlds import planned
 
 WHERE = ("--bootstrap", "127.0.0.1:1", "--namespace", "shop")
@@ -183,9 +184,9 @@ def test_a_comparison_has_its_status(
 def test_a_drill_has_its_status(
     trusted: bool, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    requests: list[ops.DrillRequest] = []
+    requests: list[Drill] = []
 
-    async def drill(where: Any, namespace: str, request: ops.DrillRequest, **options: Any) -> ops.Drill:
+    async def drill(where: Any, namespace: str, request: Drill, **options: Any) -> ops.Drill:
         requests.append(request)
         return replace(planned.DRILL, trusted=trusted)
 
@@ -195,6 +196,6 @@ def test_a_drill_has_its_status(
     assert CliRunner().invoke(app, ["drill", *WHERE, *more]).exit_code == status
     assert json.loads(file.read_text())["trusted"] is trusted
     (request,) = requests
-    assert (request.apps, request.keep, request.allow, request.lock) == (["worker"], True, [443], False)
+    assert request == Drill(apps=("worker",), keep=True, allow=(443,), unlocked=True)
     printed = CliRunner().invoke(app, ["drill", *WHERE, *more[:-1], "-"])
     assert json.loads(printed.stdout)["trusted"] is trusted

@@ -1,14 +1,15 @@
-"""`doctor`: each thing that would spoil a snapshot is found, named and told what to do about; a healthy cluster is."""
+"""`doctor`: each thing that would spoil a snapshot is found; what would not is no finding."""
 
+# mypy: disable-error-code="func-returns-value"
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from snapkafka import ops
-from snapkafka.advice import Advice
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops import checkpointing
 from snapkafka.protocol import (
@@ -30,348 +31,327 @@ from snapkafka.protocol import (
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeAccess, FakeCluster, FakeGroup, FakeTopic, Worker
 
-STOCK = Table(name="stock", changelog="shop-stock-changelog", partitions=4, copartitioned=True)
+LOG = "shop-stock-changelog"
+STOCK = Table(name="stock", changelog=LOG, partitions=4, copartitioned=True)
+SETS = Table(name="stock", changelog=LOG, partitions=4, sets=True)
+WINDOWED = Table(name="stock", changelog=LOG, partitions=4, expires_ms=10_000)
+HITS = Table(name="hits", changelog="hits", partitions=2, is_global=True)
+COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "7200000"}
+BRIEF = COMPACTED | {"cleanup.policy": "compact,delete", "retention.ms": "10000"}
+FOREVER = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
-def joined(cluster: FakeCluster, app: str = "shop", release: str = "1.0", **changes: Any) -> int:
-    """A process of an app with one input and one table, of four partitions each."""
-    given: dict[str, Any] = {
-        "inputs": (InputTopic(topic="orders", partitions=4),),
-        "tables": (STOCK,),
-    }
-    hello = Hello(n=len(cluster.the_ledger.entries), app=app, release=release, **(given | changes))
-    return cluster.the_ledger.put(hello)
+class Shop(FakeCluster):
+    """A healthy cluster of an app with one input and one table, of four partitions each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.the_admin.topics = {"orders": FakeTopic(4), LOG: FakeTopic(4)}
+        self.the_admin.settings[LOG] = dict(COMPACTED)
+        self.groups(FakeGroup("shop", frozenset({"orders"})))
+
+    def join(self, app: str = "shop", release: str = "1.0", **changes: Any) -> int:
+        given: dict[str, Any] = {"inputs": inputs(orders=4), "tables": (STOCK,)} | changes
+        return self.put(Hello(n=len(self.the_ledger.entries), app=app, release=release, **given))
+
+    def put(self, record: Any) -> int:
+        return self.the_ledger.put(record)
+
+    def leave(self, **more: Any) -> None:
+        self.put(Bye(process=self.join(), n=2, **more))
+
+    def groups(self, *groups: FakeGroup) -> None:
+        self.the_admin.known_groups = list(groups)
+
+    def settings(self, topic: str, **settings: str) -> None:
+        self.the_admin.settings[topic] = {name.replace("_", "."): value for name, value in settings.items()}
+
+    def topic(self, name: str, partitions: int) -> None:
+        self.the_admin.topics[name] = FakeTopic(partitions)
+
+    async def found(self, **options: Any) -> set[str]:
+        """Each finding, as weight and code."""
+        found = await ops.doctor(self, "ns", **options)
+        assert found.well == all(advice.weight != "problem" for advice in found.found)
+        return {f"{advice.weight} {advice.code}" for advice in found.found}
 
 
-@pytest.fixture
-def cluster() -> FakeCluster:
-    """Healthy."""
-    made = FakeCluster()
-    made.the_admin.topics = {"orders": FakeTopic(4), "shop-stock-changelog": FakeTopic(4)}
-    made.the_admin.settings["shop-stock-changelog"] = {
-        "cleanup.policy": "compact",
-        "min.compaction.lag.ms": "7200000",
-    }
-    made.the_admin.known_groups = [FakeGroup("shop", frozenset({"orders"}))]
-    return made
-
-
-async def codes(cluster: FakeCluster, **options: Any) -> dict[str, str]:
-    found = await ops.doctor(cluster, "ns", **options)
-    assert found.well == all(advice.weight != "problem" for advice in found.found)
-    return {advice.code: _printed(advice) for advice in found.found}
-
-
-def _printed(advice: Advice) -> str:
-    fix = f" {advice.command} undo: {advice.undo}" if advice.command else ""
-    return f"{advice.weight}: {advice.what} | {advice.do}{fix}"
-
-
-async def test_a_checkpoint_is_proposed_when_it_would_remove_many_records(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Records of the last hour stay: a ledger that is written to a lot is not reported for ever."""
-    joined(cluster)
-    entries = cluster.the_ledger.entries
-    monkeypatch.setattr(checkpointing, "DUE", len(entries) - 1)
-    an_hour_later = entries[-1].timestamp_ms + checkpointing.KEEP_MS
-    found = await codes(cluster, clock=lambda: an_hour_later)
-    assert f"{len(entries)} records that a checkpoint would remove" in found["ledger-long"]
-    assert "snapkafka checkpoint" in found["ledger-long"]
-    assert "ledger-long" not in await codes(cluster, clock=lambda: an_hour_later - 1)
-    await ops.checkpoint(cluster, "ns", now_ms=an_hour_later)
-    assert "ledger-long" not in await codes(cluster, clock=lambda: an_hour_later), "what it kept is in it"
-
-
-async def test_a_healthy_cluster_is_reported_as_such(cluster: FakeCluster) -> None:
-    joined(cluster)
-    found = await ops.doctor(cluster, "ns")
-    assert found.found == ()
-    assert found.well
-    assert found.apps == {"shop": 1}
-
-
-async def test_nobody_is_there(cluster: FakeCluster) -> None:
-    assert (await codes(cluster))["nobody"].startswith("problem")
-    cluster.the_ledger.put(Bye(process=joined(cluster), n=2))
-    cluster.the_admin.known_groups = [FakeGroup("shop", frozenset({"orders"}), ())]
-    found = await ops.doctor(cluster, "ns")
-    assert [advice.code for advice in found.found] == ["nobody"]
-    assert found.apps == {"shop": 0}
-
-
-async def test_an_input_that_no_worker_has_is_a_problem_until_one_has_it(cluster: FakeCluster) -> None:
-    joined(cluster, missing=("to-pay",))
-    found = (await codes(cluster))["topic-unread"]
-    assert found == (
-        "problem: topic to-pay did not exist when shop started, so no worker reads it | create it and restart"
-        " shop: Faust notices a new topic only after minutes"
+def inputs(**partitions: int) -> tuple[InputTopic, ...]:
+    return tuple(
+        InputTopic(topic=name.replace("_", "-"), partitions=count) for name, count in partitions.items()
     )
-    cluster.the_admin.topics["to-pay"] = FakeTopic(1)
-    assert (await codes(cluster))["topic-unread"].endswith("it exists now: restart shop")
-    joined(
-        cluster, inputs=(InputTopic(topic="orders", partitions=4), InputTopic(topic="to-pay", partitions=1))
-    )
-    assert "topic-unread" not in await codes(cluster)
 
 
-async def test_an_app_that_does_not_run_is_named_until_it_is_retired(cluster: FakeCluster) -> None:
-    joined(cluster)
-    cluster.the_ledger.put(Bye(process=joined(cluster, "tills"), n=2))
-    assert "snapkafka retire --app tills" in (await codes(cluster))["stopped"]
-    cluster.the_ledger.put(Retire(n=9, app="tills"))
-    assert await codes(cluster) == {}
+def members(name: str, *topics: str, number: int = 0) -> FakeGroup:
+    return FakeGroup(name, frozenset(topics), tuple(map(str, range(number))))
 
 
-async def test_a_pause_and_two_releases_are_reported(cluster: FakeCluster) -> None:
-    joined(cluster)
-    joined(cluster, release="1.1")
-    cluster.the_ledger.put(Pause(n=9, paused=True))
-    found = await codes(cluster)
-    assert found["paused"].startswith("problem")
-    assert found["releases"].startswith("note: processes run several releases")
-    assert "1.0 (1 of shop); 1.1 (1 of shop)" in found["releases"]
+def with_log(shop: Shop, settings: dict[str, str], table: Table = STOCK) -> None:
+    shop.join(tables=(table,))
+    shop.the_admin.settings[LOG] = settings
 
 
-async def test_who_is_rolled_out_as_far_as_headers(cluster: FakeCluster) -> None:
-    joined(cluster)
-    joined(cluster, mode="stamp")
-    assert (await codes(cluster))["stamp-only"].startswith("warning: 1 of shop refuse snapshots")
+def writes_nothing(shop: Shop) -> None:
+    """These credentials cannot write the ledger, nor can anybody."""
+    shop.join()
+    shop.put(None)
+    shop.the_admin.may = FakeAccess(frozenset({"Read", "Describe"}), in_sync=1)
+    shop.settings("_snapkafka.fake", min_insync_replicas="2")
 
 
-async def test_what_an_app_says_that_no_snapshot_holds(cluster: FakeCluster) -> None:
-    joined(cluster, uncaptured=("agent tills reads an in-memory channel",))
-    assert "app shop: agent tills reads an in-memory channel" in (await codes(cluster))["not-captured"]
+def unauthorized(shop: Shop) -> None:
+    shop.join()
+    shop.the_admin.failure = LedgerUnusableError("not allowed", hint="grant DESCRIBE")
 
 
-async def test_a_ledger_that_these_credentials_or_nobody_can_write(cluster: FakeCluster) -> None:
-    """Asked, not tried: nothing is appended."""
-    joined(cluster)
-    cluster.the_ledger.put(None)
-    cluster.the_admin.may = FakeAccess(frozenset({"Read", "Describe"}), in_sync=1)
-    cluster.the_admin.settings["_snapkafka.fake"] = {"min.insync.replicas": "2"}
-    before = len(cluster.the_ledger.entries)
-    found = await codes(cluster)
-    assert "lack Write on _snapkafka.fake" in found["ledger-rights"]
-    assert found["ledger-replicas"].startswith(
-        "problem: _snapkafka.fake has 1 replicas in sync, fewer than min.insync.replicas=2"
-    )
-    assert found["ledger-garbage"].startswith("note: 1 records")
-    assert len(cluster.the_ledger.entries) == before
-    cluster.the_admin.may = FakeAccess(None, in_sync=2)
-    assert set(await codes(cluster)) == {"ledger-garbage"}, "a broker that tells no rights accuses nobody"
+def writes_bills(shop: Shop) -> None:
+    """As far as snapshots tell: what each process has written to stands in its `Closed`."""
+    Worker(shop.the_ledger, "shop", "orders", partitions=4, sends=("bills", "orders"))
+    shop.put(Trigger(n=90, id="s"))
 
 
-async def test_partition_counts_of_source_and_changelog_differ(cluster: FakeCluster) -> None:
-    """robinhood/faust#137, #325: both counts are told."""
-    cluster.the_admin.topics["shop-stock-changelog"] = FakeTopic(6)
-    joined(cluster)
-    said = (await codes(cluster))["partition-counts"]
-    assert said.startswith("problem: partition counts of table stock of app shop differ")
-    assert "its changelog shop-stock-changelog has 6, of the inputs orders has 4" in said
+#: What was done to a cluster of which nobody has joined, and what is found then.
+CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
+    "nobody": (lambda it: None, {"problem nobody"}),
+    "healthy": (lambda it: it.join(), set()),
+    "all have left": (lambda it: (it.leave(), it.groups(members("shop", "orders"))), {"problem nobody"}),
+    "an input was missing": (
+        lambda it: it.join(missing=("to-pay",)),
+        {"problem topic-unread"},
+    ),
+    "it exists now": (
+        lambda it: (it.join(missing=("to-pay",)), it.topic("to-pay", 1)),
+        {"problem topic-unread"},
+    ),
+    "a worker has it": (
+        lambda it: (
+            it.join(missing=("to-pay",)),
+            it.topic("to-pay", 1),
+            it.join(inputs=inputs(orders=4, to_pay=1)),
+        ),
+        set(),
+    ),
+    "an app is stopped": (
+        lambda it: (it.join("tills"), it.leave(), it.groups(members("shop", "orders"))),
+        {"note stopped"},
+    ),
+    "it is retired": (
+        lambda it: (it.join("tills"), it.leave(), it.put(Retire(n=9, app="shop")), it.groups()),
+        set(),
+    ),
+    "paused": (lambda it: (it.join(), it.put(Pause(n=9, paused=True))), {"problem paused"}),
+    "two releases": (lambda it: (it.join(), it.join(release="1.1")), {"note releases"}),
+    "headers alone": (lambda it: (it.join(), it.join(mode="stamp")), {"warning stamp-only"}),
+    "an in-memory channel": (
+        lambda it: it.join(uncaptured=("agent tills reads an in-memory channel",)),
+        {"warning not-captured"},
+    ),
+    "the ledger cannot be written": (
+        writes_nothing,
+        {"warning ledger-rights", "problem ledger-replicas", "note ledger-garbage"},
+    ),
+    "a broker that tells no rights accuses nobody": (
+        lambda it: (writes_nothing(it), setattr(it.the_admin, "may", FakeAccess(None, in_sync=2))),
+        {"note ledger-garbage"},
+    ),
+    "robinhood/faust#137, #325": (lambda it: (it.topic(LOG, 6), it.join()), {"problem partition-counts"}),
+    "a table that needs no source": (
+        lambda it: (it.topic(LOG, 6), it.join(tables=(replace(STOCK, copartitioned=False),))),
+        set(),
+    ),
+    "a topic is gone, another has grown": (
+        lambda it: it.join(inputs=inputs(orders=3, gone=4)),
+        {"problem topic-missing", "warning partitions-added"},
+    ),
+    "a process without Kafka reads what is added": (
+        lambda it: it.join(mode=FOREIGN, inputs=inputs(orders=3)),
+        set(),
+    ),
+    "an input is deleted too soon by age or size": (
+        lambda it: (it.join(), it.settings("orders", retention_ms="60000", retention_bytes="1000000")),
+        {"problem retention", "warning retention-bytes"},
+    ),
+    "windows outlive their changelog": (
+        lambda it: with_log(it, BRIEF, WINDOWED),
+        {"problem retention"},
+    ),
+    "a changelog that outlives its windows": (
+        lambda it: with_log(it, BRIEF | {"retention.ms": "3610000"}, WINDOWED),
+        set(),
+    ),
+    "sets are deleted": (
+        lambda it: with_log(it, {"cleanup.policy": "delete"}, SETS),
+        {"problem state-deleted"},
+    ),
+    "sets are compacted": (
+        lambda it: with_log(it, {"cleanup.policy": "compact"}, SETS),
+        {"problem sets-compacted"},
+    ),
+    "state is deleted": (lambda it: with_log(it, {"cleanup.policy": "delete"}), {"problem state-deleted"}),
+    "state is compacted and deleted": (
+        lambda it: with_log(it, {"cleanup.policy": "compact,delete"}),
+        {"problem state-deleted"},
+    ),
+    "state is kept": (lambda it: with_log(it, FOREVER), set()),
+    "sets are kept": (lambda it: with_log(it, FOREVER, SETS), set()),
+    "sets are kept up to a size": (
+        lambda it: with_log(it, FOREVER | {"retention.bytes": "9"}, SETS),
+        {"problem state-deleted"},
+    ),
+    "compaction comes before assembly": (
+        lambda it: with_log(it, {"cleanup.policy": "compact"}),
+        {"warning compaction"},
+    ),
+    "members without snapkafka, and other readers": (
+        lambda it: (
+            it.join(),
+            it.groups(
+                members("shop", "orders", number=3),
+                members("reports", "orders", "other"),
+                members("elsewhere", "other"),
+                members("snapkafka.ns.shop", "orders"),
+            ),
+        ),
+        {"problem members-without", "note external-reader"},
+    ),
+    "another reads the outputs": (
+        lambda it: (writes_bills(it), it.groups(members("printers", "bills"))),
+        {"note external-output-reader"},
+    ),
+    "unauthorized": (
+        unauthorized,
+        {"warning settings-unseen", "warning groups-unseen", "warning ledger-unseen"},
+    ),
+    "R10: an app runs without snapkafka": (
+        lambda it: (
+            it.join("other", inputs=inputs(parcels=1), tables=()),
+            it.topic("parcels", 1),
+            it.leave(),
+            it.groups(members("shop", "orders", number=1)),
+        ),
+        {"problem app-runs-without", "note stopped"},
+    ),
+    "retired, its group is another's": (
+        lambda it: (
+            it.join("other", inputs=inputs(parcels=1), tables=()),
+            it.topic("parcels", 1),
+            it.leave(),
+            it.groups(members("shop", "orders", number=1)),
+            it.put(Retire(n=3, app="shop")),
+        ),
+        set(),
+    ),
+    "a process stood down": (
+        lambda it: (
+            it.leave(goes_on=True, reason="failed to stamp a record"),
+            it.groups(members("shop", "orders")),
+        ),
+        {"problem nobody", "problem stood-down"},
+    ),
+    "it was restarted": (lambda it: (it.leave(goes_on=True, reason="failed"), it.join()), set()),
+    "a global table of several partitions": (
+        lambda it: (it.topic("hits", 2), it.settings("hits", **FOREVER), it.join(tables=(HITS,))),
+        {"warning global-partitions"},
+    ),
+    "a global table of one": (
+        lambda it: (
+            it.topic("hits", 2),
+            it.settings("hits", **FOREVER),
+            it.join(tables=(replace(HITS, partitions=1),)),
+        ),
+        set(),
+    ),
+}
 
 
-async def test_partition_counts_of_a_table_that_needs_no_source_may_differ(cluster: FakeCluster) -> None:
-    """A global table, or one whose changes a partitioner places."""
-    cluster.the_admin.topics["shop-stock-changelog"] = FakeTopic(6)
-    joined(cluster, tables=(replace(STOCK, copartitioned=False),))
-    assert await codes(cluster) == {}
-
-
-async def test_topics_that_are_missing_or_have_grown(cluster: FakeCluster) -> None:
-    joined(cluster, inputs=(InputTopic(topic="orders", partitions=3), InputTopic(topic="gone", partitions=4)))
-    found = await codes(cluster)
-    assert "gone" in found["topic-missing"]
-    assert "has 4 partitions, app shop joined with 3" in found["partitions-added"]
-
-
-async def test_a_process_that_does_not_speak_kafka_need_not_be_restarted_for_partitions_that_are_added(
-    cluster: FakeCluster,
-) -> None:
-    """It receives from them while it takes part."""
-    joined(cluster, mode=FOREIGN, inputs=(InputTopic(topic="orders", partitions=3),))
-    assert "partitions-added" not in await codes(cluster)
-
-
-async def test_a_changelog_that_eats_itself_before_assembly(cluster: FakeCluster) -> None:
-    """Faust makes the changelog of a windowed table with the life of its windows for the retention."""
-    windowed = Table(name="stock", changelog="shop-stock-changelog", partitions=4, expires_ms=10_000)
-    joined(cluster, tables=(windowed,))
-    settings = cluster.the_admin.settings["shop-stock-changelog"]
-    settings |= {"cleanup.policy": "compact,delete", "retention.ms": "10000", "retention.bytes": "-1"}
-    said = (await codes(cluster))["retention"]
-    assert said.startswith(
-        "problem: changelog shop-stock-changelog keeps records for 10 s, assembly needs them for 1 h 10 s"
-        " (windows of 10 s, and 1 h until it has read them)"
-    )
-    assert "--add-config retention.ms=3610000 undo: " in said
-    assert said.endswith("--add-config retention.ms=10000")
-    settings["retention.ms"] = "3610000"
-    assert "retention" not in await codes(cluster)
-
-
-async def test_an_input_that_is_deleted_too_soon_by_age_or_by_size(cluster: FakeCluster) -> None:
-    joined(cluster)
-    cluster.the_admin.settings["orders"] = {"retention.ms": "60000", "retention.bytes": "1000000"}
-    found = await codes(cluster)
-    assert found["retention"].startswith("problem: input orders keeps records for 1 min, assembly needs them")
-    assert found["retention-bytes"].startswith("warning: input orders keeps 1,000,000 bytes of a partition")
-
-
-SETS = Table(name="stock", changelog="shop-stock-changelog", partitions=4, sets=True)
+@pytest.mark.parametrize("case", CASES)
+async def test_what_is_found(case: str) -> None:
+    shop = Shop()
+    change, expected = CASES[case]
+    change(shop)
+    before = len(shop.the_ledger.entries)
+    assert await shop.found() == expected
+    assert len(shop.the_ledger.entries) == before, "it was asked, not tried"
 
 
 @pytest.mark.parametrize(
-    ("table", "holding", "code", "fixed"),
+    ("settings", "table", "fix"),
     [
-        (SETS, {"cleanup.policy": "delete"}, "state-deleted", "retention.ms=-1"),
-        (SETS, {"cleanup.policy": "compact"}, "sets-compacted", "cleanup.policy=delete,retention.ms=-1"),
-        (None, {"cleanup.policy": "delete"}, "state-deleted", "cleanup.policy=compact,min.compaction.lag"),
-        (None, {"cleanup.policy": "compact,delete"}, "state-deleted", "cleanup.policy=compact,min.compac"),
-        (None, {"cleanup.policy": "delete", "retention.ms": "-1"}, "", ""),
-        (SETS, {"cleanup.policy": "delete", "retention.ms": "-1"}, "", ""),
-        (
-            SETS,
-            {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "9"},
-            "state-deleted",
-            "--add-config retention.bytes=-1",
-        ),
+        ({"cleanup.policy": "delete"}, SETS, "retention.ms=-1"),
+        ({"cleanup.policy": "compact"}, SETS, "cleanup.policy=delete,retention.ms=-1"),
+        ({"cleanup.policy": "delete"}, STOCK, "cleanup.policy=compact,min.compaction.lag"),
+        (FOREVER | {"retention.bytes": "9"}, SETS, "retention.bytes=-1"),
+        (BRIEF, WINDOWED, "retention.ms=3610000"),
     ],
 )
-async def test_a_changelog_that_does_not_hold_all_of_the_state(
-    cluster: FakeCluster, table: Table | None, holding: dict[str, str], code: str, fixed: str
+async def test_a_setting_has_the_command_that_fixes_it_and_the_one_that_undoes_that(
+    settings: dict[str, str], table: Table, fix: str
 ) -> None:
-    """Faust makes that of a table of sets with `delete`: after the retention it has lost what did not change."""
-    joined(cluster, **(dict[str, Any](tables=(table,)) if table else {}))
-    cluster.the_admin.settings["shop-stock-changelog"] = holding
-    found = await codes(cluster)
-    assert set(found) == ({code} if code else set())
-    if code:
-        assert found[code].startswith("problem: changelog shop-stock-changelog of")
-        assert fixed in found[code]
+    shop = Shop()
+    with_log(shop, settings, table)
+    (advice,) = (await ops.doctor(shop, "ns")).found
+    assert fix in advice.command
+    name, *_ = fix.rpartition(",")[2].partition("=")
+    if name in settings:
+        assert f"--add-config {name}={settings[name]}" in advice.undo
+    assert advice.command != advice.undo != ""
 
 
-async def test_compaction_that_comes_before_assembly(cluster: FakeCluster) -> None:
-    joined(cluster)
-    del cluster.the_admin.settings["shop-stock-changelog"]["min.compaction.lag.ms"]
-    said = (await codes(cluster))["compaction"]
-    assert said.startswith("warning")
-    assert said.endswith("--delete-config min.compaction.lag.ms")
+async def test_a_checkpoint_is_proposed_when_it_would_remove_many_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Records of the last hour stay: a ledger that is written to a lot is not reported for ever."""
+    shop = Shop()
+    shop.join()
+    entries = shop.the_ledger.entries
+    monkeypatch.setattr(checkpointing, "DUE", len(entries) - 1)
+    an_hour_later = entries[-1].timestamp_ms + checkpointing.KEEP_MS
+    assert await shop.found(clock=lambda: an_hour_later) == {"warning ledger-long"}
+    assert await shop.found(clock=lambda: an_hour_later - 1) == set()
+    await ops.checkpoint(shop, "ns", now_ms=an_hour_later)
+    assert await shop.found(clock=lambda: an_hour_later) == set(), "what it kept is in it"
 
 
-async def test_who_else_reads_and_members_without_snapkafka(cluster: FakeCluster) -> None:
-    joined(cluster)
-    cluster.the_admin.known_groups = [
-        FakeGroup("shop", frozenset({"orders"}), ("m1", "m2", "m3")),
-        FakeGroup("reports", frozenset({"orders", "other"})),
-        FakeGroup("elsewhere", frozenset({"other"})),
-        FakeGroup("snapkafka.ns.shop", frozenset({"orders"})),
-    ]
-    found = await codes(cluster)
-    assert "group shop has 3 members, 1 of them with snapkafka" in found["members-without"]
-    assert "group reports reads orders" in found["external-reader"]
-    assert len(found) == 2
-
-
-async def test_who_reads_what_ours_write(cluster: FakeCluster) -> None:
-    """As far as snapshots tell: what each process has written to stands in its `Closed`."""
-    worker = Worker(cluster.the_ledger, "shop", "orders", sends=("bills", "orders"))
-    assert worker.process == 0
-    await ops.trigger(cluster, "ns")
-    cluster.the_admin.known_groups = [FakeGroup("printers", frozenset({"bills"}))]
-    assert "group printers reads the outputs bills" in (await codes(cluster))["external-output-reader"]
-
-
-async def test_what_may_not_be_looked_at_is_said(cluster: FakeCluster) -> None:
-    joined(cluster)
-    cluster.the_admin.failure = LedgerUnusableError("not allowed", hint="grant DESCRIBE")
-    found = await codes(cluster)
-    assert set(found) == {"settings-unseen", "groups-unseen", "ledger-unseen"}
-    assert all("grant DESCRIBE" in said for said in found.values())
-
-
-async def test_an_app_that_runs_without_snapkafka_is_named(cluster: FakeCluster) -> None:
-    """R10: it is no stopped one. Retired, it is a group like any other."""
-    joined(cluster, "other", inputs=(InputTopic(topic="parcels", partitions=1),), tables=())
-    cluster.the_ledger.put(Bye(process=joined(cluster), n=2))
-    cluster.the_admin.known_groups = [FakeGroup("shop", frozenset({"orders"}), ())]
-    assert "app-runs-without" not in await codes(cluster)
-    cluster.the_admin.known_groups = [FakeGroup("shop", frozenset({"orders"}), ("one",))]
-    assert "runs without snapkafka (1 group members)" in (await codes(cluster))["app-runs-without"]
-    cluster.the_ledger.put(Retire(n=3, app="shop"))
-    assert "app-runs-without" not in await codes(cluster)
-
-
-async def test_a_process_that_stood_down_is_named(cluster: FakeCluster) -> None:
-    process = joined(cluster)
-    cluster.the_ledger.put(Bye(process=process, n=2, goes_on=True, reason="failed to stamp a record"))
-    said = (await codes(cluster))["stood-down"]
-    assert f"process {process} (shop" in said
-    assert "because it failed to stamp a record" in said
-    joined(cluster)
-    assert "stood-down" not in await codes(cluster)
-
-
-async def test_a_global_table_of_several_partitions_is_warned_of(cluster: FakeCluster) -> None:
-    hits = Table(name="hits", changelog="shop-hits-changelog", partitions=2, is_global=True)
-    cluster.the_admin.topics["shop-hits-changelog"] = FakeTopic(2)
-    joined(cluster, tables=(replace(hits, partitions=1),))
-    assert "global-partitions" not in await codes(cluster)
-    joined(cluster, tables=(hits,))
-    assert "has 2 changelog partitions" in (await codes(cluster))["global-partitions"]
-
-
-async def test_an_agent_that_stands_while_its_input_grows_is_named(cluster: FakeCluster) -> None:
+async def test_an_agent_that_stands_while_its_input_grows_is_named() -> None:
     """Each snapshot of it is consistent: nothing happens."""
-    worker = Worker(cluster.the_ledger, "shop", "orders", partitions=4)
-    cluster.the_admin.ends = {TopicPartition("orders", partition): 60 for partition in range(4)}
-
-    async def found(position: int, end: int) -> str:
+    shop = Shop()
+    worker = Worker(shop.the_ledger, "shop", "orders", partitions=4)
+    shop.the_admin.ends = {TopicPartition("orders", partition): 60 for partition in range(4)}
+    for position, end, stands in ((10, 12, False), (10, 12, False), (10, 50, True), (11, 60, False)):
         worker.position, worker.end = position, end
-        cluster.the_ledger.put(Trigger(n=len(cluster.the_ledger.entries), id=f"s{end}-{position}"))
-        return (await codes(cluster)).get("agent-stands", "")
-
-    assert not await found(10, 12)
-    assert not await found(10, 12), "its inputs did not grow"
-    said = await found(10, 50)
-    assert said.startswith("warning: a of shop has not moved")
-    assert "grew by 152 records; 160 are unread" in said
-    assert not await found(11, 60)
+        shop.put(Trigger(n=len(shop.the_ledger.entries), id=f"s{len(shop.the_ledger.entries)}"))
+        assert ("warning agent-stands" in await shop.found()) == stands
 
 
-async def test_a_topic_on_whose_way_headers_are_removed_is_named(cluster: FakeCluster) -> None:
+async def test_a_topic_on_whose_way_headers_are_removed_is_named() -> None:
     """By the last record that a process reports as acknowledged, at the very offset; what is gone tells nothing."""
-    process = joined(cluster)
-    ledger, admin, tp = cluster.the_ledger, cluster.the_admin, TopicPartition("orders", 1)
-    epoch = ledger.put(Trigger(n=90, id="s", attempt=1)) + 1
-    report = ledger.put(
+    shop = Shop()
+    process, admin, tp = shop.join(), shop.the_admin, TopicPartition("orders", 1)
+    epoch = shop.put(Trigger(n=90, id="s", attempt=1)) + 1
+    report = shop.put(
         CutReport(process=process, n=91, epoch=epoch, previous=0, heard="ledger", assigned=-1, positions=())
     )
     sent = SentEnd(topic="orders", partition=1, white_end=8, last_seq=3, marker=-1)
-    ledger.put(Closed(process=process, n=92, epoch=epoch, report=report, sent=(sent,)))
+    shop.put(Closed(process=process, n=92, epoch=epoch, report=report, sent=(sent,)))
     admin.ends |= {TopicPartition("orders", partition): 9 for partition in range(4)}
-    assert "headers-lost" not in await codes(cluster), "it is gone from the log"
+
+    async def lost() -> bool:
+        return "problem headers-lost" in await shop.found()
+
+    assert not await lost(), "it is gone from the log"
     admin.headers_at[tp, 7] = [("other", b""), ("_sk", wire.stamp(1, 2, 3, 4, 5))]
-    assert "headers-lost" not in await codes(cluster)
+    assert not await lost()
     admin.headers_at[tp, 7] = [("other", b"")]
-    said = (await codes(cluster))["headers-lost"]
-    assert said.startswith("problem: the record at offset 7 of orders[1], sent by process 0 (shop")
+    assert await lost()
     admin.ends[tp] = 7
-    assert "headers-lost" not in await codes(cluster), "the topic was recreated"
+    assert not await lost(), "the topic was recreated"
 
 
-SPLIT = "table stock of shop: 1 key lies in several partitions: ann (0, 2)"
-
-
-async def test_keys_in_several_partitions_are_those_of_the_newest_verdict(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders", partitions=4)
-
-    for number, notes in enumerate([(SPLIT,), ()]):
-        taken = await ops.trigger(cluster, "ns", snapshot_id=f"s{number}", wait=True)
+async def test_keys_in_several_partitions_are_those_of_the_newest_verdict() -> None:
+    shop = Shop()
+    Worker(shop.the_ledger, "shop", "orders", partitions=4)
+    for number, notes in enumerate([("table stock of shop: 1 key lies in several partitions",), ()]):
+        taken = await ops.trigger(shop, "ns", snapshot_id=f"s{number}", wait=True)
         checks = (CheckResult(name="V3", status="passed", remarks=notes),)
-        verdict = Verdict(n=80 + number, epoch=taken.epoch, verdict="VERIFIED", checks=checks)
-        cluster.the_ledger.put(verdict)
-        found = await codes(cluster)
-        assert ("split-keys" in found) == bool(notes), "the newest counts"
-        if notes:
-            assert found["split-keys"].startswith(f"warning: snapshot s0: {SPLIT}")
+        shop.put(Verdict(n=80 + number, epoch=taken.epoch, verdict="VERIFIED", checks=checks))
+        assert ("warning split-keys" in await shop.found()) == bool(notes)

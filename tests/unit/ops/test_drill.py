@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -18,19 +20,22 @@ from snapkafka import ops
 from snapkafka.assembly import JobResult, check_entries
 from snapkafka.errors import (
     BadInputError,
+    DependencyMissingError,
     ForkFailedError,
     ForkRefusedError,
     OffsetsGoneError,
-    SnapkafkaError,
     SnapshotFailedError,
     UnknownSnapshotError,
 )
 from snapkafka.kafka import Connection
 from snapkafka.manifest_entries import CheckEntry
+from snapkafka.ops.drill import new_id, records_of
+from snapkafka.ops.drill import parts as parts_module
 from snapkafka.ops.drill import phases as module
-from snapkafka.ops.drill import records_of
-from snapkafka.ops.drill.parts import DrilledSnapshot, of_the_fork
+from snapkafka.ops.drill.parts import DrilledSnapshot, Parts, of_the_fork
+from snapkafka.protocol import fork_problem
 from snapkafka.recovery import Recovered
+from snapkafka.verbs import Drill
 from tests.worlds.planned import done as recovered
 
 WHERE = Connection(bootstrap="127.0.0.1:1")
@@ -89,7 +94,7 @@ class FakeParts:
     async def left(self) -> str:
         return await self._step("left", "")
 
-    async def watch(self, until: str, timeout_s: float) -> None:
+    async def watch(self, until: str) -> None:
         await self._step("watch", None)
 
     async def trigger(self) -> str:
@@ -136,9 +141,9 @@ async def run(parts: FakeParts, marker: Path, **options: Any) -> ops.Drill:
         f"open({str(marker)!r}, 'w').write(f\"{{os.getpid()}} {{os.environ['SNAPKAFKA_FORK']}}\")\n"
         "time.sleep(600)\n"
     )
-    return await ops.drill(
-        WHERE, "shop", ops.DrillRequest(apps=[f"{sys.executable} {script}"], **options), parts=parts
-    )
+    spec = options.pop("spec", ops.JobSpec())
+    request = Drill(apps=(f"{sys.executable} {script}",), **options)
+    return await ops.drill(WHERE, "shop", request, spec=spec, parts=parts)
 
 
 def ended(marker: Path) -> bool:
@@ -161,11 +166,6 @@ def until_started(marker: Path) -> Callable[[], Any]:
     return missing
 
 
-async def _started(marker: Path) -> None:
-    while not _text(marker):  # noqa: ASYNC110 -- another process writes it
-        await asyncio.sleep(0.02)
-
-
 def _text(marker: Path) -> str:
     return marker.read_text() if marker.exists() else ""
 
@@ -180,6 +180,8 @@ async def test_a_good_backup_is_trusted_and_nothing_is_left(marker: Path) -> Non
     assert found.removed and not found.kept
     assert 59 < (found.rpo_s or 0) < 90 and found.rto_s is not None
     assert found.source and records_of(found.source) == 120
+    assert list(found.rto_phases) == [phase.name for phase in found.phases[1:5]]
+    assert found.rto_s == pytest.approx(sum(found.rto_phases.values()), abs=0.01)
     assert found.of_fork and [it.name for it in found.of_fork.checks] == ["V1 colours", "V6 money"]
     assert [(it.what, it.snapshot, it.fork, it.equal) for it in found.compared] == [
         ("messages in flight", 3, 3, True),
@@ -189,21 +191,20 @@ async def test_a_good_backup_is_trusted_and_nothing_is_left(marker: Path) -> Non
     ]
 
 
-#: As the manifest lists the checks of a snapshot for which nobody has given an invariant.
-WITHOUT_INVARIANTS = (CHECKS[0], *check_entries(()))
-
-
-async def test_a_good_backup_is_trusted_where_no_invariant_was_asked_for(marker: Path) -> None:
-    assert [check.name for check in WITHOUT_INVARIANTS if not check.run] == ["V5", "V6"]
-    it = assembled(checks=WITHOUT_INVARIANTS)
-    found = await run(FakeParts({"missing": until_started(marker), "assemble": it, "verify": it}), marker)
-    assert found.trusted and not found.reasons
-
-
-async def test_invariants_that_were_asked_for_and_not_run_are_a_reason_not_to_trust(marker: Path) -> None:
-    it = assembled(checks=WITHOUT_INVARIANTS)
+async def test_without_an_invariant_the_others_decide_and_one_that_was_asked_for_has_to_run(
+    marker: Path,
+) -> None:
+    it = assembled(
+        checks=(CHECKS[0], *check_entries(()))
+    )  # as the manifest of one without invariants has them
+    parts = FakeParts({"missing": until_started(marker), "assemble": it, "verify": it})
+    found = await run(parts, marker, until="done.sql", keep=True)
+    assert found.trusted and found.kept and "drop" not in parts.calls
+    assert ended(marker), "its workers are ended all the same"
+    assert parts.calls.index("left") < parts.calls.index("watch") < parts.calls.index("trigger")
+    marker.unlink()  # noqa: ASYNC240
     parts = FakeParts({"missing": until_started(marker), "assemble": it})
-    found = await run(parts, marker, invariants=["money.sql"])
+    found = await run(parts, marker, spec=ops.JobSpec(invariants=("money.sql",)))
     assert found.reasons == ("the fork's snapshot: invariants were given, and none was run",)
 
 
@@ -279,23 +280,22 @@ async def test_an_app_that_ends_is_named_with_its_last_line(tmp_path: Path) -> N
 
     parts = FakeParts({"missing": never})
     command = f"{sys.executable} -c 'print(\"no such topic\"); raise SystemExit(3)'"
-    found = await ops.drill(WHERE, "shop", ops.DrillRequest(apps=[command]), parts=parts)
+    found = await ops.drill(WHERE, "shop", Drill(apps=(command,)), parts=parts)
     assert "ended with status 3, and had not joined the fork" in found.reasons[0]
     assert found.reasons[0].endswith(": no such topic")
     assert list(found.logs.values()) == ["no such topic"]
     assert parts.calls[-1] == "drop"
 
 
-async def test_what_is_awaited_in_vain_is_named(marker: Path) -> None:
+async def test_what_is_awaited_in_vain_is_named(marker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never() -> str:
         return "app fork.d.shop has committed 3 of 9 in in[0]"
 
-    found = await run(FakeParts({"left": never}), marker, timeout_s=0.1)
+    monkeypatch.setattr(module, "TIMEOUT_MS", 100)
+    found = await run(FakeParts({"left": never}), marker)
     (reason,) = found.reasons
-    assert reason == (
-        "work off what was in flight: waited 0 s until what was in flight is worked off:"
-        " app fork.d.shop has committed 3 of 9 in in[0]"
-    )
+    assert reason.startswith("work off what was in flight: ")
+    assert reason.endswith("app fork.d.shop has committed 3 of 9 in in[0]")
     assert found.rto_s is None and found.removed
 
 
@@ -308,7 +308,8 @@ async def test_cancelled_at_any_step_it_ends_the_workers_and_removes_the_fork(
 
     async def hangs() -> None:
         if step != "create":  # the worker is there by then
-            await asyncio.wait_for(_started(marker), 20)
+            while not _text(marker):  # noqa: ASYNC110 -- another process writes it
+                await asyncio.sleep(0.02)
         reached.set()
         await asyncio.sleep(600)
 
@@ -347,7 +348,7 @@ async def test_a_worker_that_ignores_term_is_killed_with_what_it_has_started(
     found = await ops.drill(
         WHERE,
         "shop",
-        ops.DrillRequest(apps=[f"{sys.executable} {script}"]),
+        Drill(apps=(f"{sys.executable} {script}",)),
         parts=FakeParts({"missing": both}),
     )
     assert found.trusted
@@ -364,32 +365,12 @@ async def test_what_cannot_be_removed_is_a_reason_and_named(
     assert found.reasons == ("remove the fork: a group has members",)
 
 
-async def test_it_is_kept_if_asked(marker: Path) -> None:
-    parts = FakeParts({"missing": until_started(marker)})
-    found = await run(parts, marker, keep=True)
-    assert found.trusted and found.kept and "drop" not in parts.calls
-    assert ended(marker), "its workers are ended all the same"
-
-
-async def test_until_holds_before_the_fork_is_judged(marker: Path) -> None:
-    parts = FakeParts({"missing": until_started(marker)})
-    await run(parts, marker, until="done.sql")
-    assert parts.calls.index("left") < parts.calls.index("watch") < parts.calls.index("trigger")
-
-
 @pytest.mark.parametrize("apps", [[], [""], ["python 'unbalanced"]])
 async def test_a_command_that_is_none_is_refused_before_anything_is_done(apps: list[str]) -> None:
     parts = FakeParts()
     with pytest.raises(BadInputError):
-        await ops.drill(WHERE, "shop", ops.DrillRequest(apps=apps), parts=parts)
+        await ops.drill(WHERE, "shop", Drill(apps=tuple(apps)), parts=parts)
     assert parts.calls == []
-
-
-async def test_a_command_that_cannot_be_started_is_a_reason() -> None:
-    parts = FakeParts()
-    found = await ops.drill(WHERE, "shop", ops.DrillRequest(apps=["/no/such/command worker"]), parts=parts)
-    assert "'/no/such/command worker' cannot be started" in found.reasons[0]
-    assert parts.calls[-1] == "drop"
 
 
 # --- The parts ------------------------------------------------------------------------------------------------------
@@ -406,5 +387,114 @@ def test_parameters_are_given_the_names_of_the_fork() -> None:
     assert of_the_fork({"total": "1"}, ["total"], "d1") == ["total=1"], "no invariant asks for a prefix"
 
 
-def test_errors_of_a_drill_are_errors_of_snapkafka() -> None:
-    assert all(isinstance(error, SnapkafkaError) for error in FAILURES.values())
+# -- what is refused, and the id ----------------------------------------------------------------------------------
+
+
+def test_an_id_holds_its_second_and_is_another_each_time() -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    ids = {new_id(now) for _ in range(200)}
+    assert len(ids) == 200
+    for it in ids:
+        assert re.fullmatch(r"drill-20260102-030405-[0-9a-f]{8}", it)
+        assert fork_problem(it) is None, "it is the name of a fork"
+
+
+async def test_an_id_that_was_used_before_is_refused_before_anything_is_created(marker: Path) -> None:
+    parts = FakeParts({"used": "fork.drill-1.orders"})
+    drill = await run(parts, marker)
+    assert drill.reasons == (f"find the snapshot: id {drill.id} was used before: fork.drill-1.orders",)
+    assert parts.calls == ["used"], "nothing is created, and nothing of the other is dropped"
+
+
+class Admin:
+    """Topics and groups of a cluster."""
+
+    topics: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    async def describe_topics(self) -> Mapping[str, Any]:
+        return dict.fromkeys(self.topics)
+
+    async def groups(self) -> list[Any]:
+        @dataclass
+        class Group:
+            name: str
+
+        return [Group(name) for name in self.names]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("topics", "groups", "used"),
+    [
+        (("orders", "fork.drill-2.orders"), ("shop", "fork.drill-2.shop"), ""),
+        (("_snapkafka.fork.drill-1.shop",), (), "_snapkafka.fork.drill-1.shop"),
+        (("orders",), ("fork.drill-1.shop",), "fork.drill-1.shop"),
+    ],
+)
+async def test_topics_and_groups_show_that_an_id_was_used(
+    monkeypatch: pytest.MonkeyPatch, topics: tuple[str, ...], groups: tuple[str, ...], used: str
+) -> None:
+    monkeypatch.setattr(Admin, "topics", topics)
+    monkeypatch.setattr(Admin, "names", groups)
+    monkeypatch.setattr(parts_module, "KafkaTopicAdmin", lambda where: Admin())
+    assert await parts_of("drill-1").used() == used
+
+
+def parts_of(fork: str, **options: Any) -> Parts:
+    values: dict[str, Any] = {
+        "where": WHERE, "namespace": "shop", "fork": fork, "folder": "",
+        "spec": ops.JobSpec(), "who": "", "notify": print,
+    }  # fmt: skip
+    return Parts(request=Drill(apps=(), **options), **values)
+
+
+async def test_groups_that_an_interrupted_creation_held_are_removed_without_any_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deleted: list[str] = []
+
+    class Bulk:
+        def __init__(self, where: Connection) -> None:
+            assert where is WHERE
+
+        def delete_groups(self, groups: list[str]) -> None:
+            deleted.extend(groups)
+
+    @dataclass
+    class Plan:
+        apps: tuple[str, ...] = ("fork.drill-1.shop", "fork.drill-1.till", "shop")
+
+    monkeypatch.setattr(parts_module, "KafkaTopicAdmin", lambda where: Admin())
+    monkeypatch.setattr(parts_module, "KafkaBulk", Bulk)
+    parts = parts_of("drill-1")
+    await parts.drop()
+    assert deleted == [], "it has planned nothing"
+    parts.planned = Plan()  # type: ignore[assignment]
+    await parts.drop()
+    assert deleted == ["fork.drill-1.shop", "fork.drill-1.till"], (
+        "and nothing of production, whatever a plan names"
+    )
+
+
+async def test_where_commands_cannot_be_locked_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["snapkafka.ops.drill"], "lock_problem", lambda allow: "no Landlock")
+    parts = FakeParts()
+    with pytest.raises(DependencyMissingError, match="isolated from the broker here: no Landlock") as caught:
+        await ops.drill(WHERE, "shop", Drill(apps=("true",)), parts=parts)
+    assert "--unlocked" in caught.value.advice
+    assert parts.calls == []
+    await ops.drill(WHERE, "shop", Drill(apps=("true",), unlocked=True), parts=parts)
+    assert "create" in parts.calls, "who trusts the commands needs no lock"
+
+
+@pytest.mark.parametrize("port", [9092, 9093, 0, -1, 65_536])
+async def test_a_port_of_the_brokers_is_not_allowed_nor_is_one_that_is_none(port: int) -> None:
+    parts, where = FakeParts(), Connection(bootstrap="a:9092,b:9093")
+    with pytest.raises(BadInputError):
+        await ops.drill(where, "shop", Drill(apps=("true",), allow=(443, port)), parts=parts)
+    assert parts.calls == []

@@ -11,8 +11,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka import ops
-from snapkafka.cli import console
-from snapkafka.cli.commands import invariants as command
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import dump
 from snapkafka.manifest_entries import CheckEntry, InvariantEntry, WitnessEntry
@@ -135,7 +133,7 @@ async def test_where_it_holds_and_where_it_broke_first(
     broke: str | None,
 ) -> None:
     cluster = judged(tmp_path, rounds)
-    found = await ops.invariant_history(cluster, "ns", "money")
+    (found,) = await ops.invariants(cluster, "ns", "money")
     assert found.name == "money"
     assert [item.holding for item in found.evaluations] == holding
     named = [item.id if item else None for item in (found.last, found.last_ok, found.broke)]
@@ -175,16 +173,6 @@ async def test_what_is_not_evaluated_any_more_does_not_hold(
     assert listed.state is Holding.VIOLATED
 
 
-def test_the_list_prints_since_when_it_is_not_evaluated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "connect", lambda _: judged(tmp_path, [("passed", 0), ("passed", None)]))
-    with console.capture() as printed:
-        command.list_invariants(namespace="ns")
-    assert "holds" not in printed.get()
-    assert "not evaluated since s1" in " ".join(printed.get().split())
-
-
 async def test_one_that_cannot_be_evaluated_leaves_the_others(tmp_path: Path) -> None:
     """The snapshot is UNVERIFIABLE, or INCONSISTENT, by its invariants alone."""
     checks = [
@@ -200,7 +188,7 @@ async def test_one_that_cannot_be_evaluated_leaves_the_others(tmp_path: Path) ->
 
 async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest(tmp_path: Path) -> None:
     cluster = judged(tmp_path, [("passed", 0), ("passed", 2), ("passed", 1), ("passed", 3)])
-    found = await ops.invariant_history(cluster, "ns", "money")
+    (found,) = await ops.invariants(cluster, "ns", "money")
     rows = {item.id: [json.loads(row.what) for row in item.rows] for item in found.evaluations}
     assert rows == {
         "s0": [],
@@ -209,7 +197,7 @@ async def test_the_history_has_the_rows_of_the_first_violation_and_of_the_newest
         "s3": [{"row": row, "of": 3} for row in range(3)],
     }
     with pytest.raises(BadInputError, match="'stock'"):
-        await ops.invariant_history(cluster, "ns", "stock")
+        await ops.invariants(cluster, "ns", "stock")
 
 
 async def test_rows_of_a_contaminated_snapshot_violate_nothing(tmp_path: Path) -> None:
@@ -232,7 +220,7 @@ async def test_a_history_outlives_the_files_of_its_snapshots(tmp_path: Path) -> 
     for found in (0, 2, 3):
         ledger.take("passed", found)
     (tmp_path / "s1.json").unlink()
-    history = await ops.invariant_history(ledger.cluster, "ns", "money")
+    (history,) = await ops.invariants(ledger.cluster, "ns", "money")
     assert history.broke is not None and history.broke.id == "s1"
     assert history.broke.rows == ()
     assert f"{tmp_path}/s1.json" in history.broke.unreadable
@@ -253,18 +241,6 @@ async def test_the_snapshot_in_which_an_invariant_broke_first_is_not_pruned_whil
     assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {}
 
 
-async def test_a_query_that_was_changed_between_two_answers_is_reported(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.take("passed", 0, sql="SELECT 1 WHERE 2 > 3")
-    ledger.take("passed", 2, sql="SELECT 1 WHERE 3 > 2")
-    ledger.take("passed", 2, sql="SELECT 1 WHERE 3 > 2")
-    history = await ops.invariant_history(ledger.cluster, "ns", "money")
-    assert [item.sql for item in history.evaluations] == [
-        "SELECT 1 WHERE 2 > 3",
-        *["SELECT 1 WHERE 3 > 2"] * 2,
-    ]
-
-
 async def test_an_invariant_that_no_newer_snapshot_evaluates_is_no_longer_watched(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.take("passed", 2, name="old")
@@ -273,7 +249,7 @@ async def test_an_invariant_that_no_newer_snapshot_evaluates_is_no_longer_watche
     assert [it.name for it in await ops.invariants(ledger.cluster, "ns")] == ["money", "old"]
     ledger.take("passed", 0)
     assert [it.name for it in await ops.invariants(ledger.cluster, "ns")] == ["money"]
-    assert (await ops.invariant_history(ledger.cluster, "ns", "old")).name == "old"
+    assert [it.name for it in await ops.invariants(ledger.cluster, "ns", "old")] == ["old"]
 
 
 async def test_metrics_count_the_rows_and_have_the_time_of_the_last_that_holds(tmp_path: Path) -> None:

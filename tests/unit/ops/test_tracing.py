@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.cli import app as commands
-from snapkafka.cli.commands import trace
 from snapkafka.errors import BadInputError
 from snapkafka.protocol import TopicPartition
 from snapkafka.wire import headers
@@ -103,18 +98,3 @@ async def test_where_the_records_of_a_cause_are_gone_its_topic_is_named(cluster:
     assert found.end == (
         "the record of its cause cannot be read: raw[0] does not exist: its topic was deleted"
     )
-
-
-def test_the_command_prints_a_line_for_each(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "connect", lambda bootstrap: cluster)
-    command = ["trace", "bills", "0", "5", "--namespace", "ns"]
-    done = CliRunner().invoke(commands, command)
-    assert done.exit_code == 0, done.output
-    assert done.output.splitlines() == [
-        "bills[0] offset 5, sent by bank (process 2, seq 5), before any snapshot",
-        "  because of orders[0] offset 3, sent by shop (process 0, seq 3), before any snapshot",
-        "  because of raw[0] offset 7, external",
-        "the last record is external: no service with snapkafka sent it",
-    ]
-    as_json = json.loads(CliRunner().invoke(commands, [*command, "--json"]).stdout)
-    assert [step["offset"] for step in as_json["steps"]] == [5, 3, 7]

@@ -15,9 +15,10 @@ from packaging.utils import canonicalize_name
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.kafka import Connection
-from snapkafka.ops import DrillRequest, drill
+from snapkafka.ops import drill
 from snapkafka.runtime import EXTRAS, extras
 from snapkafka.runtime.extras import require_extra
+from snapkafka.verbs import Drill
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
 #: What is imported when a part is imported, by the extra that the part belongs to; no other part imports anything.
@@ -185,7 +186,7 @@ async def test_a_drill_names_what_it_lacks_before_it_makes_anything(
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else name)
     with pytest.raises(DependencyMissingError) as raised:
-        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", DrillRequest(apps=["python -m shop"]))
+        await drill(Connection(bootstrap="127.0.0.1:1"), "ns", Drill(apps=("python -m shop",)))
     assert raised.value.advice == f"pip install 'snapkafka[{named}]'"
 
 

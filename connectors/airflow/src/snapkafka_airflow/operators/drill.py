@@ -7,8 +7,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +15,10 @@ from typing import Any, Final
 from snapkafka import ops
 from snapkafka.cli.running import STATUSES
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
+from snapkafka.options import flags_of
 from snapkafka.runtime.child import await_child, run_child
 from snapkafka.runtime.tethered import tethered
+from snapkafka.verbs import Drill
 from snapkafka_airflow.operators.running import HOPELESS, SnapkafkaBaseOperator
 from snapkafka_airflow.version_compat import AirflowException, AirflowFailException
 
@@ -39,8 +40,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         apps: commands that start the workers of the fork, one for each app at least; no shell runs them.
         snapshot_id: an id, an epoch, or `latest`, the newest good one.
         invariants, parameters: SQL to check on both snapshots (V6), and `name=value` for it.
-        until: SQL that has to hold of the fork before it is judged, as for `watch`.
-        timeout: for becoming stable, and for working off, each.
+        until: SQL that has to hold of the fork before it is judged, as for `keep --until`.
         allow: ports to which the apps may open TCP connections of their own.
         unlocked: trust the apps: `snapkafka.install` alone keeps them from production.
         env: variables for the command and the apps, on top of those of Airflow's worker.
@@ -59,7 +59,6 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         invariants: Sequence[str] = (),
         parameters: Sequence[str] = (),
         until: str = "",
-        timeout: timedelta = timedelta(minutes=10),
         allow: Sequence[int] = (),
         unlocked: bool = False,
         env: Mapping[str, str] | None = None,
@@ -67,7 +66,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.apps, self.snapshot_id, self.until, self.timeout = apps, snapshot_id, until, timeout
+        self.apps, self.snapshot_id, self.until = apps, snapshot_id, until
         self.invariants, self.parameters = invariants, parameters
         self.env, self.spec = env or {}, spec or ops.JobSpec(engine="spark")
         self.allow, self.unlocked = allow, unlocked
@@ -82,30 +81,28 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         with tempfile.TemporaryDirectory(prefix="snapkafka-drill-") as folder:
             result = Path(folder, "drill.json")
             python = launch.python or sys.executable
+            request = Drill(
+                apps=(self.apps,) if isinstance(self.apps, str) else tuple(self.apps),
+                snapshot=self.snapshot_id,
+                storage=hook.storage,
+                until=self.until,
+                allow=tuple(self.allow),
+                unlocked=self.unlocked,
+            )
             words = [
                 python, "-m", "snapkafka.cli", "drill",
                 f"--bootstrap={hook.bootstrap}", f"--namespace={hook.namespace}",
                 f"--json={result}",
-                *self._options(hook.storage), *self.spec.flags(),
+                *flags_of(request), *self._spec().flags(),
             ]  # fmt: skip
             status, last = self._run(tethered(words, grace_s=GRACE_S, python=python), environ)
             if status in (EXIT_OK, EXIT_NOT_GOOD) and result.exists():
                 return self._found(json.loads(result.read_text()))
         raise _failure(status, last)
 
-    def _options(self, storage: str) -> Iterator[str]:
-        apps = [self.apps] if isinstance(self.apps, str) else self.apps
-        yield from (f"--app={command}" for command in apps)
-        yield f"--snapshot={self.snapshot_id}"
-        yield f"--timeout={self.timeout.total_seconds():g}s"
-        yield from (f"--invariants={item}" for item in self.invariants)
-        yield from (f"--set={item}" for item in self.parameters)
-        yield from (f"--allow={port}" for port in self.allow)
-        if self.unlocked:
-            yield "--unlocked"
-        for option, value in (("--storage", storage), ("--until", self.until)):
-            if value:
-                yield f"{option}={value}"
+    def _spec(self) -> ops.JobSpec:
+        """Return how the log is read, with the invariants, which are templates until the task runs."""
+        return ops.changed(self.spec, invariants=tuple(self.invariants), parameters=tuple(self.parameters))
 
     def _run(self, command: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]:
         """Run it; its exit status, and its last line, which names the error where it has failed."""

@@ -1,0 +1,181 @@
+"""Commands made from requests: each field is an argument or an option."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+import typer
+
+from snapkafka import ops
+from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.options import Option, options_of
+from snapkafka.verbs import Where
+
+from .helps import HELPS
+from .running import connect, console, print_json, run
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
+#: How the log is read and decoded: the same for every command that runs the job.
+READING: Final = (
+    "isolation",
+    "sinks",
+    "sources",
+    "strict",
+    "codecs",
+    "unpickle",
+    "avro",
+    "schema_registry",
+    "around",
+    "with_inputs",
+    "engine",
+)
+
+
+def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
+    """Register a command. A parameter that is a request stands for its options; `Annotated[Request, fields]` for those
+    of some fields.
+
+    Args:
+        name: as in `HELPS`; the last word is what `app` has it by.
+        settings: more for typer.
+    """
+    found = HELPS[name]
+
+    def registered(function: F) -> F:
+        app.command(
+            name=name.split()[-1],
+            help=inspect.getdoc(found.request or function),
+            epilog=f"Example: snapkafka {found.example}",
+            rich_help_panel=found.panel,
+            **settings,
+        )(_expanded(name, function))
+        return function
+
+    return registered
+
+
+def group(app: typer.Typer, name: str, text: str) -> typer.Typer:
+    """Register a group of commands, and return it."""
+    made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich")
+    found = HELPS[name]
+    app.add_typer(made, name=name, epilog=f"Example: snapkafka {found.example}", rich_help_panel=found.panel)
+    return made
+
+
+def question(
+    app: typer.Typer,
+    name: str,
+    show: Callable[[Any], None],
+    *,
+    data: Callable[[Any], Any] = lambda found: found,
+) -> None:
+    """Register a command that asks once, and prints the answer.
+
+    Args:
+        show: prints it for a person.
+        data: returns it as `--json` has it.
+    """
+    found = HELPS[name]
+
+    def command_(at: Where, asked: msgspec.Struct, as_json: AsJson = False) -> None:
+        async def ask() -> Any:
+            where = connect(at.bootstrap) if at.bootstrap or not found.offline else None
+            verb = getattr(ops, found.run or name)
+            return await verb(where, at.namespace, **msgspec.structs.asdict(asked))
+
+        printed(run(ask, as_json=as_json), show, as_json=as_json, data=data)
+
+    command_.__annotations__["asked"] = found.request
+    command(app, name)(command_)
+
+
+def printed(
+    found: T,
+    show: Callable[[T], None],
+    *,
+    as_json: bool,
+    data: Callable[[T], Any] = lambda found: found,
+    good: bool = True,
+) -> None:
+    """Print a result, as JSON or for a person; one that is not good also sets the exit status."""
+    if as_json:
+        print_json(data(found))
+    else:
+        show(found)
+    if not good:
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _expanded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that begins its output, with options in the place of requests."""
+    own = inspect.signature(function)
+    parameters: list[inspect.Parameter] = []
+    requests: dict[str, tuple[type[msgspec.Struct], dict[str, Option]]] = {}
+    for parameter in own.parameters.values():
+        hint = typing.get_type_hints(function, include_extras=True)[parameter.name]
+        kind, *fields = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            options = {
+                field: option
+                for field, option in options_of(kind, *fields).items()
+                if option.flag or option.metavar
+            }
+            requests[parameter.name] = kind, options
+            parameters += map(_parameter, options.values())
+        else:
+            parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def begun(**given: Any) -> Any:
+        console.begin(name)
+
+        async def read() -> dict[str, msgspec.Struct]:
+            return {key: _read(kind, options, given) for key, (kind, options) in requests.items()}
+
+        read_requests = run(read, as_json=given.get("as_json", False))
+        return function(**{it: given[it] for it in own.parameters if it not in requests}, **read_requests)
+
+    begun.__annotations__ = {it.name: it.annotation for it in parameters}
+    begun.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # for `inspect`
+    return begun
+
+
+def _read(
+    kind: type[msgspec.Struct], options: Mapping[str, Option], given: Mapping[str, Any]
+) -> msgspec.Struct:
+    return kind(**{field: option.value(given[field]) for field, option in options.items()})
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    of: Any = option.type
+    if option.is_time:
+        of = str
+    elif option.many:
+        of = list[typing.get_args(option.type)[0]]  # type: ignore[misc]  # for typer
+        of = of if option.required else of | None
+    info: Any
+    shown = option.metavar or ("" if of is bool else None)
+    if option.flag:
+        info = typer.Option(
+            *option.flag.split("/"),
+            metavar=shown,
+            help=option.help,
+            envvar=option.env or None,
+            min=option.least,
+        )
+    else:
+        info = typer.Argument(metavar=shown, help=option.help)
+    return inspect.Parameter(
+        option.field,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if option.required else option.written_default,
+        annotation=Annotated[of, info],
+    )
