@@ -11,7 +11,8 @@ from msgspec import Meta
 from .options import option
 
 #: No text holds the character that C takes for the end of one.
-Text = Annotated[str, Meta(max_length=2_000, pattern=r"\A[^\x00]*\Z")]
+TEXT: Final = r"\A[^\x00]*\Z"
+Text = Annotated[str, Meta(max_length=2_000, pattern=TEXT)]
 Texts = Annotated[tuple[Text, ...], Meta(max_length=200)]
 
 

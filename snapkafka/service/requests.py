@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
-from starlette.requests import Request
+from starlette.requests import Request as HttpRequest
 
 from snapkafka import ops
+from snapkafka.verbs import TEXT, Request, Text, Texts, Trigger
 
 from .problems import RefusedError
 
@@ -22,46 +23,29 @@ PAGE: Final = 50
 EPOCH_MAX: Final = 2**63 - 1
 #: A difference names so many keys of each change of each table; a diagram has so many messages.
 KEYS_MAX: Final = 1_000
-ITEMS_MAX: Final = 200
 #: The header by which a client names the offset that it was answered from, by this instance or another.
 OFFSET: Final = "Snapkafka-Offset"
-#: No text holds the character that C takes for the end of one.
-_TEXT: Final = r"\A[^\x00]*\Z"
 #: What msgspec reports: the problem, and where it is.
 _REPORT: Final = re.compile(r"(?s)(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?")
 
-ShortText = Annotated[str, Meta(max_length=2_000, pattern=_TEXT)]
-Sql = Annotated[str, Meta(max_length=20_000, pattern=_TEXT)]
-Texts = Annotated[tuple[ShortText, ...], Meta(max_length=ITEMS_MAX)]
+Sql = Annotated[str, Meta(max_length=20_000, pattern=TEXT)]
 Kind = Literal["full", "incremental"]
 Status = Literal["INITIATED", "CAPTURING", "CAPTURED", "COMPLETED", "FAILED"]
 Few = Annotated[int, Meta(ge=0, le=KEYS_MAX)]
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The content of a request. Unknown names are refused."""
+class TriggerRequest(Trigger, frozen=True, kw_only=True):
+    """The body of POST /v1/snapshots/trigger, which has to have the three fields of the contract."""
+
+    who: Text
+    type: Text
+    storage: Text
 
 
-class TriggerRequest(Body, frozen=True, kw_only=True):
-    """The body of POST /v1/snapshots/trigger: the three fields of the contract, and arguments of `ops.trigger`."""
-
-    initiated_by_node_id: ShortText
-    snapshot_type: ShortText
-    target_storage_uri: ShortText
-    snapshot_id: ShortText = ""
-    parent_snapshot_id: ShortText = ""
-    apps: Texts = ()
-    ttl_ms: int = 5_000
-    knows_markers: Texts = ()
-    align: bool = False
-    align_timeout_ms: int = 0
-    retries: int = 0
-
-
-class AssemblyRequest(Body, frozen=True, kw_only=True):
+class AssemblyRequest(Request, frozen=True, kw_only=True, rename={"storage": "target_storage_uri"}):
     """The body of POST .../assemble, all of it optional."""
 
-    target_storage_uri: ShortText = ""
+    storage: Text = ""
     invariants: Texts = ()
     parameters: Texts = ()
     sinks: Texts = ()
@@ -69,7 +53,7 @@ class AssemblyRequest(Body, frozen=True, kw_only=True):
     strict: bool = False
 
 
-class VerifyRequest(Body, frozen=True, kw_only=True):
+class VerifyRequest(Request, frozen=True, kw_only=True):
     """The body of POST .../verify, all of it optional."""
 
     invariants: Texts = ()
@@ -78,40 +62,40 @@ class VerifyRequest(Body, frozen=True, kw_only=True):
     record: bool = False
 
 
-class QueryRequest(Body, frozen=True, kw_only=True):
+class QueryRequest(Request, frozen=True, kw_only=True):
     """The body of POST .../query."""
 
     sql: Sql
     rows_max: int = 200
 
 
-class ListRequest(Body, frozen=True, kw_only=True):
+class ListRequest(Request, frozen=True, kw_only=True):
     """The query string of GET /v1/snapshots: filters, and a page. `before`: only epochs below it."""
 
     status: tuple[Status, ...] = ()
     type: Kind | Literal[""] = ""
     verdict: Texts = ()
-    initiated_by: ShortText = ""
-    app: ShortText = ""
-    id_prefix: ShortText = ""
+    initiated_by: Text = ""
+    app: Text = ""
+    id_prefix: Text = ""
     before: Annotated[int, Meta(ge=1, le=EPOCH_MAX)] = EPOCH_MAX
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
 
 
-class DiffRequest(Body, frozen=True, kw_only=True):
+class DiffRequest(Request, frozen=True, kw_only=True):
     """The query string of GET .../diff."""
 
-    against: ShortText
+    against: Text
     keys: Few = 10
     values: bool = False
 
 
-class DiagramRequest(Body, frozen=True, kw_only=True):
+class DiagramRequest(Request, frozen=True, kw_only=True):
     """The query string of GET .../diagram.svg."""
 
     messages: Few = ops.MESSAGES_SHOWN
     wall_clock: bool = False
-    at: ShortText = ""
+    at: Text = ""
 
     @property
     def instant(self) -> str | None:
@@ -128,7 +112,7 @@ def _number(text: str) -> int | float:
 _JSON: Final = msgspec.json.Decoder(float_hook=_number)
 
 
-def offset_in(request: Request) -> int:
+def offset_in(request: HttpRequest) -> int:
     """Return the offset from which a client wants to be answered, 0 if it names none.
 
     Raises:
@@ -140,7 +124,7 @@ def offset_in(request: Request) -> int:
     return int(text or 0)
 
 
-async def body_of(request: Request, kind: type[T]) -> T:
+async def body_of(request: HttpRequest, kind: type[T]) -> T:
     """Read a JSON body.
 
     Raises:
@@ -164,7 +148,7 @@ async def body_of(request: Request, kind: type[T]) -> T:
     return _converted(given, kind, strict=True)
 
 
-def query_of(request: Request, kind: type[T]) -> T:
+def query_of(request: HttpRequest, kind: type[T]) -> T:
     """Read a query string. A parameter that is a list may be repeated, or have several values with commas between.
 
     Raises:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
+from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -75,25 +76,15 @@ class Handlers:
     async def trigger(self, request: Request) -> Response:
         """Handle `POST /v1/snapshots/trigger`."""
         asked = await body_of(request, TriggerRequest)
-        storage = self._require_root(asked.target_storage_uri, "target_storage_uri")
+        storage = self._require_root(asked.storage, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
             raise BadInputError("retries need a snapshot_id", hint="see /openapi.yaml")
-        if not asked.initiated_by_node_id.strip():
+        if not asked.who.strip():
             raise BadInputError("initiated_by_node_id is empty", hint="name who asks, such as worker-node-42")
         found = await ops.trigger(
             self._where,
             self._follower.namespace,
-            snapshot_id=asked.snapshot_id,
-            type=asked.snapshot_type,
-            parent=asked.parent_snapshot_id,
-            storage=storage,
-            who=asked.initiated_by_node_id,
-            apps=asked.apps,
-            ttl_ms=asked.ttl_ms,
-            knowing=asked.knows_markers,
-            align=asked.align,
-            align_timeout_ms=asked.align_timeout_ms,
-            retries=asked.retries,
+            **asdict(asked) | {"storage": storage},
         )
         estimate = answers.estimated_ms(
             (
@@ -195,7 +186,7 @@ class Handlers:
         """Handle `POST /v1/snapshots/{id}/assemble`."""
         asked = await body_of(request, AssemblyRequest)
         view = await self._found(request)
-        storage = self._require_root(asked.target_storage_uri or view.trigger.storage, "the storage")
+        storage = self._require_root(asked.storage or view.trigger.storage, "the storage")
         require_ready_made(asked.invariants)
         require_captured(view)
         work = partial(
@@ -204,12 +195,7 @@ class Handlers:
             ops.JobSpec(
                 namespace=self._follower.namespace,
                 snapshots=(str(view.epoch),),
-                storage=storage,
-                invariants=tuple(asked.invariants),
-                parameters=tuple(asked.parameters),
-                sinks=tuple(asked.sinks),
-                sources=tuple(asked.sources),
-                strict=asked.strict,
+                **asdict(asked) | {"storage": storage},
             ),
         )
         return self._submitted("assemble", view, work)
@@ -226,10 +212,7 @@ class Handlers:
             ops.JobSpec(
                 namespace=self._follower.namespace,
                 manifests=(place,),
-                invariants=tuple(asked.invariants),
-                parameters=tuple(asked.parameters),
-                tables=asked.tables,
-                record=asked.record,
+                **asdict(asked),
             ),
         )
         return self._submitted("verify", view, work)

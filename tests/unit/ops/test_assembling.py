@@ -215,22 +215,6 @@ async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
     assert found.work == Work(**{**WORK, "checks": ("V1", "V2")})
 
 
-async def test_how_the_log_is_read_is_passed_on(job: Job) -> None:
-    job.says({"snapshots": [RESULT]})
-    wanted = ops.JobSpec(
-        namespace="ns",
-        snapshots=("mine",),
-        isolation="read_uncommitted",
-        sinks=("a", "b"),
-        codecs=("mine.codecs",),
-        unpickle=True,
-        avro=("7=s.avsc",),
-        with_inputs=True,
-    )
-    await ops.assemble(HERE, wanted)
-    assert job.spec == changed(wanted, bootstrap=HERE.bootstrap)
-
-
 async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="no snapshot is named"):
         await ops.verify(HERE, ops.JobSpec(namespace="ns"))
@@ -247,17 +231,6 @@ async def test_verify_with_the_manifest_asks_nobody_else(job: Job) -> None:
     wanted = ops.JobSpec(manifests=("/snaps/mine.json",), record=True, isolation="read_committed")
     await ops.verify(HERE, wanted)
     assert job.spec == changed(wanted, bootstrap=HERE.bootstrap)
-
-
-async def test_an_id_may_begin_with_a_dash(job: Job) -> None:
-    job.says({"snapshots": [RESULT]})
-    await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("-x",)))
-    assert job.spec.snapshots == ("-x",)
-
-
-def test_an_isolation_that_there_is_not_is_refused_before_the_job() -> None:
-    with pytest.raises(BadInputError, match="isolation is invalid: 'committed'"):
-        ops.JobSpec(isolation="committed")
 
 
 async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path: Path) -> None:
@@ -283,56 +256,6 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
 
 
 # -- the command ---------------------------------------------------------------------------------------------
-
-
-def test_verify_says_the_same_as_data(job: Job) -> None:
-    from snapkafka.cli import app
-
-    job.says({"snapshots": [RESULT]})
-    result = RUNNER.invoke(app, ["verify", "--manifest", "/snaps/mine.json", "--json"])
-    assert result.exit_code == 0
-    (found,) = json.loads(result.stdout)["snapshots"]
-    assert found["good"] is True
-    assert found["checks"][1]["witnesses"][0]["offset"] == 9
-
-
-def test_unwritable_storage_has_its_status(job: Job) -> None:
-    from snapkafka.cli import app
-
-    reported = {
-        "code": "storage",
-        "problem": "storage /snaps cannot be written: Permission denied",
-        "see": "check",
-    }
-    job.says({"error": reported}, status=8)
-    result = RUNNER.invoke(app, ["assemble", "mine", "--storage", "/snaps"])
-    assert result.exit_code == 8
-    assert "error: storage /snaps cannot be written" in result.stderr
-
-
-def test_how_keys_and_values_are_decoded_is_passed_on(job: Job) -> None:
-    from snapkafka.cli import app
-
-    job.says({"snapshots": [RESULT]})
-    decoding = ["--codecs", "shop.codecs", "--avro", "7=order.avsc", "--unpickle"]
-    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
-        result = RUNNER.invoke(app, [*command, *decoding])
-        assert result.exit_code == 0, result.output
-        assert (job.spec.codecs, job.spec.avro, job.spec.unpickle) == (
-            ("shop.codecs",),
-            ("7=order.avsc",),
-            True,
-        )
-
-
-def test_groups_that_write_nothing_back_are_named_on_the_command_line(job: Job) -> None:
-    from snapkafka.cli import app
-
-    job.says({"snapshots": [RESULT]})
-    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
-        result = RUNNER.invoke(app, [*command, "--sink", "archive", "--sink", "*"])
-        assert result.exit_code == 0, result.output
-        assert job.spec.sinks == ("archive", "*")
 
 
 def test_the_url_of_a_schema_registry_is_on_no_command_line(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from snapkafka import ops
-from snapkafka.cli import app
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
 
-RUNNER = CliRunner()
 BYTES = {"app": "bank", "table_name": "odd", "partition": 0, "key_raw": b"\xff", "value_raw": b"\x00"}
 
 
@@ -146,15 +142,6 @@ async def test_the_values_of_listed_keys(storage: str) -> None:
         await ops.diff(None, "", "monday", "tuesday", storage=storage, values=True)
 
 
-def test_the_command_prints_the_values_of_listed_keys(storage: str) -> None:
-    result = RUNNER.invoke(
-        app, ["diff", "monday", "tuesday", "--storage", storage, "--keys", "1", "--values"]
-    )
-    assert result.exit_code == 0, result.output
-    (line,) = (line for line in result.stdout.splitlines() if "two" in line)
-    assert line.split()[-3:] == ["changed", "2", "two"]
-
-
 async def test_what_was_in_flight_is_compared_per_app_and_topic(storage: str) -> None:
     """Whoever the processes are by now."""
     found = await ops.diff(None, "", "monday", "tuesday", storage=storage)
@@ -188,14 +175,6 @@ async def test_progress_is_what_each_app_has_read_of_each_input(storage: str) ->
     assert (back.tables[0].added, back.tables[0].removed) == (2, 2)
 
 
-async def test_a_snapshot_is_as_itself(storage: str) -> None:
-    found = await ops.diff(None, "", "monday", "monday", storage=storage, keys=9)
-    assert sum(table.unchanged for table in found.tables) == 6
-    assert {(t.added, t.changed, t.removed) for t in found.tables} == {(0, 0, 0)}
-    assert found.keys == ()
-    assert {row.processed for row in found.progress} == {0}
-
-
 async def test_a_key_of_several_rows_is_as_before_if_they_are(tmp_path: Path) -> None:
     """As a table of sets has them, where its operations could not be read."""
     store = LocalStore(tmp_path)
@@ -216,41 +195,6 @@ async def test_what_cannot_be_compared_is_said(storage: str, tmp_path: Path) -> 
     (tmp_path / "two" / "state" / "part-00000.parquet").unlink()
     with pytest.raises(StorageError):
         await ops.diff(None, "", "one", "two", storage=str(tmp_path))
-
-
-# -- the command ---------------------------------------------------------------------------------------------
-
-
-def call(*arguments: str) -> Result:
-    return RUNNER.invoke(
-        app, ["diff", *arguments], env={"SNAPKAFKA_BOOTSTRAP": "", "SNAPKAFKA_NAMESPACE": ""}
-    )
-
-
-def test_the_command_prints_tables(storage: str) -> None:
-    result = call("monday", "latest", "--storage", storage, "--keys", "5")
-    assert result.exit_code == 0, result.output
-    lines = [line.split() for line in result.stdout.splitlines()]
-    assert lines[0] == ["snapshot", "monday", "epoch", "10", "VERIFIED"]
-    assert ["bank", "balances", "2", "1", "2", "1"] in lines
-    assert ["bank", "odd", "changed", "0", "0xff"] in lines
-    assert "same in the window from 2026-01-01T00:02:00 to 2026-01-01T00:02:59.900000" in result.stdout
-    assert ["bank", "audit", "credits", "3", "->", "4", "27", "->", "44"] in lines
-    assert ["bank", "orders[0]", "100", "->", "130", "30"] in lines
-    assert ["bank", "late[0]", "none", "->", "8"] in lines
-    assert ["bank", "anew[0]", "900", "->", "3", *["the", "topic", "was", "recreated"]] in lines
-
-
-def test_the_command_says_the_same_as_data(storage: str) -> None:
-    found = json.loads(call("monday", "tuesday", "--storage", storage, "--keys", "1", "--json").stdout)
-    assert found["after"] == {"id": "tuesday", "epoch": 20, "namespace": "shop", "verdict": "VERIFIED"}
-    assert found["tables"][0] == {
-        "app": "bank", "table": "balances", "added": 2, "changed": 1, "removed": 2, "unchanged": 1,
-    }  # fmt: skip
-    assert found["keys"][0]["key"] == "new"
-    assert found["progress"][3]["processed"] == 30
-    assert call("monday", "none", "--storage", storage).exit_code == 5
-    assert call("monday", "tuesday").exit_code == 8
 
 
 async def test_a_key_of_several_rows_has_the_values_of_all(tmp_path: Path) -> None:

@@ -325,36 +325,6 @@ async def test_cancelled_at_any_step_it_ends_the_workers_and_removes_the_fork(
     assert step == "create" or ended(marker)
 
 
-async def test_a_worker_that_ignores_term_is_killed_with_what_it_has_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from snapkafka.ops.drill import workers
-
-    monkeypatch.setattr(workers, "LEAVES_WITHIN_S", 0.3)
-    script, pids = tmp_path / "stubborn.py", tmp_path / "pids"
-    script.write_text(
-        "import os, signal, sys, time\n"
-        "from snapkafka.runtime.door import knock\n"
-        "knock(os.environ['SNAPKAFKA_FORK_DOOR'], os.environ['SNAPKAFKA_FORK'])\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "child = os.fork()\n"
-        f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n"
-        "time.sleep(600)\n"
-    )
-
-    async def both() -> str:
-        return "" if pids.exists() and len(pids.read_text().split()) == 2 else "not yet"
-
-    found = await ops.drill(
-        WHERE,
-        "shop",
-        Drill(apps=(f"{sys.executable} {script}",)),
-        parts=FakeParts({"missing": both}),
-    )
-    assert found.trusted
-    assert [pid for pid in pids.read_text().split() if runs(pid)] == []
-
-
 async def test_what_cannot_be_removed_is_a_reason_and_named(
     marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from snapkafka.demo import wait_until
-from snapkafka.errors import BadInputError
 from snapkafka.ops.drill.workers import AppEndedError, Workers
 from snapkafka.runtime import locked as locking
 from snapkafka.runtime.door import Door, connect, knock
-from snapkafka.runtime.locked import lock_problem, locked
+from snapkafka.runtime.locked import locked
 
 FORK = "drill-1"
 
@@ -226,12 +225,6 @@ def test_allowed_ports_are_open_and_others_are_not(tmp_path: Path, broker: Broke
     other.close()
 
 
-def test_a_lock_that_does_not_hold_is_found_by_trying_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lock_problem() == ""
-    monkeypatch.setattr(locking, "locked", lambda words, allow: words)
-    assert lock_problem() == "a locked process could connect"
-
-
 def test_where_no_mechanism_is_there_the_command_does_not_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -258,16 +251,6 @@ def test_a_knock_states_who_is_isolated(door: Door) -> None:
     assert door.joined.is_set()
 
 
-def test_what_comes_through_is_connected(door: Door) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        ours = connect(str(door.path), FORK, "127.0.0.1", server.getsockname()[1])
-        theirs, _ = server.accept()
-        ours.send(b"hello")
-        assert theirs.recv(5) == b"hello"
-        ours.close()
-        theirs.close()
-
-
 def test_a_broker_that_is_away_and_a_closed_door_are_errors_of_connections(door: Door) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -286,11 +269,6 @@ def test_who_does_not_know_how_to_knock_gets_no_socket(door: Door, request_: byt
         asking.shutdown(socket.SHUT_WR)
         answer, descriptors, _, _ = socket.recv_fds(asking, 4_096, 1)
     assert answer.startswith(b"-") and not descriptors
-
-
-def test_a_path_that_no_socket_can_have_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="too long for a socket"):
-        Door(tmp_path / ("d" * 100), FORK)
 
 
 async def test_a_command_that_does_not_join_in_time_is_named_and_ended(tmp_path: Path) -> None:
@@ -314,14 +292,3 @@ async def test_a_command_that_does_not_join_in_time_is_named_and_ended(tmp_path:
     finally:
         await workers.end()
     assert child.status is not None
-
-
-async def test_a_command_that_ends_unjoined_is_named_with_what_it_printed_last(tmp_path: Path) -> None:
-    workers = Workers(tmp_path)
-    try:
-        workers.start([[sys.executable, "-c", "print('no broker\\n\\x1b[?25h\\n')"]], FORK)
-        assert workers._running[0].child.wait(60) == 0
-        with pytest.raises(AppEndedError, match=r"ended with status 0, and had not joined.*: no broker$"):
-            workers.require_running()
-    finally:
-        await workers.end()

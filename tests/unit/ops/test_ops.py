@@ -156,24 +156,7 @@ async def test_without_an_app_a_trigger_is_refused_and_leaves_nothing(cluster: F
     assert cluster.the_ledger.entries == []
 
 
-async def test_garbage_in_the_ledger_is_counted_and_passed_over(cluster: FakeCluster) -> None:
-    cluster.the_ledger.put(None)
-    Worker(cluster.the_ledger, "shop", "orders")
-    cluster.the_ledger.put(None)
-    found = await ops.trigger(cluster, "ns", wait=True)
-    assert found.status is Status.CAPTURED
-    assert (await ops.read_ledger(cluster, "ns")).garbage == 2
-
-
 # -- list and show -------------------------------------------------------------------------------------------
-
-
-async def test_list_has_every_snapshot_in_order(cluster: FakeCluster) -> None:
-    assert await ops.list_snapshots(cluster, "ns") == ()
-    Worker(cluster.the_ledger, "shop", "orders")
-    for name in ("one", "two"):
-        await ops.trigger(cluster, "ns", snapshot_id=name, wait=True)
-    assert [item.id for item in await ops.list_snapshots(cluster, "ns")] == ["one", "two"]
 
 
 async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(cluster: FakeCluster) -> None:
@@ -213,21 +196,6 @@ async def test_inputs_that_move_from_one_process_to_another_are_in_a_rebalance(c
     assert await moving() == {0: False, 1: True, 2: False}
 
 
-async def test_an_input_that_nobody_has_is_in_a_rebalance_while_its_app_runs(cluster: FakeCluster) -> None:
-    ledger, orders = cluster.the_ledger, InputTopic(topic="orders", partitions=2)
-    stays, leaves = (ledger.put(Hello(n=number, app="shop", inputs=(orders,))) for number in (1, 2))
-    for process, partition in ((stays, 0), (leaves, 1)):
-        inputs = (TopicPartition("orders", partition),)
-        ledger.put(Assigned(process=process, n=2, inputs=inputs, generation=2))
-    ledger.put(Bye(process=leaves, n=3))
-    started = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=60_000)
-    found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms)
-    assert [(wait.partition, wait.rebalance) for wait in found.waits if wait.what == "input"] == [
-        (0, False),
-        (1, True),
-    ]
-
-
 async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders", partitions=2)
     await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
@@ -241,18 +209,6 @@ async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster:
     ]
     assert found.captured is not None
     assert found.captured.epoch == found.summary.epoch
-
-
-async def test_the_latest_is_shown_whatever_became_of_it(cluster: FakeCluster) -> None:
-    with pytest.raises(UnknownSnapshotError):
-        await ops.show(cluster, "ns", "latest")
-    Worker(cluster.the_ledger, "shop", "orders")
-    await ops.trigger(cluster, "ns", snapshot_id="good", wait=True)
-    assert (await ops.show(cluster, "ns", "latest")).summary.id == "good"
-    Worker(cluster.the_ledger, "tills", "sales", closes=False)
-    with pytest.raises(SnapshotFailedError):
-        await ops.trigger(cluster, "ns", snapshot_id="bad", ttl_ms=100, wait=True)
-    assert (await ops.show(cluster, "ns", "latest")).summary.id == "bad"
 
 
 async def test_shown_by_epoch_whatever_ids_there_are(cluster: FakeCluster) -> None:
@@ -288,12 +244,6 @@ async def test_shown_is_one_snapshot(cluster: FakeCluster, asked: dict[str, Any]
         await ops.show(cluster, "ns", **asked)
 
 
-@pytest.mark.parametrize("name", ["nothing", "4711"])
-async def test_an_unknown_snapshot_is_said(cluster: FakeCluster, name: str) -> None:
-    with pytest.raises(UnknownSnapshotError):
-        await ops.show(cluster, "ns", name)
-
-
 async def test_without_a_ledger_nothing_is_made(cluster: FakeCluster) -> None:
     cluster.the_ledger.exists = False
     with pytest.raises(LedgerUnusableError):
@@ -322,15 +272,6 @@ async def test_a_pause_aborts_what_is_under_way_and_refuses_what_comes(cluster: 
     again = await ops.pause(cluster, "ns")
     assert (again.paused, again.changed, again.aborted) == (True, False, ())
     assert len(records(cluster, Pause)) == 1
-
-
-async def test_after_resume_there_are_snapshots_again(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    assert not (await ops.resume(cluster, "ns")).changed
-    await ops.pause(cluster, "ns")
-    found = await ops.resume(cluster, "ns")
-    assert (found.paused, found.changed) == (False, True)
-    assert (await ops.trigger(cluster, "ns", wait=True)).status is Status.CAPTURED
 
 
 async def test_an_app_that_is_gone_for_good_is_waited_for_no_more(cluster: FakeCluster) -> None:

@@ -93,10 +93,6 @@ def edit(store: LocalStore, change: Edit, *, renew: bool = True) -> None:
 # -- sound ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_sound_one_is_good(store: LocalStore) -> None:
-    assert await damage(store) == []
-
-
 async def test_what_was_looked_at_is_reported(store: LocalStore) -> None:
     found = await ops.verify_offline("one", storage=store.uri)
     assert (found.id, found.epoch, found.verdict, found.files) == ("one", 18, "VERIFIED", 3)
@@ -147,29 +143,6 @@ async def test_a_file_that_nobody_named(store: LocalStore, name: str) -> None:
     (store.root / name).parent.mkdir(exist_ok=True)
     (store.root / name).write_text("")
     assert await damage(store) == [(name, "the manifest does not name it")]
-
-
-async def test_files_of_others_beside_it_are_none_of_its_business(store: LocalStore) -> None:
-    (store.root / "two").mkdir()
-    (store.root / "two" / "x.parquet").write_text("")
-    (store.root / "notes.txt").write_text("")
-    assert await damage(store) == []
-
-
-async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    full = write_snapshot(store, "full", 1, state=[in_state("x", "1")])
-    manifest = write_snapshot(store, "one", 18, parent=full)
-    whole = manifest
-
-    def found(manifest: Manifest) -> str:
-        return "; ".join(item.what for item in file_damage(store, manifest))
-
-    assert "builds on" not in found(whole)
-    other = dataclasses.replace(whole, parents=(dataclasses.replace(whole.parents[0], digest="7"),))
-    assert "one builds on full, which has changed" in found(other)
-    store.manifest_path("full").unlink()
-    assert "one builds on full, which cannot be used: snapshot full is not assembled in" in found(whole)
 
 
 async def test_an_incremental_one_of_whose_parent_a_bit_was_flipped(tmp_path: Path) -> None:
@@ -252,16 +225,6 @@ async def test_a_manifest_that_was_cut_short(store: LocalStore, cut: int) -> Non
     assert what.startswith("is no longer a valid manifest: is not JSON")
 
 
-async def test_a_manifest_that_does_not_fit(store: LocalStore) -> None:
-    edit(store, put("epoch", value="18"), renew=False)
-    assert await damage(store) == [
-        ("one.json", "is no longer a valid manifest: Expected `int`, got `str` - at `$.epoch`")
-    ]
-    store.manifest_path("one").write_bytes(b"\xff\xfe")
-    ((_, what),) = await damage(store)
-    assert "can't decode" in what
-
-
 async def test_what_is_no_damage_is_an_error(store: LocalStore) -> None:
     edit(store, put("version", value=9), renew=False)
     with pytest.raises(BadInputError, match="has version 9"):
@@ -296,13 +259,3 @@ def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalSto
     )
     assert call(*where, "--record").exit_code == 2
     assert call("two", "--storage", str(store.root)).exit_code == 5
-
-
-def test_of_two_namespaces_one_is_named(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    for number, namespace in enumerate(("shop", "bank")):
-        write_snapshot(store, f"of-{namespace}", number, namespace=namespace)
-    both = call("latest", "--storage", store.uri)
-    assert (both.exit_code, "choose one by --namespace" in both.output) == (2, True)
-    manifest_json = json.loads(call("latest", "--storage", store.uri, "--namespace", "shop", "--json").stdout)
-    assert manifest_json["id"] == "of-shop"

@@ -92,11 +92,3 @@ def test_forks_are_listed_and_read_no_more_often_than_every_five_seconds() -> No
         now[0] += 1_000
         assert client.get("/v1/forks").json()["forks"][0]["expired"] is True
         assert asked == ["ns", "ns"]
-
-
-def test_no_fork_is_no_error() -> None:
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
-    with served(cluster) as client:
-        assert client.get("/v1/forks").json() == {"forks": []}
-        assert client.get("/v1/restores").json() == {"restores": []}
