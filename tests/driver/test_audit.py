@@ -19,12 +19,13 @@ from aiokafka import AIOKafkaProducer
 from msgspec import to_builtins
 
 from snapkafka import ops
-from snapkafka.demo import System, observing, wait_until
+from snapkafka.demo import System, wait_until
 from snapkafka.kafka import Connection
 from snapkafka.kafka.records.to_end import records_to_end
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
 from snapkafka.until import until
+from tests.driver.live import live
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -45,25 +46,17 @@ class Running:
 
     @contextmanager
     def started(self) -> Iterator[System]:
-        topics = [f"{self.app}-{name}" for name in ("in", "out")]
-        changelogs = [f"{self.app}-{name}-changelog" for name in (*TABLES[:-1], "stored")]
-        create_topics(self.kafka.bootstrap, *topics, partitions=2)
-        create_topics(self.kafka.bootstrap, *changelogs, partitions=2, config={"cleanup.policy": "compact"})
-        create_topics(self.kafka.bootstrap, f"{self.app}-world")
-        create_topics(
-            self.kafka.bootstrap, f"{self.app}-world-changelog", config={"cleanup.policy": "compact"}
-        )
-        system = System(bootstrap=self.kafka.bootstrap, namespace=self.namespace, folder=self.folder)
-        try:
-            with observing(self.kafka.bootstrap, self.namespace) as self.observer:
-                for env in self.envs:
-                    system.start_worker(self.app, self.env | env, module="tests.driver.audited_app")
-                self.observer.wait_for_workers(system)
-                self.system = system
-                yield system
-                system.check_alive()
-        finally:
-            system.stop()
+        world, compact = f"{self.app}-world", {"cleanup.policy": "compact"}
+        create_topics(self.kafka.bootstrap, world)
+        create_topics(self.kafka.bootstrap, f"{world}-changelog", config=compact)
+        tables = (*TABLES[:-1], "stored")
+        with live(self.kafka, self.namespace, self.folder, tables=tables, app=self.app) as run:
+            self.observer, self.system = run.observer, run.system
+            for env in self.envs:
+                run.start("tests.driver.audited_app", **self.env | env)
+            run.await_workers()
+            yield run.system
+            run.system.check_alive()
 
     async def _send(self, records: list[tuple[str, str, str]]) -> None:
         async with AIOKafkaProducer(bootstrap_servers=self.kafka.bootstrap, linger_ms=5) as producer:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from snapkafka.checks import LogRecord, Verdict
-from snapkafka.demo import Observer, System, Worker, observing, wait_until
+from snapkafka.demo import Observer, System, Worker, wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.protocol import Captured, ChangelogCut, TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.chaos.judge import read_log, verdict_of
-from tests.driver.live import take
+from tests.driver.live import live, take
 
 from .harness import count_records, produce, read_topics
 
@@ -135,20 +135,10 @@ def counting(kafka: Broker, folder: Path, env: dict[str, str]) -> Iterator[Count
     """The app without workers; those that are started end with the block."""
     namespace = f"t{uuid.uuid4().hex[:8]}"
     app, source = f"{namespace}-app", f"{namespace}-in"
-    create_topics(kafka.bootstrap, f"{source}-counted", f"{app}-counted-out", partitions=2)
-    create_topics(
-        kafka.bootstrap, f"{app}-counted-changelog", partitions=2, config={"cleanup.policy": "compact"}
-    )
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            ids = {"FEATURES_ID": app, "FEATURES_INPUT": source}
-            yield Counting(kafka.bootstrap, app, source, system, observer, env | ids)
-    except BaseException:
-        print(*(f"--- {worker.name}\n{worker.last_lines(60)}" for worker in system.workers), sep="\n")
-        raise
-    finally:
-        system.stop()
+    create_topics(kafka.bootstrap, f"{source}-counted", partitions=2)
+    with live(kafka, namespace, folder, topics=["counted-out"], tables=["counted"], app=app) as run:
+        ids = {"FEATURES_ID": app, "FEATURES_INPUT": source}
+        yield Counting(kafka.bootstrap, app, source, run.system, run.observer, env | ids)
 
 
 def capture(observer: Observer, name: str) -> Captured:

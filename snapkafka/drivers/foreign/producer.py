@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 from snapkafka.errors import BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka.records.writer import UnsettledError
-from snapkafka.protocol.colours import Cause, Effect
+from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from ..outcomes import Unacknowledged, settled
+from ..stamps import Stamps
 from .host import ForeignHost
 
 
@@ -45,6 +47,7 @@ class ForeignSends:
     ) -> None:
         self._machine, self._writer, self._do = host.machine, writer, host.do
         self._node, self._ledger_id = node, ledger_id
+        self._stamps = Stamps(host.machine, with_cause=True)
         self._locks: dict[TopicPartition, asyncio.Lock] = {}
 
     async def append(
@@ -59,8 +62,8 @@ class ForeignSends:
             TriggerRefusedError: the process has no id any more.
             BrokerUnavailableError: whether it is in the log is unknown.
         """
-        machine, process = self._machine, self._machine.process
-        if process is None:
+        machine = self._machine
+        if machine.process is None:
             raise TriggerRefusedError(f"{self._node} no longer takes part", hint="join again")
         effect = machine.send_entered(cause)
         lock = self._locks.setdefault(tp, asyncio.Lock())
@@ -71,27 +74,13 @@ class ForeignSends:
             raise
         try:
             seq = machine.send_stamped(effect, tp)
-            header = self._header(effect, tp, process, seq)
+            self._stamps.ledger_id = self._ledger_id()
+            header = self._stamps.of(wire.tp_check(*tp), effect, seq)
             # Not cancelled with its caller: what may be in the log has to be settled.
             appended = await asyncio.shield(self._appended(tp, key, value, header, effect, seq))
         finally:
             lock.release()
         return await asyncio.shield(self._settled(appended, tp, effect, seq))
-
-    def _header(self, effect: Effect, tp: TopicPartition, process: int, seq: int) -> bytes:
-        check, cause = wire.tp_check(tp.topic, tp.partition), effect.cause
-        if cause is None:
-            return wire.stamp(self._ledger_id(), check, effect.epoch, process, seq)
-        return wire.stamp_with_cause(
-            self._ledger_id(),
-            check,
-            effect.epoch,
-            process,
-            seq,
-            wire.topic_check(cause.tp.topic),
-            cause.tp.partition,
-            cause.offset,
-        )
 
     async def _appended(
         self, tp: TopicPartition, key: bytes | None, value: bytes | None, header: bytes, effect: Any, seq: int
@@ -109,7 +98,7 @@ class ForeignSends:
         try:
             offset = await appended
         except UnsettledError as error:
-            self._do(self._machine.send_unsettled(effect, tp, seq, str(error)))
+            self._do(settled(self._machine, effect, tp, seq, (-1, Unacknowledged(str(error)))))
             raise BrokerUnavailableError(f"whether a record is in {tp} is unknown: {error}") from error
-        self._do(self._machine.send_acked(effect, tp, seq, offset))
+        self._do(settled(self._machine, effect, tp, seq, (offset, None)))
         return offset

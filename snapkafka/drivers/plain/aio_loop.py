@@ -86,7 +86,7 @@ class AioParticipant(Participant):
                 events=self.events,
                 outcomes=self.outcomes,
             )
-            self.host.marked = self.sends.send_markers
+            self.host.marked = self.sends.markers.due
             manager = getattr(plan.producer, "_txn_manager", None)
             # One without an id is idempotent alone.
             if manager is not None and manager.transactional_id is not None:

@@ -7,21 +7,20 @@ colour.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import MessageSizeTooLargeError
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.colours import Effect
-from snapkafka.protocol.events import MarkerFailed, MarkerSent
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from ..markers import MarkedPartitions, Markers
 from ..outcomes import outcome
 from .settle import SendOutcomes, Sent
 
@@ -32,14 +31,6 @@ if TYPE_CHECKING:
     from .running_events import Events, Run
 
 Future = asyncio.Future[Any]
-
-
-@dataclass(slots=True)
-class PartitionState:
-    """The state of sending to one partition. `due`: markers to be sent before the next red record."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    due: deque[SendMarkers] = field(default_factory=deque)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +64,19 @@ class AioSends:
     ) -> None:
         self._host, self._producer, self._events, self._outcomes = host, producer, events, outcomes
         self._stamps, self._waiting = stamps, waiting
-        self._partitions: defaultdict[TopicPartition, PartitionState] = defaultdict(PartitionState)
+        self._partitions = MarkedPartitions()
         self._changes: deque[Change] = deque()
         self._changing = asyncio.Lock()
         self._send: Callable[..., Awaitable[Future]] = producer.send
         self._send_batch = producer.send_batch
+        self.markers = Markers(
+            host,
+            stamps,
+            self._partitions,
+            lambda tp, key, body: self._send(
+                tp.topic, key=key, partition=tp.partition, headers=[(wire.HEADER, body)]
+            ),
+        )
 
     def attach(self) -> None:
         """Stamp what the producer sends from now on."""
@@ -148,7 +147,7 @@ class AioSends:
         try:
             async with way.lock:
                 while way.due and effect.epoch >= way.due[0].epoch:
-                    await self._append_marker(tp, way)
+                    await self.markers.append(way)
                 effect, seq, headers = self._stamped(effect, tp, others)
                 try:
                     future = await self._send(**place, **record, headers=headers)
@@ -229,50 +228,3 @@ class AioSends:
                     await self._send(change.tp.topic, **record, partition=change.tp.partition)
                 else:
                     await self._append(change.effect, change.tp, record, [])
-
-    # -- markers ------------------------------------------------------------------------------------------------------
-
-    def send_markers(self, action: SendMarkers) -> None:
-        """Send a marker to each partition soon, and before its next red record."""
-        for tp in action.tps:
-            self._partitions[tp].due.append(action)
-        self._host.spawn(self._send_due(action))
-
-    async def _send_due(self, action: SendMarkers) -> None:
-        for tp in action.tps:
-            way = self._partitions[tp]
-            async with way.lock:
-                while way.due and way.due[0].epoch <= action.epoch:
-                    await self._append_marker(tp, way)
-
-    async def _append_marker(self, tp: TopicPartition, way: PartitionState) -> None:
-        host, action = self._host, way.due[0]
-        if host.stamping:
-            assert host.machine.process is not None
-            seq, answer = host.machine.marker_stamped(tp), host.answering()
-            header = self._stamps.marker(tp, action, seq)
-            try:
-                future = await self._send(
-                    tp.topic,
-                    key=wire.marker_key(host.machine.process),
-                    partition=tp.partition,
-                    headers=[(wire.HEADER, header)],
-                )
-            except BaseException as error:
-                host.machine.marker_unstamped(tp, seq)
-                if not isinstance(error, Exception):
-                    raise
-                host.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
-            else:
-                future.add_done_callback(partial(_marker_sent, answer, tp, action.epoch, seq))
-        way.due.popleft()
-
-
-def _marker_sent(
-    answer: Callable[[Any], None], tp: TopicPartition, epoch: int, seq: int, future: Future
-) -> None:
-    offset, failure = outcome(future)
-    if failure is None:
-        answer(MarkerSent(epoch=epoch, tp=tp, offset=offset))
-    else:
-        answer(MarkerFailed(epoch=epoch, tp=tp, reason=failure.reason, seq=seq))

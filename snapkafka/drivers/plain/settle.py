@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 
-from ..outcomes import Unacknowledged
+from ..outcomes import Unacknowledged, settled
 
 if TYPE_CHECKING:
     from .driver import PlainDriver
@@ -75,19 +75,9 @@ class SendOutcomes:
     def _settled(self, sent: Sent, offset: int, failure: Unacknowledged | None) -> None:
         if self._host.absent:
             return
-        machine, effect, tp, seq = self._host.machine, sent.effect, sent.tp, sent.seq
-        if failure is None and seq is not None:
-            actions = machine.send_acked(effect, tp, seq, offset)
-        elif failure is None:
-            actions = machine.unstamped_settled(effect, tp, offset + 1)
-        elif seq is None:
-            actions = machine.unstamped_failed(
-                effect, tp, failure.reason, refused=failure.refused, undone=failure.undone
-            )
-        elif failure.undone:
-            actions = machine.send_aborted(effect, tp, seq)
-        elif failure.refused:
-            actions = machine.send_failed(effect, tp, seq, failure.reason)
+        machine = self._host.machine
+        if failure is not None and failure.undone and sent.seq is not None:
+            actions = machine.send_aborted(sent.effect, sent.tp, sent.seq)
         else:
-            actions = machine.send_unsettled(effect, tp, seq, failure.reason)
+            actions = settled(machine, sent.effect, sent.tp, sent.seq, (offset, failure))
         self._host.do(actions)

@@ -25,6 +25,7 @@ PACKAGES: Final = (
     "snapkafka.drivers.kafka_process",
     "snapkafka.drivers.ledger_",
     "snapkafka.drivers.machine_driver",
+    "snapkafka.drivers.markers",
     "snapkafka.drivers.metrics",
     "snapkafka.drivers.outcomes",
     "snapkafka.drivers.stamps",

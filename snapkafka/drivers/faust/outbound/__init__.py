@@ -8,7 +8,6 @@
 | `slow_path` | append under the lock of the partition |
 | `partition` | the records and markers that wait in one partition |
 | `carried_effect` | let colour and cause travel with a message that waits |
-| `stamps`, `markers` | the bytes of our header; markers before the first red record |
 | `settle`, `outcomes` | learn the outcome of each send |
 | `transactions` | sends that count when their transaction is committed |
 | `unstamped` | records that leave without our header, for a size limit |

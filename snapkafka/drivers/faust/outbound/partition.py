@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka.structs import TopicPartition as TheirTopicPartition
 
@@ -13,8 +13,7 @@ from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-if TYPE_CHECKING:
-    from snapkafka.protocol.actions import SendMarkers
+from ...markers import MarkedPartition
 
 
 class Run:
@@ -29,33 +28,18 @@ class Run:
         self.count = 1
 
 
-class PartitionState:
+class PartitionState(MarkedPartition):
     """The state of sending to one partition: who may append, which markers are due there, which sends are
     unacknowledged."""
 
-    __slots__ = (
-        "batch",
-        "check",
-        "due",
-        "latest",
-        "lock",
-        "pending",
-        "runs",
-        "theirs",
-        "tp",
-        "waiting",
-        "within",
-    )
+    __slots__ = ("batch", "check", "latest", "pending", "runs", "theirs", "within")
 
     def __init__(self, tp: TopicPartition) -> None:
-        self.tp = tp
+        super().__init__(tp)
         self.theirs = TheirTopicPartition(*tp)
-        self.waiting = 0  # so many take the long way
         self.batch: Any = None  # that the latest record went into, on the short way
         self.runs: list[Run] = []  # in it
         self.check = wire.tp_check(tp.topic, tp.partition)
-        self.lock = asyncio.Lock()
-        self.due: list[SendMarkers] = []  # by epoch, the lowest first
         self.pending: deque[tuple[asyncio.Future[Any], Effect, int | None]] = deque()  # with their seqs
         self.latest: asyncio.Future[Any] | None = None  # what was appended last
         self.within: str | None = None  # the transaction of that, which has a producer of its own

@@ -17,12 +17,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from snapkafka.wire import headers as wire
+
+from ...markers import Markers
 from ..describe import in_transactions
 from ..plain_headers import without_ours
 from .carried_effect import attach, split
 from .entry import RecordEntry
 from .fast_path import FastPath
-from .markers import Markers
 from .partition import Partitions
 from .settle import SendOutcomes
 from .slow_path import SlowPath
@@ -63,7 +65,12 @@ class OutgoingRecords:
         self._send: Send = producer.send
         self._entering = RecordEntry(host, events)
         partitions, unstamped = Partitions(), UnstampedRecords(host, producer, stamps)
-        self.markers = Markers(host, stamps, partitions, self._send)
+        self.markers = Markers(
+            host,
+            stamps,
+            partitions,
+            lambda tp, key, body: self._send(tp.topic, key, None, tp.partition, None, [(wire.HEADER, body)]),
+        )
         self.transactions = Transactions(producer, note) if in_transactions(host.app) else None
         settling = SendOutcomes(host, unstamped, self._entering, self.transactions)
         self._fast = FastPath(

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.records import TopicPartition
 
-from ...outcomes import Unacknowledged, outcome
+from ...outcomes import Unacknowledged, outcome, settled
 from .partition import PartitionState, Run
 from .unstamped import RECORDS, UnstampedRecords, is_too_large
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.actions import Action
-
     from ..host import Host
     from .entry import RecordEntry
     from .transactions import Transactions
@@ -89,15 +87,11 @@ class SendOutcomes:
             offset, failure = outcome(future)
             unstamped = future in self._unstamped.futures
             for run in runs:
-                last = run.first + run.count - 1
-                if unstamped:
-                    end = offset + batch.record_count
-                    actions = self._unstamped_settled(run.effect, way.tp, end, failure, run.count)
-                elif failure is not None:
-                    actions = self._failed(run.effect, way.tp, last, failure, run.count)
-                else:
-                    at = offset + run.place + run.count - 1
-                    actions = self._machine.send_acked(run.effect, way.tp, last, at, run.count)
+                place = batch.record_count - 1 if unstamped else run.place + run.count - 1
+                last = None if unstamped else run.first + run.count - 1
+                actions = settled(
+                    self._machine, run.effect, way.tp, last, (offset + place, failure), run.count
+                )
                 if actions:
                     self._host.do(actions)
         except Exception as error:
@@ -166,28 +160,10 @@ class SendOutcomes:
         seq: int | None,
         future: asyncio.Future[Any] | Unacknowledged,
     ) -> None:
-        offset, failure = (-1, future) if isinstance(future, Unacknowledged) else outcome(future)
-        if seq is None or (not isinstance(future, Unacknowledged) and future in self._unstamped.futures):
-            actions = self._unstamped_settled(effect, tp, offset + 1, failure)
-        elif failure is not None:
-            actions = self._failed(effect, tp, seq, failure)
+        if isinstance(future, Unacknowledged):
+            found: tuple[int, Unacknowledged | None] = (-1, future)
         else:
-            actions = self._machine.send_acked(effect, tp, seq, offset)
+            found, seq = outcome(future), None if future in self._unstamped.futures else seq
+        actions = settled(self._machine, effect, tp, seq, found)
         if actions:
             self._host.do(actions)
-
-    def _failed(
-        self, effect: Effect, tp: TopicPartition, seq: int, failure: Unacknowledged, count: int = 1
-    ) -> Sequence[Action]:
-        if failure.refused:
-            return self._machine.send_failed(effect, tp, seq, failure.reason, count, undone=failure.undone)
-        return self._machine.send_unsettled(effect, tp, seq, failure.reason, count)
-
-    def _unstamped_settled(
-        self, effect: Effect, tp: TopicPartition, end: int, failure: Unacknowledged | None, count: int = 1
-    ) -> Sequence[Action]:
-        if failure is not None:
-            return self._machine.unstamped_failed(
-                effect, tp, failure.reason, count, refused=failure.refused, undone=failure.undone
-            )
-        return self._machine.unstamped_settled(effect, tp, end, count)

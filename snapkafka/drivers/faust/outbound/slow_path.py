@@ -18,11 +18,11 @@ from .partition import Partitions, PartitionState
 from .unstamped import is_too_large
 
 if TYPE_CHECKING:
+    from ...markers import Markers
     from ...stamps import Stamps
     from ...waiting import WorkerWaits
     from ..host import Host
     from .entry import RecordEntry
-    from .markers import Markers
     from .settle import SendOutcomes
     from .unstamped import UnstampedRecords
 

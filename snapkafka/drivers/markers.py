@@ -1,29 +1,49 @@
 """Outgoing markers: in each partition one is sent before the first red record of this process (R7).
 
-Each partition lists the markers that are due there (`PartitionState.due`). A sender that is about to append a red
-record sends them first, under the lock of that partition; if there is none, a task sends them soon.
+Each partition lists the markers that are due there. A sender that is about to append a red record sends them first,
+under the lock of that partition; if there is none, a task sends them soon.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.events import MarkerFailed, MarkerSent
+from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from ...outcomes import outcome
+from .outcomes import outcome
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
     from snapkafka.protocol.events import Event
-    from snapkafka.protocol.records import TopicPartition
 
-    from ...stamps import Stamps
-    from ..host import Host
-    from .partition import Partitions, PartitionState
+    from .host import KafkaHost
+    from .stamps import Stamps
+
+
+class MarkedPartition:
+    """The state of sending to one partition. `due`: markers that precede its next red record, by epoch, the lowest
+    first; `waiting`: so many wait for the lock, or have it."""
+
+    __slots__ = ("due", "lock", "tp", "waiting")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.lock = asyncio.Lock()
+        self.due: list[SendMarkers] = []
+        self.waiting = 0
+
+
+class MarkedPartitions(dict[tuple[str, int], MarkedPartition]):
+    """The state of sending to each partition, by topic and number."""
+
+    def __missing__(self, tp: tuple[str, int]) -> MarkedPartition:
+        way = self[tp] = MarkedPartition(TopicPartition(*tp))
+        return way
 
 
 class Markers:
@@ -32,15 +52,15 @@ class Markers:
     Args:
         host: whose machine gives the markers seqs and is fed the results.
         partitions: the state of sending to each.
-        send: Faust's own.
+        send: the client's own, of a key and a header to a partition.
     """
 
     def __init__(
         self,
-        host: Host,
+        host: KafkaHost,
         stamps: Stamps,
-        partitions: Partitions,
-        send: Callable[..., Awaitable[asyncio.Future[Any]]],
+        partitions: Mapping[tuple[str, int], MarkedPartition],
+        send: Callable[[TopicPartition, bytes, bytes], Awaitable[asyncio.Future[Any]]],
     ) -> None:
         self._host = host
         self._machine = host.machine
@@ -63,15 +83,15 @@ class Markers:
             finally:
                 way.waiting -= 1
 
-    async def append(self, way: PartitionState) -> None:
+    async def append(self, way: MarkedPartition) -> None:
         """Send the first marker that is due, under the lock. If the task is cancelled meanwhile, it stays due."""
         machine, tp, action = self._machine, way.tp, way.due[0]
-        if machine.process is not None:
+        if machine.process is not None and not self._host.absent:
             seq = machine.marker_stamped(tp)
             body, key = self._stamps.marker(tp, action, seq), wire.marker_key(machine.process)
             answer = self._host.answering()
             try:
-                future = await self._send(tp.topic, key, None, tp.partition, None, [(wire.HEADER, body)])
+                future = await self._send(tp, key, body)
             except BaseException as error:
                 machine.marker_unstamped(tp, seq)
                 if not isinstance(error, Exception):
@@ -83,7 +103,7 @@ class Markers:
 
 
 def _acked(
-    host: Host,
+    host: KafkaHost,
     answer: Callable[[Event], None],
     tp: TopicPartition,
     epoch: int,
