@@ -14,15 +14,10 @@ from snapkafka.drivers import FaustDriver, ledger_tasks
 from snapkafka.kafka import LedgerRecreatedError
 from snapkafka.protocol import (
     Abort,
-    AskStopped,
     Bye,
-    CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
-    LogEnd,
-    Position,
-    StoppedSeen,
     TopicPartition,
     Trigger,
     take_checkpoint,
@@ -110,42 +105,6 @@ async def test_r12_the_timer_of_a_snapshot_runs_out_in_its_own_ledger_only() -> 
     await driver.stop()
 
 
-async def test_r10_what_was_asked_of_a_stopped_app_is_no_answer_in_another_ledger(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It stands where it stood then, and a snapshot of the new ledger has the same epoch."""
-    asked, may_answer = [], asyncio.Event()
-
-    async def slowly(admin: Any, action: AskStopped) -> StoppedSeen:
-        asked.append(action)
-        await may_answer.wait()
-        return StoppedSeen(
-            epoch=action.epoch,
-            app=action.app,
-            asked_at=action.asked_at,
-            positions=tuple(Position(agent="*", topic=t, partition=p, offset=7) for t, p in action.inputs),
-            changelogs=(),
-            ends=tuple(LogEnd(topic=t, partition=p, end=9) for t, p in action.inputs),
-        )
-
-    monkeypatch.setattr("snapkafka.drivers.kafka_process.stopped_app", slowly)
-    driver, ledger = await joined()
-    stop_another_app(ledger)
-    ledger.put(Trigger(n=1, id="in the old one", ttl_ms=60_000))
-    await until(lambda: len(asked) == 1)
-    await make_anew(driver, ledger)
-    stop_another_app(ledger)
-    ledger.put(Trigger(n=2, id="in the new one", ttl_ms=60_000))
-    await until(lambda: len(asked) == 2)
-    assert asked[0].epoch == asked[1].epoch, "or nothing is shown"
-    may_answer.set()
-    await until(lambda: any(isinstance(record, CutReport) and record.app for record in ledger.written()))
-    await asyncio.sleep(0.05)
-    reports = [record for record in ledger.written() if isinstance(record, CutReport) and record.app]
-    assert len(reports) == 1, "the answer to the first question says nothing here"
-    await driver.stop()
-
-
 async def joined() -> tuple[Any, Remade]:
     """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
     driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
@@ -176,11 +135,6 @@ async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> N
     await make_anew(driver, ledger)
     assert (driver.replies._colours, driver.tables._colours) == ({}, {})
     await driver.stop()
-
-
-def stop_another_app(ledger: Remade) -> None:
-    hello = Hello(n=50, app="tills", inputs=(InputTopic(topic="t", partitions=1),))
-    ledger.put(Bye(process=ledger.put(hello), n=1))
 
 
 async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_again_where_it_missed_what_went(

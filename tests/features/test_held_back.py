@@ -19,7 +19,6 @@ from tests.driver.live import take
 
 from .harness import Pair, Side, read_topics, running
 from .judging import Judge
-from .test_known_pains import has_committed
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -61,7 +60,7 @@ def test_604_over_a_rebalance(
         for side in pair.sides:
             wait_until(
                 f"{side.id} to commit {committed}",
-                partial(has_committed, pair.observer, side.id, tp, committed),
+                partial(has_committed, pair, side, tp, committed),
                 timeout_s=30,
                 system=side.system,
             )
@@ -89,7 +88,7 @@ def test_604_over_a_rebalance(
         for side in pair.sides:
             wait_until(
                 f"{side.id} to commit what came last",
-                partial(has_committed, pair.observer, side.id, tp, len(values) + 1),
+                partial(has_committed, pair, side, tp, len(values) + 1),
                 timeout_s=30,
                 system=side.system,
             )
@@ -101,6 +100,10 @@ def test_604_over_a_rebalance(
             )
         for epoch in pair.epochs:
             assert {finding.kind for finding in Judge(pair).findings(epoch)} <= {"replayed", "ran-twice"}
+
+
+def has_committed(pair: Pair, side: Side, tp: TopicPartition, position: int) -> bool:
+    return pair.observer.call(pair.observer.admin.committed(side.id)).get(tp, (0, ""))[0] == position
 
 
 def send(pair: Pair, agent: str, values: list[str]) -> None:

@@ -92,20 +92,6 @@ def test_every_name_that_faust_derives_is_that_of_production_with_the_prefix(
     assert found == {what: P + name for what, name in production.items()}
 
 
-def test_a_table_that_was_made_before_is_known_by_its_new_changelog() -> None:
-    app = shop()
-    app.Table("totals", default=int)
-    assert app.tables.changelog_topics == {"shop-totals-changelog"}
-    snapkafka.install(app, namespace="ns")
-    assert app.tables.changelog_topics == {f"{P}shop-totals-changelog"}
-
-
-def test_the_version_of_an_app_stays_behind_the_prefix() -> None:
-    app = shop(version=3)
-    snapkafka.install(app, namespace="ns")
-    assert app.conf.id == f"{P}shop-v3"
-
-
 def test_replies_come_to_a_topic_of_the_fork() -> None:
     app = shop(reply_to="answers")
     snapkafka.install(app, namespace="ns")
@@ -156,24 +142,6 @@ def test_the_namespace_and_the_declared_sources_are_of_the_fork() -> None:
     driver = snapkafka.install(shop(), namespace="ns", sources=["orders"])
     assert driver.config.namespace == f"{P}ns"
     assert driver.config.sources == (f"{P}orders",)
-
-
-def test_faust_send_sends_to_the_topic_of_the_fork() -> None:
-    from faust.cli.send import send
-
-    app = shop()
-    snapkafka.install(app, namespace="ns")
-
-    @app.agent(name="inner")
-    async def inner(stream: Any) -> None:
-        async for _ in stream:
-            pass
-
-    app.finalize()
-    command = send.__new__(send)
-    command.app = app
-    assert command.to_topic("orders").get_topic_name() == f"{P}orders"
-    assert inner.channel.get_topic_name() == f"{P}shop-inner"
 
 
 def test_without_the_variable_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:

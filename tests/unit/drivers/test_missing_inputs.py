@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from types import SimpleNamespace
 from typing import Any, cast
 
 import faust
 import pytest
 
-from snapkafka.drivers.faust.hello import hello_of, report_missing
+from snapkafka.drivers.faust.hello import hello_of
 from snapkafka.protocol import Hello
 
 
@@ -65,13 +64,3 @@ async def test_only_an_app_that_names_its_member_is_static(
     """Nobody is to wait for an empty name to come back: it is what a template leaves of a variable without a value."""
     named: dict[str, Any] = {"consumer_group_instance_id": instance, "broker_session_timeout": 45.0}
     assert (await hello(monkeypatch, **named)).static_ms == static_ms
-
-
-def test_each_missing_input_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    driver = SimpleNamespace(about=dict)
-    with caplog.at_level(logging.WARNING, logger="snapkafka"):
-        report_missing(cast(Any, driver), Hello(n=1, app="payments", missing=("to-pay", "refunds")))
-    assert [record.getMessage() for record in caplog.records] == [
-        f"snapkafka: topic {topic} did not exist when payments started: create it and restart payments"
-        for topic in ("to-pay", "refunds")
-    ]

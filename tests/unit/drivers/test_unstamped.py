@@ -108,20 +108,6 @@ async def test_the_installed_sender_is_known(log: Limited) -> None:
     assert checksum([type(log.sender)._send_produce_req]) in AIOKAFKA
 
 
-async def test_r15_a_batch_that_is_refused_for_its_size_is_halved_in_its_place(log: Limited) -> None:
-    values = [b"0" * 945, b"1" * 945, b"2"]
-    futures = [await send(log.driver, value=value) for value in values[:2]]
-    first = asyncio.ensure_future(log.broker())
-    await asyncio.sleep(0)
-    futures.append(await send(log.driver, value=values[2]))
-    await first
-    await sent(log)
-    assert [record.value for record in log.records[THERE]] == values
-    assert headers(log) == [True, True, True], "each half has room for the headers"
-    assert [(await future).offset for future in futures] == [0, 1, 2]
-    assert not log.driver.machine.colours.busy
-
-
 async def test_r15_of_a_burst_what_fits_alone_arrives_in_order(
     log: Limited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,16 +225,6 @@ async def test_r15_the_own_limit_of_the_producer_counts_without_our_header(log: 
     await sent(log)
     assert (await future).offset == 0
     assert headers(log) == [False]
-    assert not log.driver.machine.colours.busy
-
-
-async def test_r15_a_record_that_is_too_large_by_itself_fails_as_without_us(log: Limited) -> None:
-    future = await send(log.driver, value=b"." * LIMIT)
-    after = await send(log.driver, value=b"after")
-    await sent(log)
-    with pytest.raises(MessageSizeTooLargeError):
-        await future
-    assert (await asyncio.wait([after]))[0]
     assert not log.driver.machine.colours.busy
 
 
