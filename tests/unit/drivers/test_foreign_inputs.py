@@ -61,6 +61,28 @@ class Here:
     async def inputs(self, epoch: int) -> list[InputCut]:
         return [cut for cut in (await self.captured(epoch)).inputs if cut.app == "till"]
 
+    async def receives(self, streams: list[asyncio.Task[None]], count: int) -> Received:
+        """Let the till join, and receive so many records of one partition: 0, 1, ..."""
+        values = [b"%d" % number for number in range(count)]
+        for value in values:
+            self.consumer.white(P0, value)
+        await self.till.join([CHANGE])
+        received = receiving(self.till, streams)
+        await received.have(*values)
+        return received
+
+    async def asked(self, name: str) -> int:
+        """Trigger a snapshot, of which the till hears; its epoch."""
+        epoch = trigger(self.cluster, name)
+        await marker_of(self.till)
+        return epoch
+
+    async def snapshot(self, name: str, *positions: Place) -> int:
+        """Trigger a snapshot, which the till cuts; its epoch."""
+        epoch = await self.asked(name)
+        assert await self.cut(name, *positions)
+        return epoch
+
     async def cut(self, name: str, *positions: Place) -> bool:
         await self.till.flush(name, "", 0, b"{}")
         return await self.till.cut(name, positions)
@@ -195,9 +217,7 @@ async def test_r14_the_positions_of_the_snapshot_are_those_that_came_with_the_st
     await received.have(b"0", b"1", b"2", b"3", b"4", b"5", b"other")
     await here.till.processed([(P0, 2)])
     assert here.admin.commits["till"] == {P0: 2, P1: 0}
-    epoch = trigger(here.cluster, "one")
-    await marker_of(here.till)
-    assert await here.cut("one", (P0, 4))  # four are in the state, two and the other one are in flight
+    epoch = await here.snapshot("one", (P0, 4))  # four are in the state, two and the other one are in flight
     assert await here.positions(epoch) == {P0: 4, P1: 0}
     assert [cut.log_end for cut in await here.inputs(epoch)] == [6, 1]
     assert (await here.captured(epoch)).replays == 0
@@ -213,8 +233,7 @@ async def run_into_red(here: Here, streams: list[asyncio.Task[None]]) -> tuple[i
     here.consumer.white(P0, b"white", process=here.bank.process)
     await here.till.join([CHANGE])
     received = receiving(here.till, streams)
-    epoch = trigger(here.cluster, "one")
-    await marker_of(here.till)
+    epoch = await here.asked("one")
     red = here.consumer.white(P0, b"red", epoch, here.bank.process)
     here.consumer.white(P0, b"behind", process=here.bank.process)
     here.consumer.white(P1, b"elsewhere", process=here.bank.process)
@@ -264,8 +283,7 @@ async def test_a_marker_is_never_received_and_ends_its_channel(
     await here.till.join([CHANGE])
     received = receiving(here.till, streams)
     await received.have(b"white")
-    epoch = trigger(here.cluster, "one")
-    await marker_of(here.till)
+    epoch = await here.asked("one")
     check = headers.tp_check(*P0)
     here.consumer.put(
         P0,
@@ -308,23 +326,16 @@ async def test_the_time_to_live_ends_a_hold(here: Here, streams: list[asyncio.Ta
     await received.have(b"red")
     failure = view(here.cluster).snapshots[epoch].failure
     assert failure is not None and failure.code == "state-not-given"
-    later = trigger(here.cluster, "two")
-    await marker_of(here.till)
-    assert await here.cut("two", (P0, 1))
+    later = await here.snapshot("two", (P0, 1))
     assert await here.positions(later) == {P0: 1, P1: 0}
 
 
 async def test_a_process_that_leaves_in_a_hold_fails_its_snapshot_and_starts_where_it_was(
     here: Here, streams: list[asyncio.Task[None]]
 ) -> None:
-    for number in range(3):
-        here.consumer.white(P0, b"%d" % number)
-    await here.till.join([CHANGE])
-    received = receiving(here.till, streams)
-    await received.have(b"0", b"1", b"2")
+    received = await here.receives(streams, 3)
     await here.till.processed([(P0, 1)])
-    epoch = trigger(here.cluster, "one")
-    await marker_of(here.till)
+    epoch = await here.asked("one")
     here.consumer.white(P0, b"red", epoch, here.bank.process)
     await here.till.leave("it stops")
     with pytest.raises(TriggerRefusedError, match="no longer takes part: it stops"):
@@ -381,12 +392,8 @@ async def test_an_input_that_changes_ends_the_session_by_name(
 ) -> None:
     """Nothing more is committed; a snapshot that waits for the state fails by that name."""
     here.till = here.another(Bounds(look_s=0.02))
-    here.consumer.white(P0, b"0")
-    await here.till.join([CHANGE])
-    received = receiving(here.till, streams)
-    await received.have(b"0")
-    epoch = trigger(here.cluster, "one")
-    await marker_of(here.till)
+    received = await here.receives(streams, 1)
+    epoch = await here.asked("one")
     here.admin.topics.pop("change")
     if topic is not None:
         here.admin.topics["change"] = topic
@@ -408,8 +415,7 @@ async def test_r8_no_state_is_taken_over_an_input_that_has_changed_since(
     """A message of a sender that has left lies where nobody has looked yet: no `Closed` names it."""
     here.till = here.another(Bounds(look_s=3_600))
     await here.till.join([CHANGE])
-    trigger(here.cluster, "one")
-    await marker_of(here.till)
+    await here.asked("one")
     here.admin.topics["change"] = topic
     with pytest.raises(TriggerRefusedError, match="its input change"):
         await here.cut("one")
@@ -421,8 +427,7 @@ async def test_a_broker_that_misses_an_input_once_ends_no_session_and_no_cut_is_
     """One that has just started may know less than others."""
     here.till = here.another(Bounds(look_s=3_600))
     await here.till.join([CHANGE])
-    trigger(here.cluster, "one")
-    await marker_of(here.till)
+    await here.asked("one")
     topic = here.admin.topics.pop("change")
     with pytest.raises(BrokerUnavailableError, match="is not known to the broker"):
         await here.cut("one")
@@ -436,13 +441,9 @@ async def test_a_broker_that_misses_an_input_once_ends_no_session_and_no_cut_is_
 async def test_positions_only_go_forward_and_never_beyond_what_was_received(
     here: Here, streams: list[asyncio.Task[None]]
 ) -> None:
-    for number in range(3):
-        here.consumer.white(P0, b"%d" % number)
-    await here.till.join([CHANGE])
-    await receiving(here.till, streams).have(b"0", b"1", b"2")
+    await here.receives(streams, 3)
     await here.till.processed([(P0, 2)])
-    epoch = trigger(here.cluster, "one")
-    await marker_of(here.till)
+    epoch = await here.asked("one")
     for places, what in (
         ([(P0, 1)], r"position 1 of change\[0\] is behind 2"),
         ([(P0, 4)], r"position 4 of change\[0\] is beyond 3"),
@@ -464,11 +465,7 @@ async def test_positions_only_go_forward_and_never_beyond_what_was_received(
 async def test_a_stream_starts_again_where_it_is_not_processed_and_the_earlier_one_ends(
     here: Here, streams: list[asyncio.Task[None]]
 ) -> None:
-    for number in range(4):
-        here.consumer.white(P0, b"%d" % number)
-    await here.till.join([CHANGE])
-    first = receiving(here.till, streams)
-    await first.have(b"0", b"1", b"2", b"3")
+    first = await here.receives(streams, 4)
     await here.till.processed([(P0, 2)])
     second = receiving(here.till, streams)
     await second.have(b"2", b"3")
@@ -486,9 +483,7 @@ async def test_a_commit_that_fails_is_made_up_for(here: Here, streams: list[asyn
     here.consumer.failure = BrokerUnavailableError("nobody answers")
     with pytest.raises(BrokerUnavailableError):
         await here.till.processed([(P0, 1)])
-    epoch = trigger(here.cluster, "one")
-    await marker_of(here.till)
-    assert await here.cut("one")  # no snapshot waits for a commit
+    epoch = await here.snapshot("one")  # no snapshot waits for a commit
     assert await here.positions(epoch) == {P0: 1, P1: 0}
     here.consumer.failure = None
     await here.till.processed([(P0, 1)])
@@ -519,10 +514,7 @@ async def test_what_is_too_large_is_refused_by_name_and_kept(
 async def test_a_send_names_its_cause_while_that_is_not_processed(
     here: Here, streams: list[asyncio.Task[None]]
 ) -> None:
-    for number in range(3):
-        here.consumer.white(P0, b"%d" % number)
-    await here.till.join([CHANGE])
-    await receiving(here.till, streams).have(b"0", b"1", b"2")
+    await here.receives(streams, 3)
     with pytest.raises(BadInputError, match=r"change\[0\]@3 was not received"):
         await here.till.send("deposits", b"a", b"1", cause=(P0, 3))
     await here.till.send("deposits", b"a", b"1", cause=(P0, 1))
@@ -537,13 +529,9 @@ async def test_a_send_names_its_cause_while_that_is_not_processed(
 async def test_r5_no_state_leaves_out_the_cause_of_a_white_send(
     here: Here, streams: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(3):
-        here.consumer.white(P0, b"%d" % number)
-    await here.till.join([CHANGE])
-    await receiving(here.till, streams).have(b"0", b"1", b"2")
+    await here.receives(streams, 3)
     await here.till.send("deposits", b"a", b"1", cause=(P0, 1))
-    epoch = trigger(here.cluster, "one")
-    await marker_of(here.till)
+    epoch = await here.asked("one")
     for places in ((), ((P0, 1),)):
         with pytest.raises(BadInputError, match="leaves out 1, the cause of a send before the marker"):
             await here.cut("one", *places)
@@ -551,8 +539,7 @@ async def test_r5_no_state_leaves_out_the_cause_of_a_white_send(
     assert await here.positions(epoch) == {P0: 2, P1: 0}
     assert (await here.captured(epoch)).replays == 0
     await here.till.send("deposits", b"a", b"1", cause=(P0, 2))
-    epoch = trigger(here.cluster, "two")
-    await marker_of(here.till)
+    epoch = await here.asked("two")
     monkeypatch.setattr(Progress, "of_state", lambda self, positions: self.processed | dict(positions))
     assert await here.cut("two")
     assert (await here.captured(epoch)).replays == 1, "without that check it would be sent twice by a restore"
@@ -562,9 +549,7 @@ async def test_r6_an_event_that_runs_across_a_cut_without_its_state_goes_on_in_r
     here: Here, streams: list[asyncio.Task[None]]
 ) -> None:
     """A snapshot of the bank alone: what the till sends afterwards may come from what it has received in red."""
-    here.consumer.white(P0, b"0")
-    await here.till.join([CHANGE])
-    await receiving(here.till, streams).have(b"0")
+    await here.receives(streams, 1)
     await here.till.send("deposits", b"a", b"1", cause=(P0, 0))
     epoch = trigger(here.cluster, "others", apps=("bank",))
     await until(lambda: here.till._machine.colours.epoch == epoch, "the trigger to be read")
@@ -577,10 +562,7 @@ async def test_causes_that_are_not_processed_are_bounded(
     here: Here, streams: list[asyncio.Task[None]]
 ) -> None:
     here.till = here.another(Bounds(causes_max=2))
-    for number in range(4):
-        here.consumer.white(P0, b"%d" % number)
-    await here.till.join([CHANGE])
-    await receiving(here.till, streams).have(b"0", b"1", b"2", b"3")
+    await here.receives(streams, 4)
     for offset in (0, 1):
         await here.till.send("deposits", b"a", b"1", cause=(P0, offset))
     with pytest.raises(BadInputError, match="2 causes are not processed"):
