@@ -29,7 +29,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.signals import CODES, Interrupted, exit_status
 
 from .event_loop import ENDS_WITHIN_S, require_text, run_until_signalled
-from .screen import standard
+from .screen import StandardOutputError, printing, standard
 
 #: Results go here.
 console: Final = standard()
@@ -110,7 +110,7 @@ def run(
     try:
         require_text()
         return run_until_signalled(work, ends_within_s=ends_within_s)
-    except BrokenPipeError:  # of `| head`
+    except (BrokenPipeError, StandardOutputError):  # of `| head`, of a full disk
         raise
     except SnapkafkaError as error:
         message, advice = COMMAND.message(error), COMMAND.advice(error)
@@ -136,10 +136,9 @@ def print_json(value: Any, *, in_lines: bool = False) -> None:
     """Print a result as JSON on standard output; `in_lines`: on one line, for programs that read along."""
     indent = None if in_lines else 2
     ascii_alone = not (sys.stdout.encoding or "").lower().startswith("utf")
-    print(
-        json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=msgspec.to_builtins),
-        flush=in_lines,
-    )
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=msgspec.to_builtins)
+    with printing():
+        print(text, flush=in_lines)
 
 
 def data_output() -> TextIO:

@@ -6,18 +6,36 @@ In a pipe nothing is wrapped: `grep` and `cut` read it.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich.console import Capture, Console
 from rich.text import Text
 
+from snapkafka.errors import OutputError
+
 from .present.layout import HANG, Part, Table, printable, text_of, wrapped
 
 #: The width where nothing is wrapped.
 UNBOUNDED: Final = 1_000_000
+
+
+class StandardOutputError(OutputError):
+    """What `main` reports: no command can print anything any more."""
+
+
+@contextlib.contextmanager
+def printing() -> Iterator[None]:
+    """Name the error of an output that cannot be written. A pipe that is closed is none: it is of `| head`."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StandardOutputError(f"the output cannot be written: {error.strerror}") from error
 
 
 class Screen:
@@ -93,8 +111,9 @@ class Screen:
         self._begun, self._after_table = True, False
 
     def _lines(self, lines: Iterable[Text]) -> None:
-        for line in lines:
-            self.console.print(line, soft_wrap=True)
+        with printing():
+            for line in lines:
+                self.console.print(line, soft_wrap=True)
 
 
 def standard(*, error: bool = False) -> Screen:
