@@ -127,11 +127,8 @@ class Servicer:
         host = context.peer().rpartition(":")[0]
         session = await self._bounded(
             context,
-            lambda: self._doors.join(
-                request.node_id, request.codec, request.session, host, list(_inputs(request.inputs))
-            ),
+            lambda: self._doors.join(request.node_id, request.codec, host, list(_inputs(request.inputs))),
         )
-        number = session.opened()
         try:
             participant = session.participant
             joined = pb.Joined(
@@ -140,7 +137,7 @@ class Servicer:
                 positions=_positions(participant.positions),
             )
             yield pb.Notice(joined=joined)
-            async for notice in session.notices(number):
+            async for notice in session.notices():
                 if isinstance(notice, Marker):
                     marker = pb.MarkerRequest(
                         snapshot_id=notice.snapshot_id,
@@ -151,7 +148,7 @@ class Servicer:
                 else:
                     yield pb.Notice(left=pb.Left(reason=notice.reason))
         finally:
-            self._doors.stream_ended(session, number)
+            self._doors.stream_ended(session)
 
     async def Receive(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Stream the records of its inputs, each when gRPC has taken the one before (flow control)."""
@@ -322,7 +319,7 @@ async def serving(
     Args:
         make: creates a participant for a node with a codec and a host, not joined yet.
     """
-    doors = Doors(make, most=settings.foreign_max, grace_s=bounds.grace_s)
+    doors = Doors(make, most=settings.foreign_max)
     connections = connections_within_limits(settings)
     server = grpc.aio.server(
         interceptors=[_Admission(settings)],

@@ -33,7 +33,7 @@ class Bounds:
         causes_max: number of unprocessed records that are causes of sends.
         sends_max: number of sends in flight.
         call_s: how long a call may wait for Kafka.
-        grace_s: how long a process that lost its connection may come back as the same process.
+        grace_s: how long the end of a process may take.
         look_s: time between two checks of its inputs.
     """
 

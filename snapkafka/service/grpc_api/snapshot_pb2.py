@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)snapkafka/service/grpc_api/snapshot.proto\x12\x14\x64istributed.snapshot\"<\n\x08Position\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"\x85\x01\n\rMarkerRequest\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\x16\n\x0esender_node_id\x18\x02 \x01(\t\x12\x14\n\x0ctimestamp_ns\x18\x03 \x01(\x03\x12\x31\n\tpositions\x18\x04 \x03(\x0b\x32\x1e.distributed.snapshot.Position\"\"\n\x0eMarkerResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\"k\n\x0c\x46lushRequest\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x12\n\nchannel_id\x18\x03 \x01(\t\x12\x12\n\nstate_data\x18\x04 \x01(\x0c\x12\r\n\x05\x63hunk\x18\x05 \x01(\r\"\x1f\n\rFlushResponse\x12\x0e\n\x06status\x18\x01 \x01(\t\"k\n\x0bJoinRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\r\n\x05\x63odec\x18\x02 \x01(\t\x12\x0f\n\x07session\x18\x03 \x01(\t\x12+\n\x06inputs\x18\x04 \x03(\x0b\x32\x1b.distributed.snapshot.Input\"n\n\x05Input\x12\r\n\x05topic\x18\x01 \x01(\t\x12.\n\tpositions\x18\x02 \x03(\x0b\x32\x1b.distributed.snapshot.Start\x12\x11\n\tkey_codec\x18\x03 \x01(\t\x12\x13\n\x0bvalue_codec\x18\x04 \x01(\t\"*\n\x05Start\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"\xa5\x01\n\x06Notice\x12.\n\x06joined\x18\x01 \x01(\x0b\x32\x1c.distributed.snapshot.JoinedH\x00\x12\x35\n\x06marker\x18\x02 \x01(\x0b\x32#.distributed.snapshot.MarkerRequestH\x00\x12*\n\x04left\x18\x03 \x01(\x0b\x32\x1a.distributed.snapshot.LeftH\x00\x42\x08\n\x06notice\"]\n\x06Joined\x12\x0f\n\x07process\x18\x01 \x01(\x04\x12\x0f\n\x07session\x18\x02 \x01(\t\x12\x31\n\tpositions\x18\x03 \x03(\x0b\x32\x1e.distributed.snapshot.Position\"\x16\n\x04Left\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xc9\x01\n\x0bSendRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x10\n\x03key\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x12\x12\n\x05value\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x12\x16\n\tpartition\x18\x05 \x01(\rH\x02\x88\x01\x01\x12\x32\n\x05\x63\x61use\x18\x06 \x01(\x0b\x32\x1e.distributed.snapshot.PositionH\x03\x88\x01\x01\x42\x06\n\x04_keyB\x08\n\x06_valueB\x0c\n\n_partitionB\x08\n\x06_cause\"1\n\x0cSendResponse\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"!\n\x0eReceiveRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\"\x89\x01\n\x07Message\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x10\n\x03key\x18\x04 \x01(\x0cH\x00\x88\x01\x01\x12\x12\n\x05value\x18\x05 \x01(\x0cH\x01\x88\x01\x01\x12\x14\n\x0ctimestamp_ms\x18\x06 \x01(\x03\x42\x06\n\x04_keyB\x08\n\x06_value\"V\n\x10ProcessedRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x31\n\tpositions\x18\x02 \x03(\x0b\x32\x1e.distributed.snapshot.Position\"\x13\n\x11ProcessedResponse2\x92\x04\n\x0fSnapshotService\x12W\n\nSendMarker\x12#.distributed.snapshot.MarkerRequest\x1a$.distributed.snapshot.MarkerResponse\x12\\\n\x11\x46lushChannelState\x12\".distributed.snapshot.FlushRequest\x1a#.distributed.snapshot.FlushResponse\x12I\n\x04Join\x12!.distributed.snapshot.JoinRequest\x1a\x1c.distributed.snapshot.Notice0\x01\x12M\n\x04Send\x12!.distributed.snapshot.SendRequest\x1a\".distributed.snapshot.SendResponse\x12P\n\x07Receive\x12$.distributed.snapshot.ReceiveRequest\x1a\x1d.distributed.snapshot.Message0\x01\x12\\\n\tProcessed\x12&.distributed.snapshot.ProcessedRequest\x1a\'.distributed.snapshot.ProcessedResponseB\x11Z\x0ftill/snapshotpbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)snapkafka/service/grpc_api/snapshot.proto\x12\x14\x64istributed.snapshot\"<\n\x08Position\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"\x85\x01\n\rMarkerRequest\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\x16\n\x0esender_node_id\x18\x02 \x01(\t\x12\x14\n\x0ctimestamp_ns\x18\x03 \x01(\x03\x12\x31\n\tpositions\x18\x04 \x03(\x0b\x32\x1e.distributed.snapshot.Position\"\"\n\x0eMarkerResponse\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\"k\n\x0c\x46lushRequest\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x12\n\nchannel_id\x18\x03 \x01(\t\x12\x12\n\nstate_data\x18\x04 \x01(\x0c\x12\r\n\x05\x63hunk\x18\x05 \x01(\r\"\x1f\n\rFlushResponse\x12\x0e\n\x06status\x18\x01 \x01(\t\"`\n\x0bJoinRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\r\n\x05\x63odec\x18\x02 \x01(\t\x12+\n\x06inputs\x18\x04 \x03(\x0b\x32\x1b.distributed.snapshot.InputJ\x04\x08\x03\x10\x04\"n\n\x05Input\x12\r\n\x05topic\x18\x01 \x01(\t\x12.\n\tpositions\x18\x02 \x03(\x0b\x32\x1b.distributed.snapshot.Start\x12\x11\n\tkey_codec\x18\x03 \x01(\t\x12\x13\n\x0bvalue_codec\x18\x04 \x01(\t\"*\n\x05Start\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"\xa5\x01\n\x06Notice\x12.\n\x06joined\x18\x01 \x01(\x0b\x32\x1c.distributed.snapshot.JoinedH\x00\x12\x35\n\x06marker\x18\x02 \x01(\x0b\x32#.distributed.snapshot.MarkerRequestH\x00\x12*\n\x04left\x18\x03 \x01(\x0b\x32\x1a.distributed.snapshot.LeftH\x00\x42\x08\n\x06notice\"]\n\x06Joined\x12\x0f\n\x07process\x18\x01 \x01(\x04\x12\x0f\n\x07session\x18\x02 \x01(\t\x12\x31\n\tpositions\x18\x03 \x03(\x0b\x32\x1e.distributed.snapshot.Position\"\x16\n\x04Left\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xc9\x01\n\x0bSendRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x10\n\x03key\x18\x03 \x01(\x0cH\x00\x88\x01\x01\x12\x12\n\x05value\x18\x04 \x01(\x0cH\x01\x88\x01\x01\x12\x16\n\tpartition\x18\x05 \x01(\rH\x02\x88\x01\x01\x12\x32\n\x05\x63\x61use\x18\x06 \x01(\x0b\x32\x1e.distributed.snapshot.PositionH\x03\x88\x01\x01\x42\x06\n\x04_keyB\x08\n\x06_valueB\x0c\n\n_partitionB\x08\n\x06_cause\"1\n\x0cSendResponse\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"!\n\x0eReceiveRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\"\x89\x01\n\x07Message\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x10\n\x03key\x18\x04 \x01(\x0cH\x00\x88\x01\x01\x12\x12\n\x05value\x18\x05 \x01(\x0cH\x01\x88\x01\x01\x12\x14\n\x0ctimestamp_ms\x18\x06 \x01(\x03\x42\x06\n\x04_keyB\x08\n\x06_value\"V\n\x10ProcessedRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x31\n\tpositions\x18\x02 \x03(\x0b\x32\x1e.distributed.snapshot.Position\"\x13\n\x11ProcessedResponse2\x92\x04\n\x0fSnapshotService\x12W\n\nSendMarker\x12#.distributed.snapshot.MarkerRequest\x1a$.distributed.snapshot.MarkerResponse\x12\\\n\x11\x46lushChannelState\x12\".distributed.snapshot.FlushRequest\x1a#.distributed.snapshot.FlushResponse\x12I\n\x04Join\x12!.distributed.snapshot.JoinRequest\x1a\x1c.distributed.snapshot.Notice0\x01\x12M\n\x04Send\x12!.distributed.snapshot.SendRequest\x1a\".distributed.snapshot.SendResponse\x12P\n\x07Receive\x12$.distributed.snapshot.ReceiveRequest\x1a\x1d.distributed.snapshot.Message0\x01\x12\\\n\tProcessed\x12&.distributed.snapshot.ProcessedRequest\x1a\'.distributed.snapshot.ProcessedResponseB\x11Z\x0ftill/snapshotpbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,29 +43,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FLUSHRESPONSE']._serialized_start=410
   _globals['_FLUSHRESPONSE']._serialized_end=441
   _globals['_JOINREQUEST']._serialized_start=443
-  _globals['_JOINREQUEST']._serialized_end=550
-  _globals['_INPUT']._serialized_start=552
-  _globals['_INPUT']._serialized_end=662
-  _globals['_START']._serialized_start=664
-  _globals['_START']._serialized_end=706
-  _globals['_NOTICE']._serialized_start=709
-  _globals['_NOTICE']._serialized_end=874
-  _globals['_JOINED']._serialized_start=876
-  _globals['_JOINED']._serialized_end=969
-  _globals['_LEFT']._serialized_start=971
-  _globals['_LEFT']._serialized_end=993
-  _globals['_SENDREQUEST']._serialized_start=996
-  _globals['_SENDREQUEST']._serialized_end=1197
-  _globals['_SENDRESPONSE']._serialized_start=1199
-  _globals['_SENDRESPONSE']._serialized_end=1248
-  _globals['_RECEIVEREQUEST']._serialized_start=1250
-  _globals['_RECEIVEREQUEST']._serialized_end=1283
-  _globals['_MESSAGE']._serialized_start=1286
-  _globals['_MESSAGE']._serialized_end=1423
-  _globals['_PROCESSEDREQUEST']._serialized_start=1425
-  _globals['_PROCESSEDREQUEST']._serialized_end=1511
-  _globals['_PROCESSEDRESPONSE']._serialized_start=1513
-  _globals['_PROCESSEDRESPONSE']._serialized_end=1532
-  _globals['_SNAPSHOTSERVICE']._serialized_start=1535
-  _globals['_SNAPSHOTSERVICE']._serialized_end=2065
+  _globals['_JOINREQUEST']._serialized_end=539
+  _globals['_INPUT']._serialized_start=541
+  _globals['_INPUT']._serialized_end=651
+  _globals['_START']._serialized_start=653
+  _globals['_START']._serialized_end=695
+  _globals['_NOTICE']._serialized_start=698
+  _globals['_NOTICE']._serialized_end=863
+  _globals['_JOINED']._serialized_start=865
+  _globals['_JOINED']._serialized_end=958
+  _globals['_LEFT']._serialized_start=960
+  _globals['_LEFT']._serialized_end=982
+  _globals['_SENDREQUEST']._serialized_start=985
+  _globals['_SENDREQUEST']._serialized_end=1186
+  _globals['_SENDRESPONSE']._serialized_start=1188
+  _globals['_SENDRESPONSE']._serialized_end=1237
+  _globals['_RECEIVEREQUEST']._serialized_start=1239
+  _globals['_RECEIVEREQUEST']._serialized_end=1272
+  _globals['_MESSAGE']._serialized_start=1275
+  _globals['_MESSAGE']._serialized_end=1412
+  _globals['_PROCESSEDREQUEST']._serialized_start=1414
+  _globals['_PROCESSEDREQUEST']._serialized_end=1500
+  _globals['_PROCESSEDRESPONSE']._serialized_start=1502
+  _globals['_PROCESSEDRESPONSE']._serialized_end=1521
+  _globals['_SNAPSHOTSERVICE']._serialized_start=1524
+  _globals['_SNAPSHOTSERVICE']._serialized_end=2054
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,6 @@ import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -19,9 +18,9 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.errors import all_errors
 from snapkafka.protocol import TopicPartition
 from snapkafka.service import Settings, Tokens
-from snapkafka.service.doors import SESSION_KEY, Doors
+from snapkafka.service.doors import SESSION_KEY
 from snapkafka.service.grpc_api import messages as pb
-from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, Servicer, serving
+from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, serving
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
 from tests.unit.drivers.test_foreign import trigger
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
@@ -44,11 +43,9 @@ class Door:
         self.plain = Stub(self.channel)
         self.stub: Any = Named(self.plain, "")
 
-    async def join(
-        self, node: str = "till", session: str = "", inputs: Sequence[Any] = ()
-    ) -> tuple[Any, Any]:
+    async def join(self, node: str = "till", inputs: Sequence[Any] = ()) -> tuple[Any, Any]:
         """A stream, and the first notice on it; further calls of the stub name its session."""
-        stream = self.plain.Join(pb.JoinRequest(node_id=node, session=session, inputs=inputs))
+        stream = self.plain.Join(pb.JoinRequest(node_id=node, inputs=inputs))
         first = await heard(stream)
         self.stub = Named(self.plain, first.joined.session)
         return stream, first
@@ -199,27 +196,6 @@ async def test_an_older_session_of_the_same_name_ends_and_is_told() -> None:
         newer.cancel()
 
 
-async def test_names_that_join_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Doors] = []
-    create = Doors.__init__
-
-    def seen(self: Doors, *args: Any, **more: Any) -> None:
-        made.append(self)
-        create(self, *args, **more)
-
-    monkeypatch.setattr(Doors, "__init__", seen)
-    async with door(foreign_max=2) as here:
-        first, _ = await here.join("a")
-        second, _ = await here.join("b")
-        calls = [here.plain.Join(pb.JoinRequest(node_id=f"c{number}")) for number in range(50)]
-        for call in calls:
-            assert (await refused(call.read()))[0] is Status.RESOURCE_EXHAUSTED
-        (doors,) = made
-        assert len(doors._joining) <= 2
-        first.cancel()
-        second.cancel()
-
-
 @pytest.mark.nightly
 async def test_a_client_may_ping_every_ten_seconds() -> None:
     """As often as Go's clients may."""
@@ -253,65 +229,25 @@ async def test_silent_connections_are_bounded(connections: int) -> None:
             writer.close()
 
 
-async def test_a_process_that_lost_its_connection_goes_on_where_it_was() -> None:
+async def test_a_process_ends_with_its_stream_and_who_joins_again_is_another() -> None:
+    """Also if it breaks before its first notice was read: each snapshot would wait for it."""
     async with door() as here:
-        stream, first = await here.join()
-        epoch = trigger(here.cluster, "one")
-        await heard(stream)
-        flush = pb.FlushRequest(snapshot_id="one", node_id="till", state_data=b"first half")
-        await here.stub.FlushChannelState(flush)
+        for number in range(4):
+            here.consumer.white(CHANGE, b"%d" % number)
+        stream, first = await here.join(inputs=[pb.Input(topic="change")])
+        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
+        assert [(await heard(messages)).value for _ in range(3)] == [b"0", b"1", b"2"]
+        place = pb.Position(topic="change", partition=0, offset=1)
+        await here.stub.Processed(pb.ProcessedRequest(node_id="till", positions=[place]))
         stream.cancel()
-        again, second = await here.join(session=first.joined.session)
-        assert second.joined.process == first.joined.process
-        assert (await heard(again)).marker.snapshot_id == "one"  # it is asked again
-        flush.chunk, flush.state_data = 1, b"second half"
-        await here.stub.FlushChannelState(flush)
-        done = pb.MarkerRequest(snapshot_id="one", sender_node_id="till")
-        assert (await here.stub.SendMarker(done)).accepted
-        await until(lambda: view(here.cluster).snapshots[epoch].captured_at is not None, "the capture")
-        assert sorted(here.writer.state(epoch).values()) == [b"first half", b"second half"]
-
-
-async def test_a_process_that_does_not_come_back_leaves_and_one_of_its_name_is_another() -> None:
-    async with door(Bounds(grace_s=0.05)) as here:
-        stream, first = await here.join()
-        stream.cancel()
-        gone = first.joined.process
-        await until(lambda: not view(here.cluster).is_alive(gone), "its Bye")
-        _, second = await here.join(session=first.joined.session)
-        assert second.joined.process > gone
-        old, third = await here.join()  # a process of that name again, without a session
-        assert third.joined.process > second.joined.process
-        assert not view(here.cluster).is_alive(second.joined.process)
-        old.cancel()
-
-
-@pytest.mark.parametrize("comes_back", [False, True])
-async def test_a_process_whose_stream_breaks_before_its_first_notice_leaves(
-    monkeypatch: pytest.MonkeyPatch, comes_back: bool
-) -> None:
-    """Each snapshot would wait for it for ever."""
-    made: list[Servicer] = []
-    create = Servicer.__init__
-
-    def seen(self: Servicer, *args: Any, **more: Any) -> None:
-        made.append(self)
-        create(self, *args, **more)
-
-    monkeypatch.setattr(Servicer, "__init__", seen)
-    context = SimpleNamespace(peer=lambda: "ipv4:127.0.0.1:1", time_remaining=lambda: None)
-    async with door(Bounds(grace_s=0.5)) as here:
-        session = ""
-        if comes_back:
-            earlier, first = await here.join()
-            session = first.joined.session
-            earlier.cancel()
-            known = made[0]._doors._sessions["till"]
-            await until(lambda: known.gone is not None, "the end of its stream")
-        stream: Any = made[0].Join(pb.JoinRequest(node_id="till", session=session), context)
-        joined = (await anext(stream)).joined
-        await stream.aclose()
-        await until(lambda: not view(here.cluster).is_alive(joined.process), "its Bye")
+        await until(lambda: not view(here.cluster).is_alive(first.joined.process), "its Bye")
+        _, second = await here.join(inputs=[pb.Input(topic="change")])
+        assert second.joined.process > first.joined.process
+        assert [p.offset for p in second.joined.positions] == [1]
+        unread = here.plain.Join(pb.JoinRequest(node_id="other"))
+        await until(lambda: len(list(view(here.cluster).living())) == 3, "its Hello")
+        unread.cancel()
+        await until(lambda: len(list(view(here.cluster).living())) == 2, "its Bye")
 
 
 async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
@@ -374,25 +310,6 @@ async def test_a_process_receives_and_its_positions_come_with_its_state() -> Non
         (cut,) = [cut for cut in view(here.cluster).captured(epoch).inputs if cut.app == "till"]
         assert (cut.topic, cut.position, cut.log_end) == ("change", 3, 5)
         stream.cancel()
-
-
-async def test_a_process_that_comes_back_receives_again_what_it_has_not_processed() -> None:
-    async with door() as here:
-        for number in range(4):
-            here.consumer.white(CHANGE, b"%d" % number)
-        stream, first = await here.join(inputs=[pb.Input(topic="change")])
-        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
-        assert [(await heard(messages)).value for _ in range(3)] == [b"0", b"1", b"2"]
-        place = pb.Position(topic="change", partition=0, offset=1)
-        await here.stub.Processed(pb.ProcessedRequest(node_id="till", positions=[place]))
-        stream.cancel()
-        messages.cancel()
-        again, second = await here.join(session=first.joined.session)
-        assert second.joined.process == first.joined.process
-        assert [p.offset for p in second.joined.positions] == [1]
-        messages = here.stub.Receive(pb.ReceiveRequest(node_id="till"))
-        assert [(await heard(messages)).value for _ in range(3)] == [b"1", b"2", b"3"]
-        again.cancel()
 
 
 async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process() -> None:
