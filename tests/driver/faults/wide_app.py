@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,8 @@ class WideApp:
         self.counts = app.Table("counts", default=int, partitions=1, **stores["counts"])
         self.lists = app.Table("lists", default=list, partitions=1, **stores["lists"])
         self.sets = app.SetTable("sets", partitions=1)
+        #: Some events wait for it.
+        self.pause: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0.01)
         self.came: dict[str, list[int]] = {name: [] for name in ("count", "batch", "hand", "asked")}
         self._define()
 
@@ -96,7 +99,9 @@ class WideApp:
             assert all(part is not None for part in found)
             self.counts["gone"] = 1
             self.counts.pop("gone")
-            await asyncio.sleep(0.01)
+            await self.pause()
+            self.counts[key] += 0
+            assert list(self.counts.items())
             if self._asks:
                 assert await asked.ask(number) == number + 1
             await asyncio.to_thread(self.counts.get, key)
