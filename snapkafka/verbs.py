@@ -390,37 +390,3 @@ class TopicsCreate(Request, frozen=True):
     settings: Annotated[
         tuple[str, ...], option("--set NAME=VALUE", "A setting, by Kafka's name. Repeatable.")
     ] = ()
-
-
-class Serve(Request, frozen=True):
-    """Serve the REST API, gRPC and a web page.
-
-    The service stores nothing, so any number can run.
-    """
-
-    host: Annotated[str, option("--host ADDRESS", "Address to listen on. Others need TLS and tokens.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, option("--port PORT", "Port to listen on; 0: any free port.")] = 8023
-    roots: Annotated[
-        tuple[str, ...],
-        option("--storage-root URI", "Allow tables and manifests below this URI. Repeatable."),
-    ] = ()
-    tokens: Annotated[
-        str, option("--tokens FILE", "Lines ROLE:TOKEN with role `read`, `trigger` or `admin`.")
-    ] = ""
-    certificate: Annotated[str, option("--tls-certificate FILE", "Certificate with its chain, as PEM.")] = ""
-    key: Annotated[str, option("--tls-key FILE", "Private key, as PEM.")] = ""
-    host_names: Annotated[
-        tuple[str, ...],
-        option("--host-name NAME", "Host name by which clients reach the service. Repeatable."),
-    ] = ()
-    grpc_port: Annotated[
-        int | None, option("--grpc-port PORT", "Also serve gRPC on this port; 0: any free port.")
-    ] = None
-    foreign_topics: Annotated[
-        tuple[str, ...], option("--foreign-topic NAME", "Topic that gRPC processes may send to. Repeatable.")
-    ] = ()
-    foreign_inputs: Annotated[
-        tuple[str, ...], option("--foreign-input NAME", "Topic that gRPC processes may read. Repeatable.")
-    ] = ()

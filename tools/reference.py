@@ -23,6 +23,7 @@ from snapkafka.cli.verbs import app
 from snapkafka.config import Config
 from snapkafka.drivers.metrics import Metrics, families
 from snapkafka.ops import Freshness, gauges
+from snapkafka.options import Option, options_of
 from snapkafka.service.metrics import counted, described
 from snapkafka.service.problems import HTTP_STATUS, REFUSALS
 from snapkafka.service.settings import Settings
@@ -160,32 +161,32 @@ def settings_page() -> str:
 {_fields(Config)}
 ## Of `snapkafka serve`
 
-Command options set the first seven; the others are bounds ([service.md](../guide/service.md)).
+Those with an option are of the command; the others are bounds ([service.md](../guide/service.md)).
 
-{_fields(Settings)}
+{_of_options(options_of(Settings))}
 ## Of the job
 
 Of `python -m snapkafka.assembly --spec FILE`, as one JSON object ([assembly.md](../guide/assembly.md)). {flags} have
 flags of the job's own, too.
 
-{_of_the_job()}
+{_of_options(OPTIONS)}
 ## Environment variables
 
 {table(("variable", "read by", "value"), variables)}"""
 
 
-def _of_the_job() -> str:
+def _of_options(options: Mapping[str, Option]) -> str:
     rows = (
         (
             code(option.field),
-            code("list" if option.many else option.type.__name__),
+            code("list" if option.many else getattr(option.type, "__name__", "")),
             code(str(list(option.default) if option.many else option.default)) if option.default else "",
-            code(option.flag) if option.flag else "",
+            code(option.flag),
             option.help,
         )
-        for option in OPTIONS.values()
+        for option in options.values()
     )
-    return table(("field", "type", "default", "option of `assemble` or `verify`", "meaning"), rows)
+    return table(("field", "type", "default", "option", "meaning"), rows)
 
 
 def _fields(settings: type[Any]) -> str:

@@ -62,6 +62,6 @@ HELPS: Final = {
     "prune": Help(Panel.OPERATE, "prune --storage /data/snapshots --keep-last 24", verbs.Prune),
     "topics": Help(Panel.OPERATE, "topics create orders --partitions 4"),
     "topics create": Help(Panel.OPERATE, "topics create orders payments --partitions 4", verbs.TopicsCreate),
-    "serve": Help(Panel.OPERATE, "serve --storage-root /data/snapshots", verbs.Serve),
+    "serve": Help(Panel.OPERATE, "serve --storage-root /data/snapshots"),
     "demo": Help(Panel.LEARN, "demo --drill"),
 }

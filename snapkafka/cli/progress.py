@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from rich.progress import BarColumn, TextColumn
@@ -12,7 +12,6 @@ from rich.progress import Progress as Bars
 
 from snapkafka.assembly.progress import LINE_EVERY_S, Working, now_and_then
 from snapkafka.ops import CaptureProgress
-from snapkafka.ops.listing import WaitRow
 from snapkafka.units import rounded_ms
 
 from .running import notices
@@ -51,38 +50,11 @@ def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress], Non
 
 def progress_line(progress: CaptureProgress) -> str:
     """Format a running snapshot in one line: how much is done, and what it waits for."""
-    head = f"{progress.id}: {progress.done} of {progress.needed} after {rounded_ms(progress.waited_ms)}"
-    return f"{head}; {waiting_for(progress.waits)}" if progress.waits else head
-
-
-def waiting_for(waits: Sequence[WaitRow]) -> str:
-    """Name what a snapshot waits for: of the kind that explains the others, the number and the first one."""
-    kind, found = next(
-        (kind, found) for kind in _KINDS if (found := [it for it in waits if _kind(it) == kind])
-    )
-    if len(found) == 1:
-        return f"waiting for {found[0].text}"
-    first = found[0]
-    place = (
-        f"process {first.process} ({first.app})"
-        if kind in _OF_PROCESSES
-        else f"{first.topic}[{first.partition}] of {first.app}"
-    )
-    return f"waiting for {_KINDS[kind].format(len(found))}, first {place}"
-
-
-#: Kinds of waits, those that explain others first, and how many of them are called.
-_KINDS: Final = {
-    "rebalance": "{} inputs in a rebalance",
-    "report": "{} reports",
-    "closing": "{} processes to finish events that began before the cut",
-    "input": "the cuts of {} inputs",
-}
-_OF_PROCESSES: Final = frozenset({"report", "closing"})
-
-
-def _kind(wait: WaitRow) -> str:
-    return "rebalance" if wait.rebalance else wait.what
+    line = f"{progress.id}: {progress.done} of {progress.needed} after {rounded_ms(progress.waited_ms)}"
+    if progress.waits:
+        first, *others = progress.waits
+        line += f"; waiting for {first.text}" + (f" and {len(others)} more" if others else "")
+    return line
 
 
 def print_line(line: str) -> None:

@@ -323,11 +323,6 @@ class Participant:
         self._host.spawn(self._receiving.commit_quietly())
         return True
 
-    @property
-    def due(self) -> Marker | None:
-        """The snapshot that waits for the state of the process; None: there is none."""
-        return None if self._due.now is None else self._due.now.marker
-
     def _ledger_id(self) -> int:
         return int(getattr(self._ledger, "ledger_id", 0))
 
