@@ -9,9 +9,8 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `ledger` | the ledger's side: captured snapshots, and their verdicts |
 | `cluster`, `loss` | facts about the cluster: existing offsets, topics; since when records are gone |
 | `base` | the base of an incremental snapshot |
-| `settings`, `decoding` | how a log is read, and keys and values are decoded |
-| `avro_schemas`, `schema_registry` | Avro schemas, from files or a registry |
-| `avro_types`, `avro_decoder` | any of them, parsed; Avro to JSON |
+| `settings` | how a log is read |
+| `values` | keys and values as text, for both engines |
 | `invariants`, `unwritten_casts` | V6, in DuckDB; what no number may rest on |
 | `stored_tables` | the stored tables beside those of the log |
 | `manifest` | the manifest of an assembly |
@@ -21,7 +20,7 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `spark.frames` | the captured snapshot as small DataFrames, for joins |
 | `spark.reading` | the session, exact offset ranges, our header |
 | `spark.tables` | state, channels, messages, processes, positions |
-| `spark.values` | keys and values as text |
+| `spark.values` | keys and values as text, in functions over batches |
 | `spark.verify` | V1 to V5; files have the names of those in `snapkafka.checks` |
 | `spark.write` | Parquet, object storage, digests |
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from .arrow_tables import arrow, parquet_of
     from .base import find_base
     from .command import main
-    from .decoding import PLAIN, Decoding
     from .embedded.handover import HandOverError
     from .engines import opened
     from .invariants import Tables, in_folder, published
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
     from .spark.reading.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed
     from .stored_tables import compare
+    from .values.decoding import PLAIN, Decoding
 else:
     __getattr__ = lazily(
         __name__,
@@ -63,7 +62,7 @@ else:
             "arrow_tables": "arrow parquet_of",
             "base": "find_base",
             "command": "main",
-            "decoding": "PLAIN Decoding",
+            "values.decoding": "PLAIN Decoding",
             "embedded.handover": "HandOverError",
             "engines": "opened",
             "invariants": "Tables in_folder published",

@@ -46,11 +46,8 @@ def opened(job: Job, offsets: int, schemes: Collection[str]) -> Iterator[Engine]
 
 def _needs_spark(job: Job, offsets: int) -> str:
     """Return the part of a job that Spark alone does; empty: there is none."""
-    spec = job.spec
     if offsets > OFFSETS_MAX:
         return f"{offsets:,} offsets (at most {OFFSETS_MAX:,})"
-    if spec.schema_registry:
-        return "a schema registry"
     missing = missing_of("embedded")
     return f"anything without {missing[0]}" if missing else ""
 

@@ -24,7 +24,6 @@ from snapkafka.manifest import InvariantEntry, LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
-from .avro_schemas import read_schemas
 from .base import Base, base_or_whole, require_whole, view_on
 from .cluster import (
     DEFAULT_ISOLATION,
@@ -33,17 +32,18 @@ from .cluster import (
     look,
     require_same_topics,
 )
-from .decoding import Decoding
 from .failures import Failures, problem_of_parent
 from .invariants import check, in_folder, published, require_valid
 from .ledger import ClusterFacts, Desk
 from .loss import with_time_of_loss
 from .manifest import check_entries, entry, openness_of, verdict_of
 from .progress import Work, Working, in_words
-from .schema_registry import Registry
 from .settings import Settings
 from .spec import JobResult, JobSpec, changed
 from .stored_tables import compare
+from .values.avro import read_schemas
+from .values.decoding import Decoding
+from .values.registry import Registry
 
 
 class Engine(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeAlias
 
 from snapkafka.checks import CutView, in_flight
 from snapkafka.manifest import LedgerEntry
@@ -14,12 +14,11 @@ from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.offsets import TornEvent
 from snapkafka.protocol.records import Position, TopicPartition
 
-from .decoding import JSON_CODECS, TEXT_CODECS, normal_name
-from .schemas import LAST_MS
+from .schemas import LAST_MS, UNIX_EPOCH
+from .values.decoding import JSON_CODECS, TEXT_CODECS, normal_name
 
 #: The inputs of each partition, as `input_rows` gives them.
 Inputs: TypeAlias = Mapping[TopicPartition, Sequence[Mapping[str, Any]]]
-UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Channel(NamedTuple):

@@ -4,10 +4,12 @@ of the rows."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA
 
+UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: The table of the agents' positions.
 POSITIONS: Final = "positions"
 

@@ -9,8 +9,8 @@ from snapkafka.kafka.records.far_times import FarStretch
 from snapkafka.manifest import LedgerEntry
 
 from .cluster import DEFAULT_ISOLATION
-from .decoding import PLAIN, Decoding
 from .spec import JobSpec
+from .values.decoding import PLAIN, Decoding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

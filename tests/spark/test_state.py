@@ -3,56 +3,85 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import faust
 import pytest
 from faust.serializers import codecs
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 
 from snapkafka.assembly import PLAIN, Decoding, local_frame
+from snapkafka.assembly.embedded.log import Record as LogRecord
+from snapkafka.assembly.embedded.state import state_rows
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
-from tests.spark.reading import at
-
-pytestmark = pytest.mark.nightly
+from snapkafka.assembly.values.decoder import Decoder
+from snapkafka.checks import CutView
+from snapkafka.protocol import ChangelogCut, TopicPartition
+from tests.worlds.cleaned_log import Changelog, captured
 
 Record = tuple[bytes | None, bytes | None]
+#: Rows of the state, by offset: of the records of the changelog of one table.
+Folds = Callable[..., list[Any]]
+TOPIC = TopicPartition("shop-stock-changelog", 0)
 
 
-def changes(spark: SparkSession, records: Sequence[Record], start: int = 0, **table: Any) -> DataFrame:
-    """Records of the changelog of one table, at offsets from `start`."""
-    kind = {
-        "app": "shop",
-        "table_name": "stock",
-        "topic": "shop-stock-changelog",
-        "partition": 0,
-        "place": 0,
-        "key_codec": "json",
-        "value_codec": "json",
-        "sets": False,
-        "windowed": False,
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.nightly)])
+def folded(request: pytest.FixtureRequest) -> Folds:
+    by = _by_spark(request.getfixturevalue("spark")) if request.param == "spark" else _embedded
+
+    def rows(
+        records: Sequence[Record], decoding: Decoding = PLAIN, start: int = 0, **table: Any
+    ) -> list[Any]:
+        options = {"key_codec": "json", "value_codec": "json", "sets": False, "windowed": False, **table}
+        return sorted(by(records, decoding, start, options), key=lambda row: row.changelog_offset)
+
+    return rows
+
+
+def _embedded(records: Sequence[Record], decoding: Decoding, start: int, table: dict[str, Any]) -> list[Any]:
+    written = [LogRecord(*TOPIC, start + n, 0, 0, key, value, ()) for n, (key, value) in enumerate(records)]
+    cut = ChangelogCut(
+        app="shop",
+        table="stock",
+        topic=TOPIC.topic,
+        topic_id="",
+        partition=0,
+        end=start + len(written),
+        process=1,
         **table,
-    }
-    rows = [{**kind, "key": k, "value": v, "offset": start + n} for n, (k, v) in enumerate(records)]
-    return local_frame(spark, CHANGES, rows)
+    )
+    view = CutView(dataclasses.replace(captured([Changelog(TOPIC, 1)]), changelogs=(cut,)))
+    return [SimpleNamespace(**row) for row in state_rows(view, written, Decoder(decoding))]
 
 
-def folded(
-    spark: SparkSession, records: Sequence[Record], decoding: Decoding = PLAIN, **table: Any
-) -> list[Any]:
-    """Rows of the state, by offset."""
-    found = fold(changes(spark, records, **table), decoding, **kinds(table)).collect()
-    return sorted(found, key=lambda row: row.changelog_offset)
+def _by_spark(spark: Any) -> Folds:
+    def rows(records: Sequence[Record], decoding: Decoding, start: int, table: dict[str, Any]) -> list[Any]:
+        kind = {"app": "shop", "table_name": "stock", **TOPIC._asdict(), "place": 0, **table}
+        changes = [{**kind, "key": k, "value": v, "offset": start + n} for n, (k, v) in enumerate(records)]
+        options = {"sets": table["sets"], "windows": table["windowed"], "offsets": 1_000}
+        found = fold(local_frame(spark, CHANGES, changes), decoding, **options).collect()
+        return [
+            SimpleNamespace(**{name: _in_utc(value) for name, value in row.asDict().items()}) for row in found
+        ]
+
+    return rows
 
 
-def kinds(table: dict[str, Any]) -> dict[str, Any]:
-    """What `fold` wants to know of tables."""
-    return {"sets": "sets" in table, "windows": "windowed" in table, "offsets": 1_000}
+def _in_utc(value: Any) -> Any:
+    """Spark returns times by the clock of the machine."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def js(value: Any) -> bytes:
@@ -69,14 +98,14 @@ def js(value: Any) -> bytes:
     [faust.TumblingWindow(10.0), faust.HoppingWindow(10.0, 5.0, expires=60.0)],
     ids=("tumbling", "hopping"),
 )
-def test_a_window_is_two_columns_and_its_key_is_the_key(spark: SparkSession, window: Any) -> None:
+def test_a_window_is_two_columns_and_its_key_is_the_key(folded: Folds, window: Any) -> None:
     """The bounds are those of Faust, to the microsecond; a deleted window is gone."""
     ranges = [*window.ranges(1_700_000_001.5), *window.ranges(1_700_000_042.25)]
     records: list[Record] = [
         (js((key, bounds)), js(n)) for n, bounds in enumerate(ranges) for key in ("k", 7, ("a", 1))
     ]
     records += [(js(("k", ranges[0])), None)]
-    rows = folded(spark, records, windowed=True)
+    rows = folded(records, windowed=True)
     expected = {
         (text, *map(at, bounds), str(n))
         for n, bounds in enumerate(ranges)
@@ -87,7 +116,7 @@ def test_a_window_is_two_columns_and_its_key_is_the_key(spark: SparkSession, win
     assert {row.why_undecoded for row in rows} == {None}
 
 
-def test_what_has_no_window_keeps_its_whole_key(spark: SparkSession) -> None:
+def test_what_has_no_window_keeps_its_whole_key(folded: Folds) -> None:
     odd: list[Record] = [
         (b'"k"', b"1"),
         (b'["k",[1.0]]', b"2"),
@@ -95,9 +124,7 @@ def test_what_has_no_window_keeps_its_whole_key(spark: SparkSession) -> None:
         (b"\xff", b"4"),
         (None, b"5"),
     ]
-    rows = [
-        (row.key, row.window_start, row.value, row.why_undecoded) for row in folded(spark, odd, windowed=True)
-    ]
+    rows = [(row.key, row.window_start, row.value, row.why_undecoded) for row in folded(odd, windowed=True)]
     assert rows == [
         ("k", None, "1", "key: no window"),
         ('["k",[1.0]]', None, "2", "key: no window"),
@@ -105,7 +132,7 @@ def test_what_has_no_window_keeps_its_whole_key(spark: SparkSession) -> None:
         (None, None, "4", "key: not UTF-8"),
         (None, None, "5", "key: no window"),
     ]
-    (pair,) = folded(spark, [(b'["k",[1.0,2.0]]', b"1")])
+    (pair,) = folded([(b'["k",[1.0,2.0]]', b"1")])
     assert (pair.key, pair.window_start, pair.why_undecoded) == ('["k",[1.0,2.0]]', None, None), (
         "a table without windows"
     )
@@ -175,22 +202,22 @@ def rows_held(rows: list[Any]) -> dict[str, list[str]]:
     return {said(json.loads(row.key_raw)[1]): sorted(map(said, json.loads(row.value))) for row in rows}
 
 
-def test_a_set_is_what_its_operations_make(spark: SparkSession) -> None:
+def test_a_set_is_what_its_operations_make(folded: Folds) -> None:
     """The last value of a key is no set: Faust logs what is added and taken away."""
     with faust_sets() as (sets, written):
         for seed in range(2):
             play_sets(random.Random(seed), sets, 200)
-            rows = folded(spark, written, sets=True)
+            rows = folded(written, sets=True)
             assert rows_held(rows) == held(sets), f"seed {seed}"
     assert b'[1,"x"]' in {key for key, _ in written} and len(rows) == 5
     assert sorted(row.key for row in rows) == ["1", "1", '["x",[1,10.9]]', "x", "y"]
 
 
-def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew(spark: SparkSession) -> None:
+def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew(folded: Folds) -> None:
     """Taken in by Faust they give the same set: a restore can send them."""
     with faust_sets() as (sets, written):
         play_sets(random.Random(7), sets, 80)
-        rows = folded(spark, written, sets=True)
+        rows = folded(written, sets=True)
         expected = held(sets)
     with faust_sets() as (again, _):
         for row in rows:
@@ -201,7 +228,7 @@ def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew(spark: SparkSes
         assert held(again) == expected
 
 
-def test_whole_numbers_of_any_length_keep_their_digits(spark: SparkSession) -> None:
+def test_whole_numbers_of_any_length_keep_their_digits(folded: Folds) -> None:
     """In sets and as their keys, beside those of a window, too: ids of 128 bits differ in digits that no double has."""
     long = [10**38 - 1, 10**38, 10**38 + 1, 2**128 - 1, 2**128, -(2**128), -(2**128) - 1, 10**400]
     nested: list[Any] = [("a", 2**128, ("b", 2**128 + 1)), f'x",{2**128},"\\', f"{2**128}", 1.5, 1e40, None]
@@ -212,12 +239,12 @@ def test_whole_numbers_of_any_length_keep_their_digits(spark: SparkSession) -> N
         sets[2**128].discard(2**128)
         sets["k"].difference_update({10**38, nested[0]})
         sets["bulk"].update({*long, *nested})
-        rows = folded(spark, written, sets=True)
+        rows = folded(written, sets=True)
         assert rows_held(rows) == held(sets)
     assert len(rows) == 5
     assert all(row.value_raw == f"[{row.value},[]]".encode() for row in rows)
     keys = [2**128, 2**128 + 1, ("a", -(2**128))]
-    windows = folded(spark, [(js((key, (10.0, 19.9))), js(1)) for key in keys], windowed=True)
+    windows = folded([(js((key, (10.0, 19.9))), js(1)) for key in keys], windowed=True)
     found = [(row.key, row.window_start, row.window_end) for row in windows]
     assert found == [(said(key), at(10.0), at(19.9)) for key in keys]
 
@@ -226,23 +253,23 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def test_windows_of_sets(spark: SparkSession) -> None:
+def test_windows_of_sets(folded: Folds) -> None:
     key = ("k", (10.0, 19.9))
     rows = folded(
-        spark, [(js((1, key)), js("a")), (js((15, key)), js([["b", "c"], ["a"]]))], sets=True, windowed=True
+        [(js((1, key)), js("a")), (js((15, key)), js([["b", "c"], ["a"]]))], sets=True, windowed=True
     )
     found = [(row.key, row.window_start, row.window_end, row.value, row.changelog_offset) for row in rows]
     assert found == [("k", at(10.0), at(19.9), '["b","c"]', 1)]
 
 
-def test_an_emptied_set_is_there_and_empty(spark: SparkSession) -> None:
+def test_an_emptied_set_is_there_and_empty(folded: Folds) -> None:
     rows = folded(
-        spark, [(js((1, "k")), js("a")), (js((2, "k")), js("a")), (js((15, "n")), js([[], []]))], sets=True
+        [(js((1, "k")), js("a")), (js((2, "k")), js("a")), (js((15, "n")), js([[], []]))], sets=True
     )
     assert [(row.key, row.value) for row in rows] == [("k", "[]"), ("n", "[]")]
 
 
-def test_operations_that_cannot_be_read_stay(spark: SparkSession) -> None:
+def test_operations_that_cannot_be_read_stay(folded: Folds) -> None:
     """And together make the set: of those with the same bytes the last, in their order."""
     odd: list[Record] = [
         (b"\xff", b"1"),
@@ -255,7 +282,7 @@ def test_operations_that_cannot_be_read_stay(spark: SparkSession) -> None:
         (js((1, "k")), None),
         (None, b"1"),
     ]
-    rows = folded(spark, odd, sets=True)
+    rows = folded(odd, sets=True)
     assert [(row.changelog_offset, row.key, row.why_undecoded) for row in rows] == [
         (1, '[1,"k"]', "value: not UTF-8"),
         (2, '[9,"k"]', "key: no operation of a set"),
@@ -267,15 +294,15 @@ def test_operations_that_cannot_be_read_stay(spark: SparkSession) -> None:
     ]
 
 
-def test_sets_in_a_codec_that_has_to_be_loaded(spark: SparkSession) -> None:
+def test_sets_in_a_codec_that_has_to_be_loaded(folded: Folds) -> None:
     """Pickled windows and operations: decoded where the user says so, and then true sets; bytes otherwise."""
     with faust_sets("pickle") as (sets, written):
         play_sets(random.Random(3), sets, 30)
         expected = held(sets)
     pickled: dict[str, Any] = {"key_codec": "pickle", "value_codec": "pickle"}
-    rows = folded(spark, written, Decoding(unpickle=True), sets=True, **pickled)
+    rows = folded(written, Decoding(unpickle=True), sets=True, **pickled)
     assert rows_held(rows) == expected
-    bytes_only = folded(spark, written, sets=True, **pickled)
+    bytes_only = folded(written, sets=True, **pickled)
     assert {(row.key_raw, row.value_raw) for row in bytes_only} == set(written)
     assert all("pickles execute" in row.why_undecoded for row in bytes_only)
 
@@ -283,7 +310,7 @@ def test_sets_in_a_codec_that_has_to_be_loaded(spark: SparkSession) -> None:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def test_deletes_repeats_and_partitions_that_nobody_has_written(spark: SparkSession) -> None:
+def test_deletes_repeats_and_partitions_that_nobody_has_written(folded: Folds) -> None:
     records: list[Record] = [
         (b'"a"', b"1"),
         (b'"a"', None),
@@ -292,12 +319,12 @@ def test_deletes_repeats_and_partitions_that_nobody_has_written(spark: SparkSess
         (b'"a"', b"2"),
         (b'"c"', b"3"),
     ]
-    assert [(row.key, row.value) for row in folded(spark, records)] == [("a", "2"), ("c", "3")]
-    assert folded(spark, [(b'"b"', None)]) == []
-    assert folded(spark, []) == folded(spark, [], sets=True) == []
+    assert [(row.key, row.value) for row in folded(records)] == [("a", "2"), ("c", "3")]
+    assert folded([(b'"b"', None)]) == []
+    assert folded([]) == folded([], sets=True) == []
 
 
-def test_a_state_and_the_changes_since_give_the_state_after_them(spark: SparkSession) -> None:
+def test_a_state_and_the_changes_since_give_the_state_after_them(folded: Folds) -> None:
     """What an incremental snapshot is made by: rows of `state` are changes themselves."""
     with faust_sets() as (sets, of_sets):
         play_sets(random.Random(5), sets, 60)
@@ -311,20 +338,10 @@ def test_a_state_and_the_changes_since_give_the_state_after_them(spark: SparkSes
         (plain, {"windowed": True}),
     ]
     for records, table in everything:
-        whole, half = folded(spark, records, **table), len(records) // 2
-        parent = fold(changes(spark, records[:half], **table), PLAIN, **kinds(table))
-        delta = changes(spark, records[half:], half, **table)
-        rows = parent.select(
-            "app",
-            "table_name",
-            fn.col("changelog_topic").alias("topic"),
-            "partition",
-            fn.lit(0).alias("place"),
-            fn.col("key_raw").alias("key"),
-            fn.col("value_raw").alias("value"),
-            fn.col("changelog_offset").alias("offset"),
-            *(fn.lit(table.get(name, False)).alias(name) for name in ("sets", "windowed")),
-            *(fn.lit("json").alias(name) for name in ("key_codec", "value_codec")),
-        )
-        again = fold(rows.unionByName(delta), PLAIN, **kinds(table)).collect()
-        assert sorted(again, key=lambda row: row.changelog_offset) == whole, table
+        whole, half = folded(records, **table), len(records) // 2
+        parent = folded(records[:half], **table)
+        rows = [(row.key_raw, row.value_raw) for row in parent]
+        again = folded([*rows, *records[half:]], **table, start=half - len(rows))
+        assert [(row.key_raw, row.value_raw) for row in again] == [
+            (row.key_raw, row.value_raw) for row in whole
+        ], table

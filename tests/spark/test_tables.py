@@ -272,24 +272,6 @@ def test_messages_in_the_codec_that_their_reader_has(spark: SparkSession) -> Non
     assert set(map(tuple, found.values())) == {(values[0].decode(), "{", "text")}
 
 
-def test_the_codec_of_each_table_counts_and_one_that_all_have_is_a_constant(
-    spark: SparkSession, records: DataFrame
-) -> None:
-    alike = captured()
-    plain, *others = alike.changelogs
-    assert plain.table == "plain"
-    apart = replace(alike, changelogs=(replace(plain, key_codec="raw"), *others))
-    keys, reported = [], []
-    for shot in (alike, apart):
-        state = tables.state(records, Lookups(spark, CutView(shot)))
-        keys.append({(row.table_name, row.key) for row in state.collect() if row.changelog_offset == 0})
-        plan = state._jdf.queryExecution().optimizedPlan().toString()
-        reported.append(["key_codec#" in plan, "value_codec#" in plan])
-    others_as_json = {("sets", "k0"), ("windows", "k0")}
-    assert keys == [{("plain", "k0"), *others_as_json}, {("plain", '"k0"'), *others_as_json}]
-    assert reported == [[False, False], [True, False]]
-
-
 def test_torn_events_and_replays_are_in_the_tables() -> None:
     """Who restores a snapshot sees what runs again without reading the manifest."""
     torn = TornEvent(agent="count", topic="in", partition=0, offset=7, was=3, met=EPOCH, table="counts")

@@ -8,12 +8,12 @@ from typing import Any
 
 from snapkafka.assembly.reaches import PREVIEW_CHARS, Reach
 from snapkafka.assembly.rows import Inputs
+from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.checks import CutView
 from snapkafka.wire.headers import topics_by_check
 
 from .log import Record
 from .tables import is_void, still_to_start
-from .values import Decoder
 
 #: A place: app, topic, partition, offset.
 _Place = tuple[str, str, int, int]
@@ -38,7 +38,8 @@ def around_rows(
     receipts = _receipts(view, records, reaches, {topic: check for check, topic in topics.items()})
     for record, source, side, received, more in _nearest(_near(view, records, inputs, reaches), window):
         cut = None if record.process is None else view.processes.get(record.process)
-        key, value = decoded.key(record, source["key_codec"]), decoded.value(record, source["value_codec"])
+        codecs = source["key_codec"], source["value_codec"]
+        texts = decoded.texts(record.topic, record.key, record.value, codecs)
         place = (source["app"], record.topic, record.partition, record.offset)
         cause = record.cause if record.cause is not None and record.cause[0] in topics else None
         times = receipts.get(place, [])
@@ -59,8 +60,8 @@ def around_rows(
             "cause_topic": None if cause is None else topics[cause[0]],
             "cause_partition": None if cause is None else cause[1],
             "cause_offset": None if cause is None else cause[2],
-            "key": None if key.text is None else key.text[:PREVIEW_CHARS],
-            "value": None if value.text is None else value.text[:PREVIEW_CHARS],
+            "key": None if texts.key is None else texts.key[:PREVIEW_CHARS],
+            "value": None if texts.value is None else texts.value[:PREVIEW_CHARS],
             "bytes": len(record.key or b"") + len(record.value or b""),
             "more": more,
         }

@@ -19,6 +19,8 @@ from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.rows import channel_rows, inputs_of, position_rows, process_rows
 from snapkafka.assembly.schemas import TIMESTAMP_TYPE_NAMES
 from snapkafka.assembly.settings import Settings
+from snapkafka.assembly.values.decoder import Decoder
+from snapkafka.assembly.values.decoding import Decoding, number_in
 from snapkafka.checks import (
     Checked,
     CutLog,
@@ -49,7 +51,6 @@ from .around import around_rows
 from .log import Log, Record
 from .state import delta_rows, state_rows
 from .tables import held_in, message_rows, other_headers
-from .values import Decoder
 from .write import write
 
 #: The libraries of the engine, for the manifest.
@@ -119,7 +120,7 @@ class EmbeddedEngine:
         records = log.read(ranges)
         checked = _check(view, log, records, ranges)
         if folder is None:
-            state = state_rows(view, records, Decoder(settings.decoding))
+            state = state_rows(view, records, Decoder(_resolved(records, settings.decoding)))
             checked = noted(checked, split_keys.find(view, state))
         else:
             computed = tables_of_log(view, records, settings)
@@ -198,6 +199,12 @@ def _check(view: CutView, log: Log, records: Sequence[Record], ranges: Sequence[
     )
 
 
+def _resolved(records: Iterable[Record], decoding: Decoding) -> Decoding:
+    """Ask the registry, if there is one, about the numbers in records."""
+    raw = (of for record in records for of in (record.key, record.value))
+    return decoding.resolved(number for of in raw if (number := number_in(of)) is not None)
+
+
 def tables_of_log(
     view: CutView, records: Sequence[Record], settings: Settings, base: Base | None = None
 ) -> dict[str, Any]:
@@ -206,7 +213,7 @@ def tables_of_log(
     Args:
         base: of an incremental snapshot: then the state is a delta on it.
     """
-    inputs, decoder = inputs_of(view), Decoder(settings.decoding)
+    inputs, decoder = inputs_of(view), Decoder(_resolved(records, settings.decoding))
     messages = list(message_rows(view, records, inputs, decoder))
     if base is None:
         name, state = STATE, state_rows(view, records, decoder)
@@ -236,9 +243,9 @@ def _tables(
         window = per_kind(view, spec.around)
         reaches = reach(view, window)
         before = log.read(leads(view, reaches, ranges, window), lenient=True)
-        rows = around_rows(
-            view, [*records, *before], inputs_of(view), window, reaches, Decoder(settings.decoding)
-        )
+        near = [*records, *before]
+        decoder = Decoder(_resolved(near, settings.decoding))
+        rows = around_rows(view, near, inputs_of(view), window, reaches, decoder)
         found[AROUND] = arrow(AROUND, list(rows))
     if spec.with_inputs:
         found[INPUTS] = arrow(INPUTS, _inputs(log.read(unread_ranges(view))))

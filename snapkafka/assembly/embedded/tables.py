@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from snapkafka.assembly.rows import UNIX_EPOCH, Channel, Held, Inputs
-from snapkafka.assembly.schemas import LAST_MS, TIMESTAMP_TYPE_NAMES
+from snapkafka.assembly.rows import Channel, Held, Inputs
+from snapkafka.assembly.schemas import LAST_MS, TIMESTAMP_TYPE_NAMES, UNIX_EPOCH
+from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.checks import CutView
 from snapkafka.wire.headers import HEADER
 
 from .log import Record
-from .values import Decoder, text_in, why_undecoded
 
 
 def is_void(view: CutView, record: Record) -> bool:
@@ -45,7 +45,8 @@ def message_rows(
 
 
 def _message(record: Record, app: str, source: Mapping[str, Any], decoded: Decoder) -> dict[str, Any]:
-    key, value = decoded.key(record, source["key_codec"]), decoded.value(record, source["value_codec"])
+    codecs = source["key_codec"], source["value_codec"]
+    texts = decoded.texts(record.topic, record.key, record.value, codecs)
     at_ms = record.timestamp_ms
     return {
         "sender": record.process,
@@ -55,19 +56,27 @@ def _message(record: Record, app: str, source: Mapping[str, Any], decoded: Decod
         "partition": record.partition,
         "offset": record.offset,
         "seq": record.seq,
-        "key": key.text,
-        "value": value.text,
+        "key": texts.key,
+        "value": texts.value,
         "key_raw": record.key,
         "value_raw": record.value,
         "headers": (headers := other_headers(record)),
         "headers_text": [
-            (it["key"], text_in(it["value"])) for it in {it["key"]: it for it in headers}.values()
+            (it["key"], _text_in(it["value"])) for it in {it["key"]: it for it in headers}.values()
         ],
         "timestamp": UNIX_EPOCH + timedelta(milliseconds=at_ms) if 0 <= at_ms <= LAST_MS else None,
         "timestamp_ms": at_ms,
         "timestamp_type": TIMESTAMP_TYPE_NAMES[record.timestamp_type],
-        "why_undecoded": why_undecoded(key, value),
+        "why_undecoded": texts.why_undecoded,
     }
+
+
+def _text_in(raw: bytes | None) -> str | None:
+    """Return bytes as text; None if they are not UTF-8."""
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def other_headers(record: Record) -> list[dict[str, Any]]:

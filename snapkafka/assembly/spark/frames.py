@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Final
 
@@ -37,7 +37,6 @@ from .frame_schemas import (
     TORN,
     WORKERS,
 )
-from .values.values import CODECS
 
 #: The facts about so many processes are expressions of a query.
 EXPRESSIONS_MAX: Final = 64
@@ -46,13 +45,6 @@ EXPRESSIONS_MAX: Final = 64
 def local_frame(spark: SparkSession, schema: str, rows: list[dict[str, Any]]) -> DataFrame:
     """Create a DataFrame of local rows, one dict each."""
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=arrow_schema(schema)), schema=schema)
-
-
-def _shared_codecs(rows: Sequence[Mapping[str, str | None]]) -> dict[str, Column]:
-    """Return the columns of codecs that are the same in each row, as literals: Spark then leaves out of a query what
-    others would need."""
-    values = {name: {row[name] for row in rows} for name in CODECS}
-    return {name: fn.lit(*found).cast("string") for name, found in values.items() if len(found) == 1}
 
 
 def cause_of() -> Column:
@@ -90,11 +82,6 @@ class Lookups:
     def input_rows(self) -> list[dict[str, Any]]:
         """The rows of `inputs`."""
         return input_rows(self.view)
-
-    @cached_property
-    def shared_by_inputs(self) -> Mapping[str, Column]:
-        """The codecs that all inputs have, as literals."""
-        return _shared_codecs(self.input_rows)
 
     @cached_property
     def partitions(self) -> list[TopicPartition]:
@@ -236,16 +223,7 @@ class Lookups:
 
     @cached_property
     def changelogs(self) -> DataFrame:
-        return self._readable(CHANGELOGS, self._changelog_rows)
-
-    @cached_property
-    def shared_by_changelogs(self) -> Mapping[str, Column]:
-        """The codecs that all changelogs have, as literals."""
-        return _shared_codecs(self._changelog_rows)
-
-    @cached_property
-    def _changelog_rows(self) -> list[dict[str, Any]]:
-        return changelog_rows(self.view)
+        return self._readable(CHANGELOGS, changelog_rows(self.view))
 
     @property
     def any_sets(self) -> bool:

@@ -49,6 +49,7 @@ from .reading.session import kept, sized, storage_level
 from .tables import incremental, tables
 from .tables.around import around
 from .tables.inputs import inputs
+from .values import resolved
 from .verify import rules, split_keys
 from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
@@ -169,7 +170,7 @@ def verify(
         if folder is not None:
             _write_again(folder, records, lookups, settings, ranges)
         if view.keyed_tables:
-            state = tables.state(records, lookups, settings.decoding)
+            state = tables.state(records, lookups, resolved(records, settings.decoding))
             checked = noted(checked, split_keys.find(view, state))
     return checked
 
@@ -178,8 +179,9 @@ def _write_again(
     folder: Path, records: DataFrame, lookups: Lookups, settings: Settings, ranges: list[ReadRange]
 ) -> None:
     """Write the tables that follow from the log into a folder."""
-    messages = tables.messages(records, lookups, settings.decoding)
-    found = {STATE: tables.state(records, lookups, settings.decoding), "messages": messages}
+    decoding = resolved(records, settings.decoding)
+    messages = tables.messages(records, lookups, decoding)
+    found = {STATE: tables.state(records, lookups, decoding), "messages": messages}
     for name, rows in _known_rows(messages, lookups, settings).items():
         found[name] = local_frame(lookups.spark, SCHEMAS[name], rows)
     for name, table in found.items():
@@ -286,20 +288,18 @@ def _write(
 
     def write_state() -> DataFrame:
         if base is None:
-            return write(STATE, tables.state(records, lookups, settings.decoding), view.changelogs)
+            return write(STATE, tables.state(records, lookups, decoding), view.changelogs)
         parent = Lookups(lookups.spark, CutView(base.parent.captured))
-        return write(
-            STATE_DELTA, incremental.delta(records, lookups, parent, settings.decoding), view.changelogs
-        )
+        return write(STATE_DELTA, incremental.delta(records, lookups, parent, decoding), view.changelogs)
 
-    view = lookups.view
+    view, decoding = lookups.view, resolved(records, settings.decoding)
 
     def write_around() -> DataFrame:
         wide = per_kind(view, settings.spec.around)
         reaches = reach(view, wide)
         with kept(_lead(lookups.spark, leads(view, reaches, ranges, wide), settings)) as before:
             both = records.unionByName(before)
-            return write(AROUND, around(both, lookups, wide, reaches, settings.decoding))
+            return write(AROUND, around(both, lookups, wide, reaches, resolved(both, settings.decoding)))
 
     def write_inputs() -> DataFrame:
         unread = [item for item in unread_ranges(view) if item.start < item.end]
@@ -308,7 +308,7 @@ def _write(
     state = pool.submit(write_state)
     near = pool.submit(write_around) if settings.spec.around else None
     external = pool.submit(write_inputs) if settings.spec.with_inputs else None
-    messages = write("messages", tables.messages(records, lookups, settings.decoding), view.inputs)
+    messages = write("messages", tables.messages(records, lookups, decoding), view.inputs)
     known = _known_rows(messages, lookups, settings)
     for name, rows in known.items():
         put(name, arrow(name, rows), store, folder)

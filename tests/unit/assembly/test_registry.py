@@ -1,7 +1,4 @@
-"""The client of a schema registry: what it asks again and what not, whom it tells credentials, what it says.
-
-The port answers as each test wants; a real registry is in `tests/spark/test_schema_registry.py`.
-"""
+"""The client of a schema registry: what it asks again and what not, whom it tells credentials, what it says."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import base64
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,17 +13,9 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import schema_registry
-from snapkafka.assembly.schema_registry import (
-    AWAY,
-    FAILS,
-    GARBAGE,
-    REFUSES,
-    UNKNOWN,
-    Missing,
-    Registry,
-    Schema,
-)
+from snapkafka.assembly.values import registry as client
+from snapkafka.assembly.values.avro import Schema
+from snapkafka.assembly.values.registry import AWAY, FAILS, GARBAGE, REFUSES, UNKNOWN, Registry
 from snapkafka.errors import BadInputError
 
 ORDER = '{"type":"record","name":"Order","fields":[]}'
@@ -73,60 +61,39 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[Port]:
         server.shutdown()
 
 
-@dataclass
-class LedgerWait:
-    """A clock that only sleeping moves, and what the registry has said."""
-
-    now_s: float = 0.0
-    slept: list[float] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-
-    def asks(self, url: str, **more: str) -> Registry:
-        return Registry(url, notify=self.said.append, clock=lambda: self.now_s, sleep=self.sleep, **more)
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now_s += seconds
+def asks(url: str, slept: list[float], notices: list[str], **more: str) -> Registry:
+    return Registry(url, notify=notices.append, sleep=slept.append, **more)
 
 
 def test_a_schema_is_asked_for_once(port: Port) -> None:
     port.answers["/schemas/ids/7"] = [(200, {"schema": ORDER})]
-    asking = LedgerWait().asks(port.url())
-    assert [asking.schema(7) for _ in range(3)] == [Schema(kind="AVRO", text=ORDER)] * 3
-    assert asking.schema(8) == Missing(UNKNOWN, absent=True)
-    assert asking.schema(8) == Missing(UNKNOWN, absent=True)
+    asking = asks(port.url(), [], notices := [])
+    assert [asking.schema(7) for _ in range(3)] == [Schema(ORDER)] * 3
+    assert [asking.schema(8) for _ in range(2)] == [UNKNOWN] * 2
     assert port.asked == ["/schemas/ids/7", "/schemas/ids/8"]
+    assert asking.schema(2**31) == UNKNOWN, "no registry has such a number"
+    assert notices == []
 
 
 def test_what_may_pass_is_asked_again(port: Port) -> None:
-    port.answers["/schemas/ids/7"] = [(503, ""), (429, ""), (200, {"schema": ORDER, "schemaType": "AVRO"})]
-    patience = LedgerWait()
-    assert patience.asks(port.url()).schema(7) == Schema(kind="AVRO", text=ORDER)
-    assert patience.slept == [0.2, 0.4]
-    assert patience.said == []
+    port.answers["/schemas/ids/7"] = [(503, ""), (429, ""), (200, {"schema": ORDER, "schemaType": "json"})]
+    assert asks(port.url(), slept := [], notices := []).schema(7) == Schema(ORDER, "JSON")
+    assert (slept, notices) == ([0.2, 0.4], [])
 
 
 def test_one_schema_at_which_it_fails_says_nothing_of_others(port: Port) -> None:
     port.answers = {"/schemas/ids/7": [(500, {})], "/schemas/ids/8": [(200, {"schema": ORDER})]}
-    patience = LedgerWait()
-    asking = patience.asks(port.url())
-    assert asking.schema(7) == Missing(FAILS)
-    assert isinstance(asking.schema(8), Schema)
-    assert len(patience.slept) == len(schema_registry.PAUSES_S)
-    assert patience.said == [f"schema registry {port.url()}: {FAILS} (HTTP status 500)"]
+    asking = asks(port.url(), slept := [], notices := [])
+    assert (asking.schema(7), asking.schema(8)) == (FAILS, Schema(ORDER))
+    assert (len(slept), len(notices)) == (len(client.PAUSES_S), 1)
 
 
 def test_a_registry_that_fails_is_given_up_in_time(port: Port) -> None:
     """However many schemas are asked for: 30 s in all, and then no more questions."""
     port.answers = {f"/schemas/ids/{n}": [(500, {})] for n in range(100)}
-    patience = LedgerWait()
-    asking = patience.asks(port.url())
-    assert [asking.schema(n) for n in range(100)] == [Missing(FAILS)] * 100
-    assert (
-        schema_registry.LOST_MAX_S
-        <= patience.now_s
-        <= schema_registry.LOST_MAX_S + max(schema_registry.PAUSES_S)
-    )
+    asking = asks(port.url(), slept := [], [])
+    assert [asking.schema(n) for n in range(100)] == [FAILS] * 100
+    assert sum(slept) <= client.LOST_MAX_S
     assert len(port.asked) < 100
 
 
@@ -134,27 +101,24 @@ def test_no_connection_is_enough_to_give_up(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
-        patience = LedgerWait()
-        asking = patience.asks(f"http://127.0.0.1:{taken.getsockname()[1]}")
-        assert [asking.schema(n) for n in range(5)] == [Missing(AWAY)] * 5
-    assert len(patience.slept) == len(schema_registry.PAUSES_S)
-    assert len(patience.said) == 1
+        asking = asks(f"http://127.0.0.1:{taken.getsockname()[1]}", slept := [], notices := [])
+        assert [asking.schema(n) for n in range(5)] == [AWAY] * 5
+    assert (len(slept), len(notices)) == (len(client.PAUSES_S), 1)
 
 
 def test_one_that_takes_a_connection_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(schema_registry, "ANSWER_S", 0.2)
+    monkeypatch.setattr(client, "ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        began = time.monotonic()
-        asking = LedgerWait().asks(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert asking.schema(1) == Missing(AWAY)
-        assert time.monotonic() - began < 5
+        asking = asks(f"http://127.0.0.1:{silent.getsockname()[1]}", [], notices := [])
+        assert asking.schema(1) == AWAY
+    assert len(notices) == 1
 
 
 @pytest.mark.parametrize("body", [b"<html>", [], {}, {"schema": 7}, {"schema": ORDER, "references": [{}]}])
 def test_an_answer_that_is_none(port: Port, body: Any) -> None:
     port.answers["/schemas/ids/7"] = [(200, body)]
-    assert LedgerWait().asks(port.url()).schema(7) == Missing(GARBAGE)
+    assert asks(port.url(), [], []).schema(7) == GARBAGE
 
 
 # -- references ----------------------------------------------------------------------------------------------
@@ -170,7 +134,7 @@ def test_what_a_schema_refers_to_comes_before_it_and_once(port: Port) -> None:
         "/subjects/a%2Fb/versions/1": [(200, {"schema": "ab", "references": [of("c")]})],
         "/subjects/c/versions/1": [(200, {"schema": "c"})],
     }
-    assert LedgerWait().asks(port.url()).schema(7) == Schema(kind="AVRO", text="top", needs=("c", "ab"))
+    assert asks(port.url(), [], []).schema(7) == Schema("top", needs=("c", "ab"))
     assert port.asked.count("/subjects/c/versions/1") == 1
 
 
@@ -180,22 +144,9 @@ def test_references_in_a_circle_and_into_nothing(port: Port) -> None:
         "/subjects/a/versions/1": [(200, {"schema": "a", "references": [of("a")]})],
         "/schemas/ids/8": [(200, {"schema": "top", "references": [of("gone")]})],
     }
-    asking = LedgerWait().asks(port.url())
-    assert asking.schema(7) == Missing("its references form a circle")
-    assert asking.schema(8) == Missing(f"of what it refers to (subject gone, version 1): {UNKNOWN}")
-
-
-def test_versions_by_subject_and_none_where_nobody_knows_the_question(port: Port) -> None:
-    port.answers = {
-        "/schemas/ids/7/versions": [(200, [{"subject": "a", "version": 3}, {"subject": "b", "version": 1}])],
-        "/schemas/ids/9/versions": [(200, {"subject": "a"})],
-        "/schemas/ids/10/versions": [(500, {})],
-    }
-    asking = LedgerWait().asks(port.url())
-    assert asking.versions(7) == {"a": 3, "b": 1}
-    assert asking.versions(8) == {}
-    assert asking.versions(9) == Missing(GARBAGE)
-    assert asking.versions(10) == Missing(FAILS), "which is not the same as to know none"
+    asking = asks(port.url(), [], [])
+    assert asking.schema(7) == "its references form a circle"
+    assert asking.schema(8) == f"of what it refers to (subject gone, version 1): {UNKNOWN}"
 
 
 # -- credentials ---------------------------------------------------------------------------------------------
@@ -217,13 +168,13 @@ def test_credentials_of_the_url_and_of_the_environment(port: Port) -> None:
     assert port.rights == [basic("them:pä:ss"), basic("me:a@b"), None]
 
 
-def test_who_is_refused_does_not_ask_again(port: Port) -> None:
+def test_who_is_refused_does_not_ask_again_and_no_text_has_the_password(port: Port) -> None:
     port.answers = {"/schemas/ids/7": [(401, {})], "/schemas/ids/8": [(401, {})]}
-    patience = LedgerWait()
-    asking = patience.asks(port.url("me:secret@"))
-    assert [asking.schema(7), asking.schema(8)] == [Missing(REFUSES)] * 2
+    asking = asks(port.url("me:secret@"), [], notices := [])
+    assert [asking.schema(7), asking.schema(8)] == [REFUSES] * 2
     assert port.asked == ["/schemas/ids/7"]
-    assert patience.said == [f"schema registry {port.url()}: {REFUSES} (HTTP status 401)"]
+    assert len(notices) == 1
+    assert "secret" not in repr(asking) + asking.place + "".join(notices)
 
 
 def test_credentials_do_not_follow_a_redirect_to_another_place(port: Port) -> None:
@@ -233,17 +184,9 @@ def test_credentials_do_not_follow_a_redirect_to_another_place(port: Port) -> No
         "/schemas/ids/8": [(200, {"schema": ORDER})],
         "/schemas/ids/9": [(302, "/api/schemas/ids/8")],
     }
-    assert isinstance(LedgerWait().asks(port.url("me:secret@")).schema(9), Schema)
-    assert LedgerWait().asks(port.url("me:secret@")).schema(7) == Missing(REFUSES)
+    assert asks(port.url("me:secret@"), [], []).schema(9) == Schema(ORDER)
+    assert asks(port.url("me:secret@"), [], []).schema(7) == REFUSES
     assert port.asked[-1] == "/schemas/ids/7", "and nobody else was asked"
-
-
-def test_no_text_has_the_password(port: Port) -> None:
-    patience = LedgerWait()
-    asking = patience.asks(port.url("me:secret@"))
-    port.answers["/schemas/ids/7"] = [(500, {})]
-    asking.schema(7)
-    assert "secret" not in repr(asking) + asking.place + "".join(patience.said)
 
 
 @pytest.mark.parametrize(

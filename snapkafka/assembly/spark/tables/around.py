@@ -17,11 +17,11 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.reaches import PREVIEW_CHARS, Reach
 from snapkafka.assembly.schemas import columns
 from snapkafka.assembly.spark.frames import Lookups, local_frame, value_of
-from snapkafka.assembly.spark.values.values import decoded
+from snapkafka.assembly.spark.values import decoded
+from snapkafka.assembly.values.decoding import PLAIN, Decoding
 from snapkafka.manifest import AROUND
 from snapkafka.wire.headers import topics_by_check
 
@@ -77,7 +77,7 @@ def around(
             "cause_topic",
             fn.when(caused, fn.col("cause_partition").cast("int")).alias("cause_partition"),
             fn.when(caused, fn.col("cause_offset")).alias("cause_offset"),
-            *(fn.left(f"_{side}.text", fn.lit(PREVIEW_CHARS)).alias(side) for side in ("key", "value")),
+            *(fn.left(f"texts.{side}", fn.lit(PREVIEW_CHARS)).alias(side) for side in ("key", "value")),
             size.cast("bigint").alias("bytes"),
             "more",
         )
@@ -99,7 +99,6 @@ def _near(records: DataFrame, lookups: Lookups, reaches: DataFrame) -> DataFrame
         .where(_is_within(offset))
         .transform(lookups.with_senders)
         .join(fn.broadcast(lookups.senders), ["process", "topic", "partition"], "left")
-        .withColumns(lookups.shared_by_inputs)
         .withColumn(
             "side",
             fn.when(fn.col("process").isNull(), "external")

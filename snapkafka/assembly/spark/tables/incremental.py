@@ -19,10 +19,10 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.schemas import columns
 from snapkafka.assembly.spark.frames import Lookups
 from snapkafka.assembly.spark.write import parquet
+from snapkafka.assembly.values.decoding import PLAIN, Decoding
 from snapkafka.manifest import STATE, STATE_DELTA, Manifest, state_table
 from snapkafka.store import Store
 from snapkafka.store.state_chain import KEY

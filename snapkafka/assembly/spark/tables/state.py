@@ -11,10 +11,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decoding import Decoding
-from snapkafka.assembly.schemas import FIRST_WINDOW_S, LAST_WINDOW_S
-from snapkafka.assembly.spark.values.json_text import parsed, unparsed
-from snapkafka.assembly.spark.values.values import CODECS, decoded, form, key_and_value
+from snapkafka.assembly.spark.values import CODECS, decoded, key_and_value, with_operations
+from snapkafka.assembly.values.decoding import Decoding
+from snapkafka.assembly.values.json_text import UPDATE
 
 #: A change, and what has to be known of its table. `place`: a number for the app, table, topic and partition together.
 #: `sets`, `windowed`: see `protocol.records.Table`.
@@ -24,10 +23,8 @@ CHANGES: Final = (
 )
 #: What changes of one key share, besides the key.
 TABLE: Final = ("app", "table_name", "topic", "partition", "windowed")
-#: The first part of the keys in the changelog of a table of sets (`faust.tables.sets`).
-ADD: Final = 1
-DISCARD: Final = 2
-UPDATE: Final = 15
+#: The columns of a decoded change.
+ROWS: Final = (*TABLE, "key", "value", "offset", "texts")
 #: A word has a bit for each of so many offsets: 2 to this.
 WORD: Final = 6
 #: Offsets have so many bits at most, so a place and a word make one number: what Spark looks up with the least work.
@@ -50,11 +47,10 @@ def fold(
     """
     plain = changes.where(~fn.col("sets")) if sets else changes
     last = last_of_keys(plain, offsets=offsets).select(*TABLE, *CODECS, "key", "value", "offset")
-    rows = decoded(last if deleted else last.where(fn.col("value").isNotNull()), decoding)
+    last = last if deleted else last.where(fn.col("value").isNotNull())
+    rows = decoded(last, decoding, windowed=fn.col("windowed") if windows else None).select(*ROWS)
     if sets:
-        rows = rows.unionByName(_sets(decoded(changes.where("sets"), decoding)))
-    none = fn.lit(None).cast("timestamp")
-    rows = _without_windows(rows) if windows else rows.withColumns({"window_start": none, "window_end": none})
+        rows = rows.unionByName(_sets(changes.where("sets"), decoding))
     return rows.select(
         "app",
         "table_name",
@@ -62,8 +58,8 @@ def fold(
         *key_and_value(),
         fn.col("topic").alias("changelog_topic"),
         fn.col("offset").alias("changelog_offset"),
-        "window_start",
-        "window_end",
+        "texts.window_start",
+        "texts.window_end",
     )
 
 
@@ -97,122 +93,55 @@ def last_of_keys(changes: DataFrame, *, offsets: int) -> DataFrame:
 # --- Sets -----------------------------------------------------------------------------------------------------------
 
 
-def _sets(operations: DataFrame) -> DataFrame:
+def _sets(operations: DataFrame, decoding: Decoding) -> DataFrame:
     """Return one row per set, from the operations that made it. Its bytes are one operation that recreates it.
 
     A member belongs to a set if the last operation on it adds it; a member that one operation both adds and removes is
     removed. Unreadable operations stay as they are: the last one of those with the same bytes.
     """
-    place = [*TABLE, *CODECS, "of", "key", "value"]
-    unread = [fn.first(side).alias(side) for side in ("_key", "_value")]
-    last = (
-        _changed(operations)
-        .groupBy(*place, "change.member")
-        .agg(
-            fn.max_by("change.gone", fn.struct("offset", "change.gone")).alias("gone"),
-            fn.max("offset").alias("offset"),
-            *unread,
-        )
+    read = with_operations(operations.where(fn.col("value").isNotNull()), decoding)
+    is_unread = fn.col("operation.of").isNull()
+    last = [fn.max("offset").alias("offset")]
+    unread = read.where(is_unread).groupBy(*TABLE, *CODECS, "key", "value").agg(*last)
+    members = (
+        _changed(read.where(~is_unread))
+        .groupBy(*TABLE, "of", "change.member")
+        .agg(fn.max_by("change.gone", fn.struct("offset", "change.gone")).alias("gone"), *last)
     )
-    present = fn.when(~fn.col("gone"), fn.col("member"))
-    members = fn.concat(fn.lit("["), fn.array_join(fn.sort_array(fn.collect_list(present)), ","), fn.lit("]"))
+    present = fn.sort_array(fn.collect_list(fn.when(~fn.col("gone"), fn.col("member"))))
+    content = fn.concat(fn.lit("["), fn.array_join(present, ","), fn.lit("]"))
+    whole = (
+        members.groupBy(*TABLE, "of")
+        .agg(content.alias("members"), *last)
+        .withColumns({"key": fn.col("of").cast("binary"), "value": fn.col("members").cast("binary")})
+        .withColumns({codec: fn.lit("json") for codec in CODECS})
+        .withColumns({"changelog": fn.col("topic"), "topic": fn.lit("")})  # no schema is for these bytes
+    )
     return (
-        last.groupBy(*place)
-        .agg(members.alias("members"), fn.max("offset").alias("offset"), *unread)
+        decoded(whole, decoding, windowed=fn.col("windowed"))
         .withColumns(
             {
-                "key": fn.coalesce("key", fn.format_string(f"[{UPDATE},%s]", "of").cast("binary")),
-                "value": fn.coalesce("value", fn.format_string("[%s,[]]", "members").cast("binary")),
-                "_key": fn.coalesce("_key", form(fn.col("of"))),
-                "_value": fn.coalesce("_value", form(fn.col("members"))),
+                "topic": fn.col("changelog"),
+                "key": fn.format_string(f"[{UPDATE},%s]", "of").cast("binary"),
+                "value": fn.format_string("[%s,[]]", "members").cast("binary"),
             }
         )
-        .select(*TABLE, *CODECS, "key", "value", "offset", "_key", "_value")
+        .select(*ROWS)
+        .unionByName(
+            decoded(unread, decoding, windowed=fn.col("windowed"), unread=fn.lit(True)).select(*ROWS)
+        )
     )
 
 
 def _changed(operations: DataFrame) -> DataFrame:
-    """Return operations as changes of members: `of` is the set (as JSON), `change` a member (null: the set itself) and
-    whether it is removed. Unreadable operations have no `of`; the others have no `key`, `value` and decoded forms."""
-    v, kind = fn.col("v"), fn.col("kind")
-    none, one = fn.array().cast("array<string>"), fn.when(v.isNotNull(), fn.array(unparsed(v)))
-    why = fn.coalesce("_key.why", fn.when(fn.col("_value.why").isNull(), "no operation of a set"))
+    """Return operations as changes of members: `of` is the set, `change` a member (null: the set itself) and whether it
+    is removed."""
     set_itself = fn.array(_change(fn.lit(None).cast("string"), gone=True))
-    members = fn.concat(
-        fn.transform("added", lambda member: _change(member, gone=False)),
-        fn.transform("lost", lambda member: _change(member, gone=True)),
-    )
-    return (
-        operations.where(fn.col("value").isNotNull())
-        .withColumns({"k": parsed(fn.col("_key.json")), "v": parsed(fn.col("_value.json"))})
-        .withColumns(
-            {
-                "kind": fn.try_variant_get("k", "$[0]", "int"),
-                "of": unparsed(fn.try_variant_get("k", "$[1]", "variant")),
-            }
-        )
-        .withColumns(
-            {
-                "added": fn.when(kind == ADD, one).when(kind == DISCARD, none).when(kind == UPDATE, _part(0)),
-                "lost": fn.when(kind == DISCARD, one).when(kind == ADD, none).when(kind == UPDATE, _part(1)),
-            }
-        )
-        .withColumn("of", fn.when(fn.col("added").isNotNull() & fn.col("lost").isNotNull(), fn.col("of")))
-        .select(
-            *TABLE,
-            *CODECS,
-            "of",
-            "offset",
-            *(
-                fn.when(fn.col("of").isNull(), fn.col(name)).alias(name)
-                for name in ("key", "value", "_value")
-            ),
-            fn.when(fn.col("of").isNull(), fn.col("_key").withField("why", why)).alias("_key"),
-            fn.explode(fn.coalesce(fn.concat(set_itself, members), set_itself)).alias("change"),
-        )
-    )
-
-
-def _part(index: int) -> Column:
-    """Return the members in a part of an update, each as JSON."""
-    return fn.transform(fn.try_variant_get("v", f"$[{index}]", "array<variant>"), unparsed)
+    added = fn.transform("operation.added", lambda member: _change(member, gone=False))
+    lost = fn.transform("operation.lost", lambda member: _change(member, gone=True))
+    change = fn.explode(fn.concat(set_itself, added, lost)).alias("change")
+    return operations.select(*TABLE, "offset", fn.col("operation.of").alias("of"), change)
 
 
 def _change(member: Column, *, gone: bool) -> Column:
     return fn.struct(member.alias("member"), fn.lit(gone).alias("gone"))
-
-
-# --- Windows --------------------------------------------------------------------------------------------------------
-
-
-def _time(path: str) -> Column:
-    """Return a bound of a window as a time, to the microsecond; null: it is none."""
-    seconds = fn.try_variant_get("pair", path, "double")
-    time = fn.timestamp_micros(fn.floor(seconds * 1_000_000 + 0.5).cast("bigint"))
-    return fn.when(seconds.between(FIRST_WINDOW_S, LAST_WINDOW_S), time)
-
-
-def _without_windows(changes: DataFrame) -> DataFrame:
-    """Split the window from the key of decoded changes: Faust writes `[key, [start, end]]`."""
-    readable = fn.col("windowed") & fn.col("_key.why").isNull()
-    is_window = fn.col("window_start").isNotNull() & fn.col("window_end").isNotNull()
-    no_window = fn.col("_key").withField("why", fn.lit("no window"))
-    return (
-        changes.withColumn("pair", parsed(fn.when(readable, fn.col("_key.json"))))
-        .withColumns(
-            {
-                "inner": unparsed(fn.try_variant_get("pair", "$[0]", "variant")),
-                "window_start": _time("$[1][0]"),
-                "window_end": _time("$[1][1]"),
-            }
-        )
-        .withColumns(
-            {
-                "_key": fn.when(is_window, form(fn.col("inner")))
-                .when(readable, no_window)
-                .otherwise(fn.col("_key")),
-                "window_start": fn.when(is_window, fn.col("window_start")),
-                "window_end": fn.when(is_window, fn.col("window_end")),
-            }
-        )
-    )

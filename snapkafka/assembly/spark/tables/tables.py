@@ -11,13 +11,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.decoding import PLAIN, Decoding
 from snapkafka.assembly.rows import Channel, Held, channel_rows
 from snapkafka.assembly.schemas import LAST_MS, TIMESTAMP_TYPE_NAMES, columns
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import headers_as_text, other_headers
 from snapkafka.assembly.spark.reading.meter import step
-from snapkafka.assembly.spark.values.values import decoded, key_and_value
+from snapkafka.assembly.spark.values import decoded, key_and_value
+from snapkafka.assembly.values.decoding import PLAIN, Decoding
 from snapkafka.manifest import STATE
 
 from .state import fold
@@ -44,7 +44,6 @@ def of_changelogs(records: DataFrame, lookups: Lookups) -> DataFrame:
         without_void(records, lookups)
         .where(~fn.col("marker"))
         .join(fn.broadcast(lookups.changelogs), ["topic", "partition"])
-        .withColumns(lookups.shared_by_changelogs)
         .where(fn.col("offset") < fn.col("end"))
         .transform(lookups.with_senders)
         .withColumn("white", is_white(lookups.view.epoch))
@@ -90,7 +89,6 @@ def messages(records: DataFrame, lookups: Lookups, decoding: Decoding = PLAIN) -
         without_void(records, lookups)
         .where(fn.col("process").isNotNull() & (fn.col("process") < epoch) & ~fn.col("marker"))
         .join(fn.broadcast(lookups.inputs), ["topic", "partition"])
-        .withColumns(lookups.shared_by_inputs)
         .where(still_to_start(offset))
         .transform(lookups.with_senders)
         .where(left.isNotNull())

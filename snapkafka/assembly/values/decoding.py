@@ -1,27 +1,23 @@
-"""The decoding of keys and values that are neither JSON nor text."""
+"""The options by which keys and values are decoded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from .schema_registry import Registry
+from .avro import Schema
+from .registry import Registry
 
 #: Codecs (Faust's names) that need nothing of the app; each may have `|binary` behind it, Faust's name for base64.
 JSON_CODECS: Final = ("json",)
 TEXT_CODECS: Final = ("raw", "text", "")
 BASE64: Final = "|binary"
-#: Numbers that Python's JSON has and JSON has not. In the tables they are texts, as Spark's own JSON has them.
-CONSTANTS: Final = ("NaN", "Infinity")
-#: A string, or such a number that is no name of a field; none begins within a string.
-STRING_OR_CONSTANT: Final = r'("[^"\\]*+(?:\\.[^"\\]*+)*+")|(NaN|-?Infinity)(?![ \t\n\r]*:)'
 #: The byte before the number of a schema, and the bytes of both.
 MAGIC: Final = b"\x00"
 PREFIX_BYTES: Final = 5
-#: Codecs that execute what they read.
-PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
-REFUSED: Final = " is not decoded: pickles execute code (the option unpickle)"
+#: So many schemas are asked for: bytes that begin with a zero byte by chance may have any number.
+NUMBERS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +30,23 @@ class Decoding:
         avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number in a schema registry: then the bytes
             begin with a zero byte and that number.
         registry: the source of schemas of other numbers.
+        numbered: what the registry has of the numbers that occur: schemas, or why there is none; None: no registry.
     """
 
     codecs: tuple[str, ...] = ()
     unpickle: bool = False
     avro: Mapping[str, str] = field(default_factory=dict)
     registry: Registry | None = None
+    numbered: Mapping[int, Schema | str] | None = None
+
+    def resolved(self, numbers: Iterable[int]) -> Decoding:
+        """Ask the registry, if there is one, for the lowest of the numbers that occur; the result needs none."""
+        if self.registry is None:
+            return self
+        asked = sorted({number for number in numbers if str(number) not in self.avro})[:NUMBERS_MAX]
+        return replace(
+            self, registry=None, numbered={number: self.registry.schema(number) for number in asked}
+        )
 
 
 PLAIN: Final = Decoding()
@@ -48,3 +55,10 @@ PLAIN: Final = Decoding()
 def normal_name(codec: str) -> str:
     """Return a codec's name with the base64 last: `binary` alone is text in it."""
     return f"raw{BASE64}" if codec == "binary" else codec
+
+
+def number_in(raw: bytes | None) -> int | None:
+    """Return the number of a schema with which bytes begin; None: they do not."""
+    if raw is None or len(raw) < PREFIX_BYTES or not raw.startswith(MAGIC):
+        return None
+    return int.from_bytes(raw[1:PREFIX_BYTES], "big")

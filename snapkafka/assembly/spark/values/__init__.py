@@ -1,1 +1,0 @@
-"""Bytes of keys and values as text, by the codecs of their tables."""
