@@ -150,7 +150,6 @@ class Query(Request, frozen=True):
     sql: Annotated[str, option("SQL", 'SELECT on state, messages, ...; other snapshots: "ID".state')]
     name: Annotated[str, option("--snapshot ID", "Id, epoch or `latest` (newest good).")] = "latest"
     storage: Annotated[str, STORED] = ""
-    manifest: Annotated[str, MANIFEST] = ""
     csv: Annotated[bool, option("--csv", "Print the result as CSV.")] = False
 
 
@@ -160,9 +159,7 @@ class Draw(Request, frozen=True):
     name: Annotated[str, option("ID", "Id, epoch or `latest` (newest assembled).")] = "latest"
     output: Annotated[str, option("-o/--output FILE", "File to write: *.svg or *.png.")] = "cut.svg"
     storage: Annotated[str, STORED] = ""
-    manifest: Annotated[str, MANIFEST] = ""
     wall_clock: Annotated[bool, option("--wall-clock", "Also draw the cut at one wall-clock time.")] = False
-    at: Annotated[str, option("--at TIME", "That time: ISO 8601 or +80ms. Default: median of the cuts.")] = ""
 
 
 class Diff(Request, frozen=True):

@@ -12,17 +12,13 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, Manifest
-from snapkafka.units import duration_ms, moment_ms, utc_time
+from snapkafka.units import utc_time
 
 from .around import OF_A_SIDE, has_around
 from .layout import EXTERNAL, DrawnMessage, WallClock
-
-#: The end of the year 9999, milliseconds since 1970.
-LAST_MS: Final = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +35,11 @@ class WallCut:
     in_flight_at_cut: int
 
 
-def instant_of(manifest: Manifest, asked: str) -> int:
-    """Return the wall-clock time, in milliseconds since 1970.
-
-    Args:
-        asked: ISO 8601, or `+80ms` after the trigger; empty: the median of the cuts.
+def instant_of(manifest: Manifest) -> int:
+    """Return the median of the cuts, in milliseconds since 1970.
 
     Raises:
-        BadInputError: the time is invalid; the snapshot has no table `around`, or no times.
+        BadInputError: the snapshot has no table `around`, or no times.
     """
     again = "assemble it again, while its log exists"
     if not has_around(manifest):
@@ -54,15 +47,7 @@ def instant_of(manifest: Manifest, asked: str) -> int:
     cuts = cut_times(manifest).values()
     if not manifest.ledger.triggered_ms or not cuts:
         raise BadInputError(f"snapshot {manifest.id} has no times of its cuts", hint=again)
-    text = asked.strip()
-    if text[:1] in ("+", "-"):
-        after = duration_ms(text[1:], "the time after the trigger", bare="ms", zero=True)
-        at = manifest.ledger.triggered_ms + (after if text[0] == "+" else -after)
-    else:
-        at = moment_ms(text) if text else statistics.median_low(cuts)
-    if not 0 <= at <= LAST_MS:
-        raise BadInputError(f"the wall-clock time must lie in the years 1970 to 9999, got {asked!r}")
-    return at
+    return statistics.median_low(cuts)
 
 
 def cut_times(manifest: Manifest) -> dict[int, int]:

@@ -122,7 +122,6 @@ async def diff(
     manifests: Sequence[str] = (),
     keys: int = 0,
     values: bool = False,
-    unchecked: bool = False,
     bounds: Bounds | None = None,
 ) -> Difference:
     """Compare two snapshots.
@@ -133,7 +132,6 @@ async def diff(
         keys: the number of keys to name, of each change of each table.
         values: whether these have their values.
         manifests: the places of the two manifests, instead of names.
-        unchecked: do not compare the files with the manifests.
         bounds: see `query`.
 
     Raises:
@@ -151,14 +149,13 @@ async def diff(
             places=dict(zip(SIDES, places, strict=True)),
             sqls=compared_sql(keys, values=values),
             bounds=bounds,
-            unchecked=unchecked,
         )
         done = await select_apart(asked)
         tables, named, channels = compared_rows(*(answer.mappings() for answer in done.answers), keys=keys)
         trust = await done.examined.trusted(where)
     else:
         sides = dict(zip(SIDES, (older, newer), strict=True))
-        trust = await trusted(where, sides.values(), unchecked=unchecked)
+        trust = await trusted(where, sides.values())
         with engine(sides) as database:
             tables, named, channels = await in_thread(
                 database, lambda: compare_views(database, keys, values=values)

@@ -72,7 +72,7 @@ async def draw(
     manifest: str = "",
     storage: str = "",
     messages_max: int = MESSAGES_SHOWN,
-    wall_clock: str | None = None,
+    wall_clock: bool = False,
     bounds: Bounds | None = None,
 ) -> Drawn:
     """Draw an assembled snapshot.
@@ -82,12 +82,12 @@ async def draw(
         name: id, epoch or `latest`, the last assembled one.
         manifest: the place of the manifest.
         messages_max: the limit of drawn messages in flight, and of those that do not cross the cut.
-        wall_clock: also draw the cut that results from reading every process at this time (`instant_of`); needs the
+        wall_clock: also draw the cut that results from reading every process at one time (`instant_of`); needs the
             table `around`.
         bounds: see `query`.
 
     Raises:
-        BadInputError: a number, or the time is invalid; the snapshot lacks what `wall_clock` needs.
+        BadInputError: a number is invalid; the snapshot lacks what `wall_clock` needs.
         UnknownSnapshotError: there is no such snapshot.
         StorageError: its manifest or tables cannot be read.
         DependencyMissingError: DuckDB is not installed.
@@ -96,8 +96,8 @@ async def draw(
         raise BadInputError(f"must be 0 or more, got {messages_max}", field="messages")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     _, found = await asyncio.to_thread(read_manifest, place)
-    if wall_clock is not None:
-        return await _draw_wall(where, namespace, place, found, wall_clock, messages_max, bounds)
+    if wall_clock:
+        return await _draw_wall(where, namespace, place, found, messages_max, bounds)
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
     if has_around(found):
         asked = await query(
@@ -136,12 +136,11 @@ async def _draw_wall(
     namespace: str,
     place: str,
     found: Manifest,
-    asked: str,
     messages_max: int,
     bounds: Bounds | None,
 ) -> Drawn:
     """Draw the cut at a wall-clock time beside the snapshot's own."""
-    at_ms = instant_of(found, asked)
+    at_ms = instant_of(found)
     sql = sql_of(WALL_ROWS, WALL_ROWS_OF_A_CHANNEL, WALL_ROWS_OF_A_CHANNEL)
     rows = (await query(where, namespace, sql, manifest=place, bounds=bounds)).rows
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")

@@ -38,7 +38,6 @@ async def diff_fork(
     storage: str = "",
     keys: int = 0,
     values: bool = False,
-    unchecked: bool = False,
 ) -> Difference:
     """Compare the snapshot from which a fork was created with one of the fork.
 
@@ -48,7 +47,6 @@ async def diff_fork(
         storage: of the first snapshot; empty: its place in the ledger.
         keys: the number of keys to name, of each change of each table.
         values: whether these have their values.
-        unchecked: do not compare the files with the manifests.
 
     Raises:
         ForkRefusedError: there is no such fork.
@@ -63,7 +61,7 @@ async def diff_fork(
     (old,) = await manifest_places(where, namespace, [found.snapshot], storage=storage)
     (new,) = await manifest_places(where, found.namespace, [after], good=True)
     older, newer = Placed(*read_manifest(old)), Placed(*read_manifest(new))
-    trust = await trusted(None, [older, newer], unchecked=unchecked)
+    trust = await trusted(None, [older, newer])
     with engine({"before": older, "fork": newer}) as database:
 
         def work_() -> Difference:

@@ -47,7 +47,6 @@ async def query(
     manifest: str = "",
     storage: str = "",
     rows_max: int | None = None,
-    unchecked: bool = False,
     bounds: Bounds | None = None,
 ) -> Queried:
     """Run a SELECT. The tables of the snapshot are views `state`, `messages` and so on; those of every other one in
@@ -59,7 +58,6 @@ async def query(
         name: id, epoch or `latest`, the last good one.
         manifest: the place of the manifest.
         rows_max: the limit of rows; None: all.
-        unchecked: do not compare the files with the manifest.
         bounds: the limits of its use of this machine; None: DuckDB's own.
 
     Raises:
@@ -75,9 +73,7 @@ async def query(
         (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
     found: StoredManifest | Manifest
     if bounds is not None:
-        asked = Asked(
-            places={MAIN: place}, sqls=(sql,), bounds=bounds, rows_max=rows_max, unchecked=unchecked
-        )
+        asked = Asked(places={MAIN: place}, sqls=(sql,), bounds=bounds, rows_max=rows_max)
         done = await select_apart(asked)
         found = done.examined.manifests[0]
         columns, rows = done.answers[0].columns, done.answers[0].mappings()
@@ -85,7 +81,7 @@ async def query(
     else:
         snapshots = await asyncio.to_thread(_named_in, sql, place)
         found = snapshots[MAIN].manifest
-        trust = await trusted(where, snapshots.values(), unchecked=unchecked)
+        trust = await trusted(where, snapshots.values())
         with engine(snapshots, over_all=over_all(sql)) as database:
             columns, rows = await in_thread(database, lambda: select(database, sql, rows_max))
     return Queried(

@@ -30,17 +30,12 @@ class Trust:
     not_compared: tuple[str, ...] = ()
 
 
-def compared_with_manifest(store: Store, tables: Iterable[TableEntry], *, unchecked: bool) -> Trust:
+def compared_with_manifest(store: Store, tables: Iterable[TableEntry]) -> Trust:
     """Compare the files of tables with their manifests.
-
-    Args:
-        unchecked: leave it out, and report that.
 
     Raises:
         StorageError: a file has other bytes.
     """
-    if unchecked:
-        return Trust(not_compared=("files were not compared with the manifest, as asked",))
     named = [file for table in tables for file in table.files]
     compared = require_unaltered(store, named)
     by_size = f"files of more than {format_bytes(HASHED_BYTES_MAX)} were compared by their sizes alone"
@@ -75,9 +70,7 @@ async def compared_with_ledger(
     return tuple(reasons)
 
 
-async def trusted(
-    where: Connection | Cluster | None, snapshots: Iterable[Placed], *, unchecked: bool
-) -> Trust:
+async def trusted(where: Connection | Cluster | None, snapshots: Iterable[Placed]) -> Trust:
     """Compare the files of snapshots with their manifests, and these with the ledger if there is a broker.
 
     Raises:
@@ -86,7 +79,7 @@ async def trusted(
     snapshots = tuple(snapshots)
     manifests = await asyncio.to_thread(stored_manifests, snapshots)
     reasons = await compared_with_ledger(where, manifests)
-    files = await asyncio.to_thread(compared_files, snapshots, unchecked=unchecked)
+    files = await asyncio.to_thread(compared_files, snapshots)
     return _both(reasons, files)
 
 
@@ -112,13 +105,13 @@ def stored_manifests(snapshots: Iterable[Placed]) -> tuple[StoredManifest, ...]:
     return tuple(StoredManifest.of(store, part) for store, part in parts)
 
 
-def compared_files(snapshots: Iterable[Placed], *, unchecked: bool) -> Trust:
+def compared_files(snapshots: Iterable[Placed]) -> Trust:
     """Compare the files of snapshots with their manifests.
 
     Raises:
         StorageError: a file has other bytes.
     """
-    found = [compared_with_manifest(item.store, item.tables, unchecked=unchecked) for item in snapshots]
+    found = [compared_with_manifest(item.store, item.tables) for item in snapshots]
     reasons = dict.fromkeys(reason for one in found for reason in one.not_compared)
     return Trust(files=sum(one.files for one in found), not_compared=tuple(reasons))
 

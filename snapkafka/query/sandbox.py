@@ -37,7 +37,6 @@ class Asked:
     sqls: tuple[str, ...]
     bounds: Bounds
     rows_max: int | None = None
-    unchecked: bool = False
     parent: int = 0
 
 

@@ -53,9 +53,7 @@ def main() -> None:
 def _answers(asked: Asked) -> Answers:
     snapshots = _opened(asked)
     placed = tuple(snapshots.values())
-    seen = Examined(
-        manifests=stored_manifests(placed), files=compared_files(placed, unchecked=asked.unchecked)
-    )
+    seen = Examined(manifests=stored_manifests(placed), files=compared_files(placed))
     with engine(snapshots, asked.bounds, over_all=over_all(" ".join(asked.sqls))) as database:
         _bound(asked.bounds.memory_mb)
         sys.stdout.buffer.write(OPENED)

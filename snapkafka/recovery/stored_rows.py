@@ -104,7 +104,7 @@ def topics_of(placed: Placed) -> list[str]:
 async def load(placed: Placed) -> StoredTables:
     """Read the tables, after comparing their files with the manifest."""
     try:
-        await trusted(None, [placed], unchecked=False)
+        await trusted(None, [placed])
     except SnapkafkaError as error:
         return StoredTables(in_flight={}, state={}, damage=error.message)
     messages = next(table for table in placed.manifest.tables if table.name == "messages")

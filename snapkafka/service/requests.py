@@ -95,12 +95,6 @@ class DiagramRequest(Request, frozen=True, kw_only=True):
 
     messages: Few = ops.MESSAGES_SHOWN
     wall_clock: bool = False
-    at: Text = ""
-
-    @property
-    def instant(self) -> str | None:
-        """The wall-clock cut that is asked for; None: none is."""
-        return self.at if self.wall_clock or self.at else None
 
 
 def _number(text: str) -> int | float:

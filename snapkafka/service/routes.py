@@ -291,7 +291,7 @@ class Handlers:
         """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
         asked = query_of(request, DiagramRequest)
         view = await self._found(request)
-        if asked.instant is None and (view.verdict is None or not view.verdict.manifest):
+        if not asked.wall_clock and (view.verdict is None or not view.verdict.manifest):
             drawn = await asyncio.to_thread(ops.draw_details, self._follower.details(view))
         else:
             place = self._manifest_of(view)
@@ -301,7 +301,7 @@ class Handlers:
                     self._follower.namespace,
                     manifest=place,
                     messages_max=asked.messages,
-                    wall_clock=asked.instant,
+                    wall_clock=asked.wall_clock,
                     bounds=self._bounds,
                 )
         return Response(drawn.svg, media_type="image/svg+xml")

@@ -42,7 +42,6 @@ def wall_clock(page: Page, name: str, folder: Path) -> dict[str, Any]:
     """Draw the cut at one wall-clock time, and go back to the snapshot's own."""
     page.get_by_label("What if every process").check()
     page.wait_for_selector("#detail .diagram svg .wall", state="attached")
-    page.get_by_role("button", name="Draw").click()
     expect(page.locator("#detail .diagram")).to_contain_text("in flight across it", timeout=PATIENCE_MS)
     page.screenshot(path=folder / f"{name}-wall.png", full_page=True)
     red = page.locator("#detail svg .arrow-backward").first

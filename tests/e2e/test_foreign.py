@@ -305,7 +305,7 @@ def look(folder: Path, name: str, app: str) -> None:
     ((topic, partition, offset),) = rows
     manifest, picture = str(folder / f"{name}.json"), folder / "cut.svg"
     for command in (
-        ["draw", "--manifest", manifest, "--output", str(picture)],
+        ["draw", name, "--storage", str(folder), "--output", str(picture)],
         ["trace", topic, str(partition), str(offset), "--manifest", manifest],
     ):
         done = subprocess.run(

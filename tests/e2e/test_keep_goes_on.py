@@ -116,7 +116,8 @@ def test_every_next_round_is_green(namespace: str, tmp_path: Path) -> None:
             system.stop()
     queried = subprocess.run(
         [
-            *(sys.executable, "-m", "snapkafka", "query", "--json", "--manifest", last["manifest"]),
+            *(sys.executable, "-m", "snapkafka", "query", "--json", "--snapshot", last["id"]),
+            *("--storage", str(Path(last["manifest"]).parent)),
             "SELECT key, value, table_name FROM state ORDER BY key",
         ],
         capture_output=True,

@@ -57,8 +57,8 @@ OWN: Final = Decoding(codecs=("tests.spark.own_codecs",))
 VALUES: Final = (
     b"1", b"-1.50", b'"a\\u0041\\n\\"q\\""', b' "spaced" ', b'{"a": {"b": [null]}}', b"text", b"", b"\xff\xfe", b"null",
     b"01", b'{"a":1}{', b'"\\ud83d\\ude00"', b'"\\ud800"', b'{"a": NaN, "b": [Infinity,-Infinity]}',
-    b"[" * 101 + b"]" * 101, b"1" + b"0" * 300, b"1e999", b"\x00\x00\x00\x001\x04\x02\x04\x00", b"\x00\x00\x00\x001\xff", b"\x0etext..",
-    b"YWI=", b"YQ", b'{"a":1,"a":2}', b"\x00", None,
+    b"[" * 101 + b"]" * 101, b"1" + b"0" * 300, b"1e999", b"\x00\x00\x00\x001\x04\x02\x04\x00", b"\x00\x00\x00\x001\xff",
+    b"\x0etext..", b"YWI=", b"YQ", b'{"a":1,"a":2}', b"\x00", None,
 )  # fmt: skip
 SETS: Final = (
     (b'[1,"s"]', b'"a"'), (b'[1,"s"]', b'"b"'), (b'[2,"s"]', b'"a"'), (b'[15,"t"]', b'[["x","y",[1,2]],["x"]]'),

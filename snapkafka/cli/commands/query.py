@@ -15,7 +15,6 @@ from snapkafka.cli.present.layout import Table
 from snapkafka.cli.present.printed import coloured, count
 from snapkafka.cli.running import connect, console, data_output, print_json, run
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.runtime.extras import require_extra
 from snapkafka.verbs import Draw, Query, Where
 
@@ -42,9 +41,8 @@ def draw(at: Where, asked: Draw, as_json: AsJson = False) -> None:
             connect(at.bootstrap) if at.bootstrap else None,
             at.namespace,
             name=asked.name,
-            manifest=asked.manifest,
             storage=asked.storage,
-            wall_clock=asked.at if asked.wall_clock or asked.at else None,
+            wall_clock=asked.wall_clock,
         )
         write_whole(output, found.svg if output.suffix == ".svg" else ops.png(found.svg))
         return found
@@ -77,16 +75,12 @@ def draw(at: Where, asked: Draw, as_json: AsJson = False) -> None:
 
 def query(at: Where, asked: Query, as_json: AsJson = False) -> None:
     async def work() -> ops.Queried:
-        await ask_one_way(
-            {"--snapshot": asked.name != LATEST, "--manifest": bool(asked.manifest)},
-            {"--csv": asked.csv, "--json": as_json},
-        )
+        await ask_one_way({"--csv": asked.csv, "--json": as_json})
         return await ops.query(
             connect(at.bootstrap) if at.bootstrap else None,
             at.namespace,
             asked.sql,
             name=asked.name,
-            manifest=asked.manifest,
             storage=asked.storage,
             rows_max=None if asked.csv or as_json else ROWS_SHOWN,
         )

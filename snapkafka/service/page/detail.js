@@ -66,16 +66,8 @@ export async function show(place, epoch, again = false, after = AGAIN_MS) {
 // A second cut: every process read at one wall-clock time. The service draws and counts; this asks for it.
 function wallClock(draw) {
   const chosen = h("input", { type: "checkbox" });
-  const field = (hint) => h("input", { type: "text", size: "14", placeholder: hint, spellcheck: "false", autocomplete: "off" });
-  const at = field("median of the cuts");
-  const fields = h("span", { hidden: true }, h("label", {}, "Time ", at), " ", h("button", {}, "Draw"));
-  const run = () => {
-    fields.hidden = !chosen.checked;
-    draw(chosen.checked ? `?${new URLSearchParams({ wall_clock: "true", at: at.value })}` : "");
-  };
-  chosen.addEventListener("change", run);
-  return h("form", { class: "wall-clock", onsubmit: (event) => { event.preventDefault(); run(); } },
-    h("label", {}, chosen, " What if every process had been read at one wall-clock time?"), fields);
+  chosen.addEventListener("change", () => draw(chosen.checked ? "?wall_clock=true" : ""));
+  return h("label", { class: "wall-clock" }, chosen, " What if every process had been read at one wall-clock time?");
 }
 
 function facts(told) {

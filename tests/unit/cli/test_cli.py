@@ -148,7 +148,6 @@ def test_it_says_which_release_it_is() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("query", "SELECT 1", "--manifest", "x.json", "--snapshot", "y"),
         ("query", "SELECT 1", "--csv", "--json"),
         ("verify", "x", "--manifest", "y.json"),
         ("verify", "--offline", "--record"),

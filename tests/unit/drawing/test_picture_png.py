@@ -49,8 +49,9 @@ def test_a_machine_without_fonts_gets_no_picture_without_text() -> None:
 
 
 def test_the_command_draws_it_or_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, output = world(tmp_path, system(60)), tmp_path / "cut.png"
-    asked = ["draw", "--manifest", place, "-o", str(output)]
+    world(tmp_path, system(60))
+    output, stored = tmp_path / "cut.png", ["draw", "s", "--storage", str(tmp_path)]
+    asked = [*stored, "-o", str(output)]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
     assert output.read_bytes().startswith(b"\x89PNG\r\n")
@@ -62,5 +63,5 @@ def test_the_command_draws_it_or_names_the_extra(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("snapkafka.cli.commands.query.require_extra", missing)
     refused = CliRunner().invoke(app, asked)
     assert (refused.exit_code, output.exists()) == (DependencyMissingError.exit_status, False)
-    other = CliRunner().invoke(app, ["draw", "--manifest", place, "-o", str(tmp_path / "cut.jpg")])
+    other = CliRunner().invoke(app, [*stored, "-o", str(tmp_path / "cut.jpg")])
     assert other.exit_code == 2

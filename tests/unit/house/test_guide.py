@@ -155,7 +155,7 @@ async def test_recipes_run_on_the_tables_of_a_snapshot(tmp_path: Path) -> None:
     assert len(found) > 8
     for page, text in found:
         try:
-            await ops.query(None, "", text, storage=str(tmp_path), unchecked=True)
+            await ops.query(None, "", text, storage=str(tmp_path))
         except BadInputError as error:
             pytest.fail(f"{page}: {error}\n{text}")
 

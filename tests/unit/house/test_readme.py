@@ -33,8 +33,8 @@ def test_every_link_leads_somewhere() -> None:
 def test_its_picture_is_what_draw_draws(tmp_path: Path) -> None:
     """Of the golden snapshot `friday`."""
     drawn = tmp_path / "cut.svg"
-    manifest = ROOT / "tests" / "golden" / "snapshots" / "friday.json"
-    done = CliRunner().invoke(app, ["draw", "--manifest", str(manifest), "--output", str(drawn)])
+    storage = str(ROOT / "tests" / "golden" / "snapshots")
+    done = CliRunner().invoke(app, ["draw", "friday", "--storage", storage, "--output", str(drawn)])
     assert done.exit_code == 0, done.output
     assert drawn.read_text("utf-8") == (ROOT / "docs" / "cut.svg").read_text("utf-8")
 

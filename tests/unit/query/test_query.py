@@ -446,8 +446,6 @@ async def test_a_file_that_is_gone_or_spoilt_is_said(storage: str, tmp_path: Pat
     file.write_bytes(b"no Parquet")
     with pytest.raises(StorageError, match=r"part-00000\.parquet"):
         await rows(str(tmp_path), "SELECT 1", name="monday")
-    with pytest.raises(StorageError, match=r"state .* monday"):
-        await rows(str(tmp_path), "SELECT 1", name="monday", unchecked=True)
     file.unlink()
     with pytest.raises(StorageError, match=r"monday .*part-00000\.parquet"):
         await rows(str(tmp_path), "SELECT 1", name="monday")
