@@ -55,7 +55,6 @@ KEEP_LAST: Final = option("--keep-last N", "Keep the newest N snapshots.", ge=0)
 PARAMETERS: Final = option("--set NAME=VALUE", "Parameter of the SQL. Repeatable.")
 SUPPRESS: Final = option("--suppress FILE", "TOML file with keys that stay erased.")
 UNMATCHED: Final = option("--allow-unmatched", "Accept rules of --suppress or --mask that match nothing.")
-MANIFEST: Final = option("--manifest PATH", "Path of the manifest: no broker, no --storage.")
 KEYS: Final = option("--keys N", "List up to N keys per table and kind of change.", ge=0)
 VALUES: Final = option("--values", "Show the values of the listed keys.")
 

@@ -4,21 +4,23 @@ work."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, SnapkafkaError, StorageError, UnknownSnapshotError, Verb
-from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError, Verb
+from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import Store, state_parts
+from snapkafka.store import Store, require_same_files, state_parts
 
 from .schemas import schema
 
 FULL: Final = "take a full snapshot"
+#: So many files are hashed at once.
+THREADS: Final = 4
 _Place = tuple[str, str, str, int]
 
 
@@ -53,41 +55,46 @@ class Base:
 _UNFIT: Final = (UnknownSnapshotError, BadInputError, StorageError)
 
 
-class ParentUnfitError(BadInputError):
-    """An incremental snapshot whose state cannot be built on that of its parent."""
-
-
-@contextmanager
-def building_on(base: Base | None) -> Iterator[None]:
-    """Name what fails in the block after the base, if there is one."""
-    try:
-        yield
-    except _UNFIT as error:
-        if base is None:
-            raise
-        raise ParentUnfitError(error.message, hint=error.advice) from error
-
-
 def base_or_whole(
-    store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str
+    store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str, compare: bool = True
 ) -> tuple[Base | None, str]:
     """Return the base of a snapshot. An incremental one that cannot build on its parent has none, and its whole state
     is read: the second item is the reason.
+
+    Args:
+        compare: whether to compare the files of the base with their manifests, byte for byte.
 
     Raises:
         SnapkafkaError: see `find_base`; the snapshot is assembled already, and others may build on its rows.
     """
     try:
-        return find_base(store, captured, ledger, isolation=isolation), ""
+        base = find_base(store, captured, ledger, isolation=isolation)
+        if base is not None and compare:
+            _require_unchanged(store, base.parts)
     except _UNFIT as error:
-        return None, require_whole(store, captured, error)
+        if store.has(captured.id):
+            raise
+        return None, error.message
+    return base, ""
 
 
-def require_whole(store: Store, captured: Captured, error: SnapkafkaError) -> str:
-    """Return why the whole state is read; raise `error` if the snapshot is assembled already."""
-    if store.has(captured.id):
-        raise error
-    return error.message
+def _require_unchanged(store: Store, parts: Sequence[Manifest]) -> None:
+    """Refuse to build on state whose files are not, byte for byte, those that were written, or with other columns."""
+    for part in parts:
+        table = state_table(part)
+        if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
+            raise BadInputError(
+                f"the state of snapshot {part.id} has other columns: another release assembled it",
+                hint=f"assemble {part.id} again, or take a full snapshot",
+            )
+        paths = [path for path in store.files_of(part) if path.rpartition("/")[0] == table.path]
+        with ThreadPoolExecutor(THREADS) as pool:
+            sums = pool.map(store.sha256, paths)
+            found = [
+                FileEntry(path=path, bytes=store.size(path) or 0, sha256=sha256)
+                for path, sha256 in zip(paths, sums, strict=True)
+            ]
+        require_same_files(part, found)
 
 
 def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
@@ -117,21 +124,6 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
         )
     starts = _starts(captured, parent)
     return Base(parts=state_parts(store, parent), starts=starts, seams=_seams(parent, starts))
-
-
-def require_columns(parts: Sequence[Manifest]) -> None:
-    """Refuse to build on rows whose columns differ from ours.
-
-    Raises:
-        BadInputError: names the snapshot.
-    """
-    for part in parts:
-        table = state_table(part)
-        if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
-            raise BadInputError(
-                f"the state of snapshot {part.id} has other columns: another release assembled it",
-                hint=f"assemble {part.id} again, or take a full snapshot",
-            )
 
 
 def view_on(

@@ -14,24 +14,13 @@ from snapkafka.errors import (
     LedgerUnusableError,
     OutputError,
     SnapkafkaError,
-    StorageError,
 )
 
-from .base import ParentUnfitError
 from .spark.interrupts import interrupted_by
 from .spark.spark_errors import translate
 
 #: What befalls every snapshot of a run, so that the others are not tried.
 OF_ALL: Final = (BrokerUnavailableError, LedgerUnusableError, DependencyMissingError, OutputError)
-
-
-def problem_of_parent(error: Exception) -> SnapkafkaError | None:
-    """Return the error that shows that nothing can be built on the parent; None: it shows something else. Files of the
-    parent may be missed late, by a query of the engine."""
-    ours = error if isinstance(error, SnapkafkaError) else translate(error)
-    if interrupted_by() is not None or not isinstance(ours, ParentUnfitError | StorageError):
-        return None
-    return ours
 
 
 class Failures:

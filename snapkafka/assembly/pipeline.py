@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from snapkafka.checks import Checked, CutView, Verdict, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
+from snapkafka.checks.split_keys import noted
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, Option, Verb
 from snapkafka.kafka.cluster.external_groups import external_readers, still_open
@@ -24,7 +25,7 @@ from snapkafka.manifest import InvariantEntry, LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
-from .base import Base, base_or_whole, require_whole, view_on
+from .base import Base, base_or_whole, view_on
 from .cluster import (
     DEFAULT_ISOLATION,
     ask_once,
@@ -32,8 +33,8 @@ from .cluster import (
     look,
     require_same_topics,
 )
-from .failures import Failures, problem_of_parent
-from .invariants import check, in_folder, published, require_valid
+from .failures import Failures
+from .invariants import check, in_folder, published, require_valid, split_keys
 from .ledger import ClusterFacts, Desk
 from .loss import with_time_of_loss
 from .manifest import check_entries, entry, openness_of, verdict_of
@@ -169,7 +170,7 @@ def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[C
             view = desk.look(captured, job.isolation)
             # A parent that is assembled on the way is examined once it exists.
             parent_is_there = (captured.parent, store.uri) not in to_come
-            base = _base(job, desk, captured, store)[0] if parent_is_there else None
+            base = _base(job, desk, captured, store, compare=False)[0] if parent_is_there else None
             view = view_on(base, captured, view.bounds)
             with with_time_of_loss(store, captured):
                 require_offsets(view, starts=view.starts)
@@ -202,13 +203,7 @@ def _assembled(
         facts=facts,
         require_same_log=lambda: desk.require_same_topics(view),
     )
-    try:
-        manifest, work = engine.assemble(task, settings)
-    except Exception as error:
-        if base is None or (problem := problem_of_parent(error)) is None:
-            raise
-        base, why_full = None, require_whole(store, captured, problem)
-        manifest, work = engine.assemble(replace(task, base=None), settings)
+    manifest, work = engine.assemble(task, settings)
     job.notify(in_words(work))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
     desk.record(manifest, place)
@@ -227,8 +222,11 @@ def _assembled(
     )
 
 
-def _base(job: Job, desk: Desk, captured: Captured, store: Store) -> tuple[Base | None, str]:
-    return base_or_whole(store, captured, desk.ledger(captured), isolation=job.isolation)
+def _base(
+    job: Job, desk: Desk, captured: Captured, store: Store, *, compare: bool = True
+) -> tuple[Base | None, str]:
+    ledger = desk.ledger(captured)
+    return base_or_whole(store, captured, ledger, isolation=job.isolation, compare=compare)
 
 
 def _store(uri: str) -> Store:
@@ -320,7 +318,9 @@ def _verified(
         folder = Path(scratch) if wanted or spec.tables else None
         found, work_of = engine.verify(item.view, settings, folder)
         if folder is not None:
-            computed, outcomes = in_folder(folder), found.outcomes
+            computed = in_folder(folder)
+            found = noted(found, split_keys(item.view, computed))
+            outcomes = found.outcomes
             of_tables = check(wanted, computed)
             if spec.tables:
                 of_tables.append(compare(published(item.store, manifest), computed, outcomes))

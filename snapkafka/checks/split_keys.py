@@ -9,8 +9,8 @@ value. The snapshot is consistent, and what it shows is wrong all the same. So i
 Nothing of that holds for tables of sets, of windows and global ones, with `use_partitioner`, or in apps with a
 partitioner of their own: their keys may lie in several partitions, and are not examined (`ChangelogCut.keyed`).
 
-The rows are those of the table `state`, with a parent's. `find` is on lists, and
-`snapkafka.assembly.spark.verify.split_keys` finds the same in Spark.
+The rows are those of the table `state`, with a parent's. `find` is on lists, and `snapkafka.assembly.invariants` finds
+the same by SQL.
 """
 
 from __future__ import annotations

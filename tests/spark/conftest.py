@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from snapkafka.assembly import session
-from snapkafka.assembly.spark.reading.session import sized
+from tests.spark.engines import Engine
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark() -> Iterator[Any]:
     """It plans as for few rows: a test takes half the time."""
+    from snapkafka.assembly import session
+    from snapkafka.assembly.spark.reading.session import sized
+
     with session(s3=True) as running, sized(running, 0):
         yield running
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("spark", marks=pytest.mark.nightly)])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each of the two; Spark at night."""
+    return Engine(request.param, request.getfixturevalue("spark") if request.param == "spark" else None)

@@ -15,15 +15,17 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Final
 from zlib import crc32
 
-from snapkafka.checks import EXTERNAL, CutView, Keeping, LogBounds, LogRecord
+from snapkafka.checks import EXTERNAL, CutView, Keeping, LogBounds, LogRecord, Verdict
 from snapkafka.protocol import NOBODY, Captured, TopicPartition
-from snapkafka.sim import SimBroker, played
+from snapkafka.sim import SimBroker, make_plan, played
 from snapkafka.sim import World as Simulated
 from snapkafka.sim.runs import judge
 from snapkafka.sim.world.broker_log import ABORTED
+from tests.sim.mutants.rules import MUTANTS
 from tests.worlds.cleaned_log import HOUR
 
 from .small_logs import EPOCH, World
+from .written_logs import can_be_written
 
 #: Between the processes of one world and those of the next; no ledger of a run is as long.
 APART = 10_000
@@ -39,6 +41,21 @@ KEPT: Final = (
 )
 #: What a captured snapshot is made of.
 PARTS = ("processes", "inputs", "senders", "changelogs", "recorded")
+#: Mutants whose seed has a snapshot that its log gives away, each in a way of its own.
+BROKEN: Final = (
+    *(
+        "R7 event",
+        "R7 transaction",
+        "R7 failed",
+        "R8 start",
+        "R8 late start",
+        "R2 agent",
+        "R9 history",
+        "R12 dead",
+    ),
+)
+#: Seeds of mutants whose pinned one gives no snapshot that the checks call inconsistent.
+ACCUSED: Final = {"R8 late start": 5}
 _NAMES = {"topic", "changelog", "app"}
 _PROCESSES = {"process", "receiver", "sender", "formerly"}
 _EPOCHS = {"was", "met"}
@@ -67,6 +84,49 @@ def consistent(seed: int, n: int, counts: Counter[str]) -> Iterator[World]:
         n += 1
         counts["snapshots"] += 1
         counts.update(kinds(world, captured))
+
+
+def healthy(count: int) -> list[tuple[World, set[str]]]:
+    """So many runs, of the seeds from 0 on, as nobody has cleaned their logs: of each the snapshot with the most in it;
+    and what that is."""
+    found: list[tuple[World, set[str]]] = []
+    seed = 0
+    while len(found) < count:
+        world, _ = played(seed)
+        runs = []
+        for epoch in world.fold.snapshots:
+            wrong, verdict = judge(world, epoch)
+            if not wrong and verdict is not None and verdict.good:
+                captured = world.fold.captured(epoch)
+                runs.append((_whole(world, captured, len(found) + 1), kinds(world, captured)))
+        found += sorted((run for run in runs if can_be_written(run[0])), key=lambda run: len(run[1]))[-1:]
+        seed += 1
+    return found
+
+
+def broken(name: str, n: int) -> World:
+    """A snapshot of a mutant that is not consistent, and is known not to be by its log."""
+    (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)
+    seed = ACCUSED.get(name, mutant.seed)
+    with mutant.patch():
+        world, _ = played(seed, mutant.plan(replace(make_plan(seed), retries=0)))
+        for epoch in world.fold.snapshots:
+            wrong, verdict = judge(world, epoch)
+            if wrong and verdict is Verdict.INCONSISTENT:
+                run = _whole(world, world.fold.captured(epoch), n)
+                if can_be_written(run):
+                    return run
+    raise AssertionError(f"{name} has no snapshot that is known to be inconsistent: give it another seed")
+
+
+def _whole(world: Simulated, captured: Captured, n: int) -> World:
+    """A snapshot, and what of the logs of its run it reads."""
+    run = _small(captured, world.broker.records(), world.broker, n, _Compacted())
+    cuts: list[Any] = [*run.inputs, *run.changelogs]
+    read = {TopicPartition(cut.topic, cut.partition) for cut in cuts}
+    run.bounds = {tp: bounds for tp, bounds in run.bounds.items() if tp in read}
+    run.records = [record for record in run.records if record.tp in read]
+    return run
 
 
 def kinds(world: Simulated, captured: Captured) -> set[str]:

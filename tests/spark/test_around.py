@@ -5,71 +5,55 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly import Desk
-from snapkafka.assembly import assemble as assemble_by_spark
-from snapkafka.kafka import Connection
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
-from tests.spark.reading import settings_of
+from tests.spark.engines import Engine, rows
 from tests.spark.scene import Stage, play
 
-pytestmark = pytest.mark.nightly
-
+ISOLATION = "read_uncommitted"
 SVG = "{http://www.w3.org/2000/svg}"
 COLUMNS = ("topic", "partition", "offset", "sender_app", "receiver_app", "side", "received", "effects")
-
-
-def assemble(spark: SparkSession, stage: Stage, store: LocalStore, *, around: int = 50) -> Manifest:
-    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
-        captured = desk.captured(f"{stage.namespace}-snap")
-        view = desk.look(captured, "read_uncommitted")
-        settings = settings_of(
-            desk.ledger(captured), bootstrap=stage.bootstrap, around=around, namespace=stage.namespace
-        )
-        return assemble_by_spark(spark, view, settings, store)
-
-
-def rows(store: LocalStore, manifest: Manifest, table: str = AROUND) -> list[dict[str, Any]]:
-    place = store.root / next(entry.path for entry in manifest.tables if entry.name == table)
-    found: list[dict[str, Any]] = pq.read_table(place, partitioning=None).to_pylist()
-    return found
 
 
 @dataclass(frozen=True)
 class Shown:
     """A snapshot that was assembled with its surroundings."""
 
+    engine: Engine
     stage: Stage
     store: LocalStore
     manifest: Manifest
 
 
 @pytest.fixture(scope="module")
-def shown(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Shown:
+def shown(engine: Engine, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """The scene, and two records more, after everything else: what beta sent of an event, in red."""
-    stage, store = play(kafka.bootstrap, f"near{id(spark)}"), LocalStore(tmp_path_factory.mktemp("shown"))
+    stage, store = (
+        play(kafka.bootstrap, f"near{id(engine)}{engine.name}"),
+        LocalStore(tmp_path_factory.mktemp("shown")),
+    )
     _, beta = stage.players
     cause = (stage.tp("credits"), 0)
     for _ in range(2):
         beta.send(
             stage.tp("orders"), b'"caused"', b"1" * 500, epoch=stage.epoch, cause=cause
         )  # orders 10, 11
-    return Shown(stage, store, assemble(spark, stage, store))
+    manifest = engine.assemble(stage, store, isolation=ISOLATION, around=50)
+    return Shown(engine, stage, store, manifest)
 
 
-def test_rows_lie_about_the_cut_one_by_one(spark: SparkSession, shown: Shown, tmp_path: Path) -> None:
+def test_rows_lie_about_the_cut_one_by_one(shown: Shown, tmp_path: Path) -> None:
     stage, store, manifest = shown.stage, shown.store, shown.manifest
     orders, back = stage.topic("orders"), stage.topic("credits")
-    found = sorted(rows(store, manifest), key=lambda row: (row["topic"], row["partition"], row["offset"]))
+    found = sorted(
+        rows(store, manifest, AROUND), key=lambda row: (row["topic"], row["partition"], row["offset"])
+    )
     assert [tuple(row[name] for name in COLUMNS) for row in found] == [
         (back, 0, 0, "alpha", "beta", "white", False, 2),
         (back, 0, 1, "beta", "beta", "white", True, 0),  # of a process that left; started out of turn
@@ -104,7 +88,7 @@ def test_rows_lie_about_the_cut_one_by_one(spark: SparkSession, shown: Shown, tm
     undecodable = at[orders, 0, 5]
     assert (undecodable["key"], undecodable["value"], undecodable["bytes"]) == (None, None, 4)
     # No digest of the snapshot depends on it, and the other tables are what they are without it.
-    without = assemble(spark, stage, LocalStore(tmp_path), around=0)
+    without = shown.engine.assemble(stage, LocalStore(tmp_path), isolation=ISOLATION)
     assert AROUND not in {table.name for table in without.tables}
     assert without.content == manifest.content
     assert without.read == manifest.read
@@ -112,15 +96,15 @@ def test_rows_lie_about_the_cut_one_by_one(spark: SparkSession, shown: Shown, tm
     assert not any(row["more"] for row in found)
 
 
-def test_no_channel_has_more_than_the_window(spark: SparkSession, shown: Shown, tmp_path: Path) -> None:
+def test_no_channel_has_more_than_the_window(shown: Shown, tmp_path: Path) -> None:
     stage, store = shown.stage, LocalStore(tmp_path)
     _, beta = stage.players
     for number in range(200):  # far past the window
         beta.send(stage.tp("orders"), b'"more"', b"%d" % number, epoch=stage.epoch)
-    manifest = assemble(spark, stage, store, around=1)
+    manifest = shown.engine.assemble(stage, store, isolation=ISOLATION, around=1)
     found = sorted(
         (row["topic"].removeprefix(f"{stage.namespace}-"), row["partition"], row["offset"], row["side"])
-        for row in rows(store, manifest)
+        for row in rows(store, manifest, AROUND)
     )
     assert found == [
         ("credits", 0, 0, "white"),
@@ -135,7 +119,9 @@ def test_no_channel_has_more_than_the_window(spark: SparkSession, shown: Shown, 
         ("orders", 0, 9, "red"),
     ]
     farthest = {
-        (row["topic"], row["partition"], row["offset"]) for row in rows(store, manifest) if row["more"]
+        (row["topic"], row["partition"], row["offset"])
+        for row in rows(store, manifest, AROUND)
+        if row["more"]
     }
     assert farthest >= {(stage.topic("credits"), 0, 0), (stage.topic("orders"), 0, 9)}
     assert (stage.topic("credits"), 0, 4) not in farthest

@@ -13,76 +13,52 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
-from pyspark.sql import SparkSession
 
 from snapkafka import ops
-from snapkafka.assembly import SCHEMAS, Desk, assemble, compare, invariants, verify
+from snapkafka.assembly import SCHEMAS, compare, in_folder, published
 from snapkafka.assembly.rows import process_rows
 from snapkafka.assembly.spark.reading import kafka_source, session
 from snapkafka.assembly.spark.write import parquet
-from snapkafka.checks import CheckOutcome, CutView, Invariant, Status, Verdict, load
+from snapkafka.checks import CutView, Invariant, Status, Verdict
 from snapkafka.errors import StorageError
-from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
-from tests.spark.reading import settings_of
+from tests.spark.engines import Engine, rows
 from tests.spark.scene import Stage, play
-
-pytestmark = pytest.mark.nightly
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text())
 HOLDS = Invariant(name="few", sql='SELECT * FROM messages WHERE "offset" > 1000')
-BROKEN = Invariant(
-    name="no_x",
-    sql=(
-        'SELECT changelog_topic AS topic, "partition", changelog_offset AS "offset", key '
-        "FROM state WHERE key = 'x'"
-    ),
-)
+ISOLATION = "read_uncommitted"
 
 
 @dataclass
 class Assembled:
+    engine: Engine
     stage: Stage
     store: LocalStore
     manifest: Manifest
     again: Callable[..., Manifest]
 
-    @property
-    def folder(self) -> Path:
-        return self.store.root / self.manifest.id
-
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        folder = self.store.root / next(t.path for t in self.manifest.tables if t.name == table)
-        found = pq.read_table(folder, partitioning=None)
-        return [tuple(row[column] for column in columns or row) for row in found.to_pylist()]
+        found = rows(self.store, self.manifest, table)
+        return [tuple(row[column] for column in columns or row) for row in found]
 
 
 @pytest.fixture(scope="module")
-def assembled(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Assembled:
-    stage = play(kafka.bootstrap, f"t{id(spark)}")
+def assembled(engine: Engine, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Assembled:
+    stage = play(kafka.bootstrap, f"t{id(engine)}{engine.name}")
     first = LocalStore(tmp_path_factory.mktemp("snapshots"))
 
     def again(store: LocalStore = first, wanted: tuple[Invariant, ...] = (HOLDS,)) -> Manifest:
-        with Desk(Connection(bootstrap=kafka.bootstrap), stage.namespace) as desk:
-            captured = desk.captured(f"{stage.namespace}-snap")
-            view = desk.look(captured, "read_uncommitted")
-            settings = settings_of(
-                desk.ledger(captured),
-                bootstrap=kafka.bootstrap,
-                around=50,
-                with_inputs=True,
-                namespace=stage.namespace,
-            )
-            return assemble(spark, view, settings, store, wanted=wanted)
+        options: dict[str, Any] = {"isolation": ISOLATION, "around": 50, "with_inputs": True}
+        return engine.assemble(stage, store, wanted=wanted, **options)
 
-    return Assembled(stage, first, again(), again)
+    return Assembled(engine, stage, first, again(), again)
 
 
 def test_state_is_the_fold_of_what_is_white(assembled: Assembled) -> None:
@@ -103,6 +79,8 @@ def test_messages_are_what_was_in_flight(assembled: Assembled) -> None:
     rows = assembled.rows(
         "messages", "receiver_app", "topic", "offset", "sender_app", "key", "value", "why_undecoded"
     )
+    raw = {row[0]: row[1:] for row in assembled.rows("messages", "offset", "key_raw", "value_raw")}
+    assert (raw[4], raw[5]) == ((None, b"left behind"), (b"\xff\xfe", b"\x80\x81")), "bytes are always kept"
     assert sorted(rows, key=lambda row: row[:3]) == [
         ("alpha", topic("orders"), 2, "beta", "x", '{"amount": 7}', None),
         ("alpha", topic("orders"), 4, "beta", None, "left behind", None),
@@ -111,13 +89,6 @@ def test_messages_are_what_was_in_flight(assembled: Assembled) -> None:
         ("beta", topic("credits"), 0, "alpha", "x", "a text", None),
         ("beta", topic("credits"), 2, "alpha", "z", '{"amount": 3}', None),
     ]
-
-
-def test_bytes_are_always_kept(assembled: Assembled) -> None:
-    raw = {row[0]: row[1:] for row in assembled.rows("messages", "offset", "key_raw", "value_raw")}
-    assert raw[4] == (None, b"left behind")
-    assert raw[5] == (b"\xff\xfe", b"\x80\x81")
-    assert raw[6] == (b'"y"', None)
 
 
 def test_no_marker_and_no_header_of_ours_shows(assembled: Assembled) -> None:
@@ -298,14 +269,10 @@ async def test_verified_offline_against_its_files(assembled: Assembled) -> None:
         ("", "", None, Status.PASSED, -1),
         ("state", "value_raw", b"12", Status.FAILED, 2),
         pytest.param("state", "value", "12", Status.UNVERIFIABLE, 2),
-        pytest.param(
-            *("messages", "timestamp", datetime(2001, 1, 1, tzinfo=UTC), Status.FAILED, -1), marks=pytest.mark.nightly
-        ),
         pytest.param("positions", "position", 999, Status.FAILED, -1),
     ],
-)  # fmt: skip
+)
 def test_a_value_that_was_altered_is_not_what_the_log_gives(
-    spark: SparkSession,
     assembled: Assembled,
     tmp_path: Path,
     table: str,
@@ -326,15 +293,9 @@ def test_a_value_that_was_altered_is_not_what_the_log_gives(
             return [row | ({column: value} if n == at else {}) for n, row in enumerate(rows)]
 
         alter(store, manifest.id, table, change)
-    with Desk(Connection(bootstrap=assembled.stage.bootstrap), assembled.stage.namespace) as desk:
-        view = desk.look(manifest.captured, "read_uncommitted")
-    settings = settings_of(manifest.ledger, bootstrap=assembled.stage.bootstrap)
-    checked = verify(spark, view, settings, folder=tmp_path / "again")
-    stored, again = (
-        invariants.published(store, store.read(manifest.id)),
-        invariants.in_folder(tmp_path / "again"),
-    )
-    found = compare(stored, again, checked.outcomes)
+    checked = assembled.engine.verify(assembled.stage, folder=tmp_path / "again", isolation=ISOLATION)
+    stored = published(store, store.read(manifest.id))
+    found = compare(stored, in_folder(tmp_path / "again"), checked.outcomes)
     assert (found.check, found.status) == ("tables", status)
     assert [witness.what.split(" ")[2] for witness in found.witnesses] == ([table] * 2 if table else [])
     if table == "state":
@@ -367,40 +328,20 @@ def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> No
     assert {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")} == before
 
 
+@pytest.mark.nightly
 def test_parallelism_changes_no_row(
-    spark: SparkSession, assembled: Assembled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other partitions of a shuffle, other tasks, other files: the same digests."""
+    engine, stage = Engine("spark", spark), play(kafka.bootstrap, f"parallel{id(spark)}")
+    one = engine.assemble(stage, LocalStore(tmp_path / "one"))
     monkeypatch.setattr(session, "SMALL", {"spark.sql.shuffle.partitions": "7"})
     monkeypatch.setattr(kafka_source, "RECORDS_PER_TASK", 2)
     monkeypatch.setattr(parquet, "ROWS_PER_FILE", 3)
-    elsewhere = assembled.again(LocalStore(tmp_path))
-    assert [len(table.files) for table in elsewhere.tables] != [
-        len(t.files) for t in assembled.manifest.tables
-    ]
-    assert [t.digest for t in elsewhere.tables] == [t.digest for t in assembled.manifest.tables]
-    assert elsewhere.content == assembled.manifest.content
-
-
-def outcomes(assembled: Assembled, *wanted: Invariant) -> dict[str, CheckOutcome]:
-    tables = invariants.published(assembled.store, assembled.manifest)
-    return {found.check: found for found in invariants.check(wanted, tables)}
-
-
-def test_a_broken_invariant_names_the_record(assembled: Assembled) -> None:
-    check = outcomes(assembled, HOLDS, BROKEN)["V6 no_x"]
-    assert (check.status, check.found) == (Status.FAILED, 1)
-    witness = check.witnesses[0]
-    assert (witness.topic, witness.partition, witness.offset) == (assembled.stage.topic("balances"), 0, 2)
-    assert json.loads(witness.what)["key"] == "x"
-
-
-def test_one_that_cannot_be_evaluated_concerns_itself_alone(assembled: Assembled, tmp_path: Path) -> None:
-    odd = Invariant(name="odd", sql="SELECT nothing FROM state")
-    manifest = assembled.again(LocalStore(tmp_path), (odd, HOLDS))
-    statuses = {check.name: check.status for check in manifest.checks}
-    assert (statuses["V6 odd"], statuses["V6 few"]) == ("unverifiable", "passed")
-    assert [table.rows for table in manifest.tables] == [table.rows for table in assembled.manifest.tables]
+    other = engine.assemble(stage, LocalStore(tmp_path / "other"))
+    assert [len(table.files) for table in one.tables] != [len(table.files) for table in other.tables]
+    assert [table.digest for table in one.tables] == [table.digest for table in other.tables]
+    assert one.content == other.content
 
 
 def test_a_storage_that_breaks_leaves_no_manifest(
@@ -409,37 +350,7 @@ def test_a_storage_that_breaks_leaves_no_manifest(
     def full(*_: object, **__: object) -> None:
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr("snapkafka.assembly.spark.write.parquet.digests", full)
+    monkeypatch.setattr("snapkafka.assembly.invariants.check", full)
     with pytest.raises(StorageError):
         assembled.again(LocalStore(tmp_path))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_ready_made_invariants_run(assembled: Assembled) -> None:
-    names = ["conservation", "no_negative", "one_token", "termination", "deadlock"]
-    ring = assembled.stage.topic("credits")
-    parameters = {"table": "balances", "total": "120", "topics": ring, "message": "$.amount"}
-    found = outcomes(assembled, *load(names, parameters))
-    assert {check[3:]: (one.status.value, one.found) for check, one in found.items()} == {
-        # 2 + 100 + 11 in the table, 3 in flight in credits: not the 120 that were asked for
-        "conservation": ("failed", 1),
-        "no_negative": ("failed", 1),  # a value is no amount
-        # Of one value of the table nobody knows, which is a row of each of these.
-        "one_token": ("failed", 2 + 1),  # two messages in flight, nobody holds it
-        "termination": ("failed", 2 + 1),
-        "deadlock": ("failed", 1),
-    }
-    assert json.loads(found["V6 conservation"].witnesses[0].what) == {
-        "expected": 120,
-        "found": 116,
-        "in_flight": 3,
-        "without_amount": 2,
-    }
-    for total, without, status in (
-        ("116", "2", Status.PASSED),
-        ("116", "0", Status.FAILED),
-        ("116.000001", "2", Status.FAILED),
-    ):
-        given = {**parameters, "total": total, "without": without}
-        (found_then,) = outcomes(assembled, *load(names[:1], given)).values()
-        assert found_then.status is status, (total, without)

@@ -9,15 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
+from pyspark.sql import SparkSession
 
 from snapkafka.assembly import check_entries
 from snapkafka.assembly.spark.reading.session import LOCAL, SMALL, having
 from snapkafka.assembly.spark.verify import rules
 from snapkafka.assembly.spark.verify.log_frames import LogFrames
 from snapkafka.assembly.spark.verify.rules import RULES, SEARCHES
-from snapkafka.assembly.spark.verify.sequences import STRETCH, stretch_of, with_highest
 from snapkafka.assembly.spark.verify.v1_colour import OUT_OF_TURN
 from snapkafka.checks import (
     KINDS,
@@ -31,10 +29,8 @@ from snapkafka.checks import (
     Finding,
     LogBounds,
     LogRecord,
-    ReadRange,
     Weight,
     bounds_findings,
-    external_topics,
     find,
     on_list,
     outside_senders,
@@ -44,7 +40,7 @@ from snapkafka.checks.run import run
 from snapkafka.checks.v3_state import StillThere
 from snapkafka.protocol import Outsider, TopicPartition
 from snapkafka.wire.headers import topics_by_check
-from tests.worlds.little_log import CAPTURED, INPUT, LOG, STATE, TP, shared_changelog
+from tests.worlds.little_log import shared_changelog
 
 from .damaged_logs import EVERY_KIND, WORLDS, Damaged, damaged
 from .in_spark import all_there, frames, nothing_there, stamps_of, suspected, what_is_found
@@ -180,41 +176,6 @@ def _kinds(found: Iterable[Finding]) -> set[str]:
 
 
 @pytest.mark.nightly
-def test_a_hot_partition_is_sorted_by_many_tasks_with_the_same_result(spark: SparkSession) -> None:
-    """Every number that `with_highest` gives, where the stretches are so short that most of it is carried over."""
-    rng = random.Random(8)
-    world = together([damage(rng, history(rng, n)) for n in range(1, WORLDS + 1)])
-    stamps = _frames(spark, world).stamps
-
-    def rows(stretch: int) -> Counter[Any]:
-        return Counter(map(tuple, with_highest(stamps, stretch).collect()))
-
-    whole = rows(0)
-    assert sum(row[-3] is not None for row in whole) > 1_000, "else there is nothing to carry"
-    for stretch in (1, 3, 1_000):
-        assert rows(stretch) == whole, stretch
-
-    hottest = max(world.records, key=lambda record: record.offset).tp
-    of_one = stamps.where((fn.col("topic") == hottest.topic) & (fn.col("partition") == hottest.partition))
-    # What lies in one part already needs no shuffle, and few records are put together again.
-    spread = {"spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.sql.shuffle.partitions": "8"}
-    with having(spark, spread):
-        tasks = [
-            with_highest(of_one.repartition(4), stretch)
-            .groupBy(fn.spark_partition_id())
-            .agg(fn.max("highest"), fn.max("holes"))  # else Spark leaves out what makes them
-            .collect()
-            for stretch in (0, 3)
-        ]
-    assert len(tasks[0]) == 1 < len(tasks[1])
-
-
-def test_only_large_partitions_are_cut_into_stretches() -> None:
-    small, large = ReadRange("t", 0, 5, 5 + STRETCH), ReadRange("t", 1, 5, 6 + STRETCH)
-    assert (stretch_of([small]), stretch_of([small, large])) == (0, STRETCH)
-
-
-@pytest.mark.nightly
 def test_first_look_misses_nothing(spark: SparkSession) -> None:
     """It sees nothing in honest logs, and something in each of those in which the checks find something."""
     rng = random.Random(35)
@@ -277,22 +238,6 @@ def test_compaction_of_a_changelog_that_is_read_is_judged_as_on_lists(spark: Spa
 
 
 @pytest.mark.nightly
-def test_spark_and_lists_find_the_same_external_topics(spark: SparkSession) -> None:
-    rng = random.Random(11)
-    found = Counter[tuple[bool, ...]]()
-    for n in range(6):
-        world = together([history(rng, 3 * n + k) for k in range(1, 4)])
-        if n % 2:  # what is sent there is sent by somebody else
-            world = replace(
-                world, records=[record._replace(process=-1, marker=False) for record in world.records]
-            )
-        expected = external_topics(_view(world), _visible(_view(world), world.records))
-        assert [*rules.look_at(_frames(spark, world)).external] == expected
-        found[tuple(topic.mixed for topic in expected)] += 1
-    assert any(True in mixed for mixed in found), "no topic was mixed"
-
-
-@pytest.mark.nightly
 def test_spark_and_lists_find_the_same_outsiders(spark: SparkSession) -> None:
     """Known and unknown ones, those that cut and those that left; on partitions with several readers, too."""
     rng, found = random.Random(12), Counter[str]()
@@ -312,27 +257,6 @@ def test_spark_and_lists_find_the_same_outsiders(spark: SparkSession) -> None:
         assert [*rules.look_at(frames(spark, view, visible)).outside] == expected
         found.update(sender.app for sender in expected)
     assert found.keys() == {"z1", "z4", ""}
-
-
-@pytest.mark.nightly
-def test_v4_last_records_below_what_is_read_are_read_for_themselves(spark: SparkSession) -> None:
-    """Whatever lies there without its header is found as on the lists, and nothing of other records."""
-    log = [LogRecord(*r[:3]) if r.topic == "in" and r.offset < 5 else r for r in LOG]
-    low = replace(CAPTURED, inputs=(replace(INPUT, position=7, noted=7, low=7),), recorded=())
-    view = CutView(low, {TP: LogBounds(start=0, end=7), STATE: LogBounds(start=0, end=3)})
-    asked: list[ReadRange] = []
-
-    snapshot = Damaged(view, log, reading_ranges(view))
-
-    def again(ranges: Collection[ReadRange]) -> DataFrame:
-        asked.extend(ranges)
-        return stamps_of(spark, snapshot.within(ranges))
-
-    outcomes = rules.run(frames(spark, view, snapshot.log.records, again=again)).outcomes
-    assert outcomes == run(snapshot.log).outcomes
-    v4 = next(outcome for outcome in outcomes if outcome.check == "V4")
-    assert asked == [ReadRange("in", 0, 4, 5)]
-    assert (v4.found, [(w.topic, w.offset, w.seq) for w in v4.witnesses]) == (1, [("in", 4, 4)])
 
 
 @pytest.mark.nightly

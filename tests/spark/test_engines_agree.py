@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,34 +16,25 @@ from snapkafka.assembly import (
     PLAIN,
     SOURCE_SCHEMA,
     Decoding,
-    Desk,
-    Job,
     Lookups,
-    Settings,
     comments,
-    find_base,
     local_frame,
-    opened,
     published,
 )
-from snapkafka.assembly.embedded.engine import EmbeddedEngine, tables_of_log
-from snapkafka.assembly.embedded.log import Record, stamped
+from snapkafka.assembly.embedded.engine import tables_of_log
 from snapkafka.assembly.embedded.write import digest as digest_of
-from snapkafka.assembly.pipeline import Task
-from snapkafka.assembly.spark.engine import SparkEngine
 from snapkafka.assembly.spark.reading import header_columns
 from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import Checked, CutView, Invariant, Status
-from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 from tests.spark.altering import Rows, alter
+from tests.spark.engines import Engine, looked_at, rows, verified_by_both
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play, play_on
-from tests.spark.test_tables import ENTRY, LEDGER, captured, frames
-from tests.spark.two_engines import verified_by_both
+from tests.spark.test_tables import ENTRY, LEDGER, captured, frames, log_of
 
 pytestmark = pytest.mark.timeout(1200)
 #: By the topic, by a number that some values begin with, and not at all.
@@ -57,7 +47,8 @@ OWN: Final = Decoding(codecs=("tests.spark.own_codecs",))
 VALUES: Final = (
     b"1", b"-1.50", b'"a\\u0041\\n\\"q\\""', b' "spaced" ', b'{"a": {"b": [null]}}', b"text", b"", b"\xff\xfe", b"null",
     b"01", b'{"a":1}{', b'"\\ud83d\\ude00"', b'"\\ud800"', b'{"a": NaN, "b": [Infinity,-Infinity]}',
-    b"[" * 101 + b"]" * 101, b"1" + b"0" * 300, b"1e999", b"\x00\x00\x00\x001\x04\x02\x04\x00", b"\x00\x00\x00\x001\xff",
+    b"[" * 101 + b"]" * 101, b"1" + b"0" * 300, b"1e999", b"\x00\x00\x00\x001\x04\x02\x04\x00",
+    b"\x00\x00\x00\x001\xff",
     b"\x0etext..", b"YWI=", b"YQ", b'{"a":1,"a":2}', b"\x00", None,
 )  # fmt: skip
 SETS: Final = (
@@ -148,16 +139,16 @@ def view_of(key_codec: str, value_codec: str) -> CutView:
 def test_rows_and_digests_of_every_table(
     spark: SparkSession, key_codec: str, value_codec: str, decoding: Decoding
 ) -> None:
-    view, rows, settings = view_of(key_codec, value_codec), records(), settings_of(ENTRY, bootstrap="")
-    settings = replace(settings, decoding=decoding)
-    stamps = header_columns.stamped(local_frame(spark, SOURCE_SCHEMA, rows), ledger_id=LEDGER)
+    view, settings = (
+        view_of(key_codec, value_codec),
+        replace(settings_of(ENTRY, bootstrap=""), decoding=decoding),
+    )
+    stamps = header_columns.stamped(local_frame(spark, SOURCE_SCHEMA, records()), ledger_id=LEDGER)
     found = frames(stamps, Lookups(spark, view), settings)
     by_spark = {name: parquet.digests({name: table})[name] for name, table in found.items()}
-    own = [
-        stamped(Record(**row | {"headers": tuple((it["key"], it["value"]) for it in row["headers"])}), LEDGER)
-        for row in rows
-    ]
-    embedded = {name: digest_of(name, of) for name, of in tables_of_log(view, own, settings).items()}
+    embedded = {
+        name: digest_of(name, of) for name, of in tables_of_log(view, log_of(records()), settings).items()
+    }
     assert embedded == by_spark
     assert embedded["state"][0] > len(VALUES)
 
@@ -211,9 +202,8 @@ def test_manifests_are_the_same_but_for_the_engine(
     found = {witness.kind for check in manifest.checks for witness in check.witnesses}
     assert ("state-unordered" in found) == (scene == "shared")
     if scene == "shared":
-        (state,) = (pair.embedded.root / table.path for table in manifest.tables if table.name == "state")
-        rows = pq.read_table(state, partitioning=None).to_pylist()
-        assert {row["key"]: row["value"] for row in rows if row["partition"] == 1} == {
+        state = rows(pair.embedded, manifest, "state")
+        assert {row["key"]: row["value"] for row in state if row["partition"] == 1} == {
             "x": "6",
             "y": "7",
             "w": "2",
@@ -267,10 +257,7 @@ class Pair:
     def __init__(self, spark: SparkSession, stage: Stage, folder: Path, **options: Any) -> None:
         self.session, self.stage = spark, stage
         self.spark, self.embedded = (LocalStore(folder / name) for name in ("spark", "embedded"))
-        for store in (self.spark, self.embedded):
-            store.root.mkdir()
-        self.options = {"bootstrap": stage.bootstrap, "namespace": stage.namespace, **options}
-        self.lines: list[str] = []
+        self.options = {"isolation": "read_uncommitted", **options}
         self.numbers = itertools.count()
 
     def name(self, which: str) -> str:
@@ -278,33 +265,17 @@ class Pair:
 
     def assembled(self, which: str, wanted: tuple[Invariant, ...] = ()) -> Manifest:
         """Assemble by both; return the manifest of the embedded engine, which is that of Spark."""
-        connection = Connection(bootstrap=self.stage.bootstrap)
-        with Desk(connection, self.stage.namespace) as desk:
-            cut = desk.captured(self.name(which))
-            settings = settings_of(desk.ledger(cut), **self.options)
-            far = desk.far(desk.look(cut, settings.isolation), settings.isolation)
-            settings = replace(settings, far=far)
-            job, facts, made = self._job(settings), desk.facts(cut, ()), []
+        by_spark, embedded = (
+            engine.assemble(self.stage, store, which, wanted=wanted, sinks=(), **self.options)
             for store, engine in (
-                (self.spark, SparkEngine(self.session, job)),
-                (self.embedded, EmbeddedEngine(job)),
-            ):
-                base = find_base(store, cut, settings.ledger, isolation=settings.isolation)
-                task = Task(
-                    view=desk.look(cut, settings.isolation),
-                    store=store,
-                    base=base,
-                    wanted=wanted,
-                    facts=facts,
-                    require_same_log=lambda: None,
-                )
-                made.append(engine.assemble(task, settings))
-        (by_spark, spark_work), (embedded, work) = made
+                (self.spark, Engine("spark", self.session)),
+                (self.embedded, Engine("embedded")),
+            )
+        )
         assert comparable(embedded) == comparable(by_spark)
-        assert replace(work, seconds=0, bytes_written=0) == replace(spark_work, seconds=0, bytes_written=0)
         for table in by_spark.tables:
             first, second = (
-                self.session.read.parquet(str(store.root / cut.id / table.name))
+                self.session.read.parquet(str(store.root / embedded.id / table.name))
                 for store in (self.spark, self.embedded)
             )
             assert first.collect() == second.collect(), f"{table.name}: the same rows, in the same order"
@@ -314,18 +285,10 @@ class Pair:
 
     def verified(self, which: str, wanted: tuple[Invariant, ...] = ()) -> Checked:
         """Verify by both what the embedded engine stored; any difference is an error."""
-        manifest = self.embedded.read(self.name(which))
-        settings = settings_of(manifest.ledger, **self.options)
-        job = self._job(settings)
-        with Desk(Connection(bootstrap=self.stage.bootstrap), self.stage.namespace) as desk:
-            view = desk.look(manifest.captured, settings.isolation)
-            settings = replace(settings, far=desk.far(view, settings.isolation))
-        stored = published(self.embedded, manifest)
+        stored = published(self.embedded, self.embedded.read(self.name(which)))
         folder = self.embedded.root / f"verified-{next(self.numbers)}"
-        return verified_by_both(self.session, job, view, settings, folder, wanted, stored)
-
-    def _job(self, settings: Settings) -> Job:
-        return Job(spec=settings.spec, notify=self.lines.append, progress=lambda working: None, engine=opened)
+        with looked_at(self.stage, which, **self.options) as (_, _, view, settings):
+            return verified_by_both(self.session, view, settings, folder, wanted, stored)
 
 
 def comparable(manifest: Manifest) -> Manifest:

@@ -39,4 +39,3 @@ def test_each_file_in_its_folder(
     found = file_hashes.files(spark, {folder: store.spark_uri(folder) for folder in folders}, read_here)
     assert found == sorted(wanted, key=lambda entry: entry.path)
     assert sorted(here) == sorted(f"{folder}/part-00001.parquet" for folder in folders)
-    assert {file_hashes.folder_of(entry) for entry in found} == set(folders)

@@ -3,133 +3,160 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly import Lookups, local_frame, schema, stamps
+from snapkafka.assembly import Lookups, columns, local_frame
+from snapkafka.assembly.embedded.log import Record
+from snapkafka.assembly.embedded.state import delta_rows, state_rows
 from snapkafka.assembly.manifest import settled
 from snapkafka.assembly.spark.tables import incremental, tables
-from snapkafka.assembly.spark.verify import rules
+from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.checks import CutView, LogRecord, reading_ranges
+from snapkafka.checks.v3_state import facts_of
 from snapkafka.manifest import STATE_DELTA
-from snapkafka.manifest_entries import SettledEntry
 from snapkafka.protocol import TopicPartition
 
 from .growing_logs import EPOCHS, RECORDS_SCHEMA, Logs, Row, Written, logs
-from .in_spark import frames
-from .reading import at
-
-pytestmark = pytest.mark.nightly
 
 #: Small worlds that are looked at at once.
 WORLDS = 400
 Starts = Mapping[TopicPartition, int]
+Rows = list[Mapping[str, Any]]
+#: Rows of the state of a view, or of its delta on a parent, of some records.
+Engine = Callable[[CutView, Iterable[Written], CutView | None], Rows]
 
 
-def _read(spark: SparkSession, all_: Logs, view: CutView, starts: Starts | None = None) -> DataFrame:
+@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.nightly)])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return _by_spark(request.getfixturevalue("spark")) if request.param == "spark" else _embedded
+
+
+def _embedded(view: CutView, written: Iterable[Written], parent: CutView | None) -> Rows:
+    records = [_record(item) for item in written]
+    if parent is None:
+        return list(state_rows(view, records, Decoder()))
+    return list(delta_rows(view, records, parent, Decoder()))
+
+
+def _record(item: Written) -> Record:
+    it, external = item.record, item.record.process < 0
+    stamp = (None, 0, None, False) if external else (it.process, it.epoch, it.seq, it.marker)
+    return Record(*it[:3], 0, 0, item.key, item.value, (), *stamp)
+
+
+def _by_spark(spark: Any) -> Engine:
+    def rows(view: CutView, written: Iterable[Written], parent: CutView | None) -> Rows:
+        records = local_frame(spark, RECORDS_SCHEMA, [item.as_row() for item in written])
+        found = (
+            tables.state(records, Lookups(spark, view))
+            if parent is None
+            else incremental.delta(records, Lookups(spark, view), Lookups(spark, parent))
+        )
+        return [{name: _plain(value) for name, value in row.asDict().items()} for row in found.collect()]
+
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _read(all_: Logs, view: CutView, starts: Starts | None = None) -> list[Written]:
     """The records that the snapshot is assembled from."""
     ranges = {item[:2]: item for item in reading_ranges(view, starts=starts)}
-    visible = [item.as_row() for item in all_.written if _within(item, ranges)]
-    return local_frame(spark, RECORDS_SCHEMA, visible).persist()
-
-
-def _within(item: Written, ranges: Mapping[tuple[str, int], tuple[str, int, int, int]]) -> bool:
-    found = ranges.get(item.record[:2])
-    return found is not None and found[2] <= item.record.offset < found[3]
-
-
-def _settled(records: DataFrame, lookups: Lookups) -> tuple[SettledEntry, ...]:
-    return settled(lookups.view, rules.look_at(frames(lookups.spark, lookups.view, stamps(records))).held)
-
-
-def _starts(settled: tuple[SettledEntry, ...]) -> Starts:
-    return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in settled}
-
-
-def _places(delta: DataFrame) -> set[tuple[str, int, int]]:
-    return {tuple(row) for row in delta.select("changelog_topic", "partition", "changelog_offset").collect()}
-
-
-def _rows(state: DataFrame) -> set[Row]:
-    columns = ("changelog_topic", "partition", "key_raw", "value_raw", "changelog_offset")
-    rows = [
-        Row(topic, partition, key and bytes(key), bytes(value), offset)
-        for topic, partition, key, value, offset in state.select(*columns).collect()
+    return [
+        item
+        for item in all_.written
+        if (of := ranges.get(item.record[:2])) is not None and of[2] <= item.record.offset < of[3]
     ]
-    assert len(rows) == len(set(rows))
-    return set(rows)
 
 
-def test_a_chain_of_three_has_the_rows_of_the_whole(spark: SparkSession) -> None:
+def _starts(view: CutView, written: list[Written]) -> Starts:
+    """Where a delta on this snapshot begins."""
+    lines: dict[TopicPartition, list[LogRecord]] = {tp: [] for tp in view.changelogs}
+    for item in written:
+        lines[item.record.tp].append(item.record)
+    found = settled(view, {tp: facts_of(view, of) for tp, of in lines.items()})
+    return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found}
+
+
+def _resolved(full: Rows, *deltas: Rows) -> Rows:
+    """The whole state, as `store.state_chain` has it."""
+    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in (row for rows in (full, *deltas) for row in rows):
+        key = (row["changelog_topic"], row["partition"], row["key_raw"])
+        found[key] = row
+    return [row for row in found.values() if not row.get("deleted", False)]
+
+
+def _rows(state: Rows) -> set[Row]:
+    names = ("changelog_topic", "partition", "key_raw", "value_raw", "changelog_offset")
+    found = [Row(*(row[name] for name in names)) for row in state]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def test_a_chain_of_three_has_the_rows_of_the_whole(engine: Engine) -> None:
     seed = random.randrange(10**9)
     all_ = logs(random.Random(seed), WORLDS)
-    lookups = [Lookups(spark, all_.view(snapshot)) for snapshot in range(3)]
+    views = [all_.view(snapshot) for snapshot in range(3)]
     assert len({frozenset(all_.state(snapshot)) for snapshot in range(3)}) == 3
 
-    records = _read(spark, all_, lookups[0].view)
-    full = tables.state(records, lookups[0])
+    read = _read(all_, views[0])
+    full, deltas = engine(views[0], read, None), list[Rows]()
     assert _rows(full) == all_.state(0), f"seed {seed}"
-    settled, parts = _settled(records, lookups[0]), list[DataFrame]()
+    starts = _starts(views[0], read)
     for snapshot in (1, 2):
-        parent, child = lookups[snapshot - 1], lookups[snapshot]
-        records = _read(spark, all_, child.view, _starts(settled))
-        parts.append(incremental.delta(records, child, parent))
-        assert _rows(incremental.resolved(full, parts)) == all_.state(snapshot), (
-            f"seed {seed}, snapshot {snapshot}"
-        )
-        counted = {item.record[:3] for item in all_.written if parent.view.in_state(item.record)}
-        assert not counted & _places(parts[-1]), "nothing is there twice"
-        settled = _settled(records, child)
-    assert settled == _settled(_read(spark, all_, lookups[2].view), lookups[2]), "whatever was read"
+        parent, child = views[snapshot - 1], views[snapshot]
+        read = _read(all_, child, starts)
+        deltas.append(engine(child, read, parent))
+        assert _rows(_resolved(full, *deltas)) == all_.state(snapshot), f"seed {seed}, snapshot {snapshot}"
+        counted = {item.record[:3] for item in all_.written if parent.in_state(item.record)}
+        found = {(it["changelog_topic"], it["partition"], it["changelog_offset"]) for it in deltas[-1]}
+        assert not counted & found, "nothing is there twice"
+        starts = _starts(child, read)
+    assert starts == _starts(views[2], _read(all_, views[2])), "whatever was read"
 
 
-def _from_the_parents_end(all_: Logs, settled: Starts) -> Starts:
-    """Red records of the parent below its end are taken for counted."""
-    return {tp: max(ends[0]) for tp, ends in all_.ends.items()}
-
-
-def _one_late(all_: Logs, settled: Starts) -> Starts:
-    return {tp: offset + 1 for tp, offset in settled.items()}
-
-
-@pytest.mark.parametrize("mistaken", [_from_the_parents_end, pytest.param(_one_late)])
-def test_a_delta_that_begins_too_late_is_noticed(
-    spark: SparkSession, mistaken: Callable[[Logs, Starts], Starts]
-) -> None:
+@pytest.mark.parametrize("mistaken", ["from the parent's end", "one late"])
+def test_a_delta_that_begins_too_late_is_noticed(engine: Engine, mistaken: str) -> None:
+    """Or where red records of the parent below its end are taken for counted."""
     all_ = logs(random.Random(1), WORLDS)
-    parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
-    records = _read(spark, all_, parent.view)
-    starts = mistaken(all_, _starts(_settled(records, parent)))
-    delta = incremental.delta(_read(spark, all_, child.view, starts), child, parent)
-    assert _rows(incremental.resolved(tables.state(records, parent), [delta])) != all_.state(1)
+    parent, child = all_.view(0), all_.view(1)
+    read = _read(all_, parent)
+    if mistaken == "one late":
+        starts = {tp: offset + 1 for tp, offset in _starts(parent, read).items()}
+    else:
+        starts = {tp: max(ends[0]) for tp, ends in all_.ends.items()}
+    delta = engine(child, _read(all_, child, starts), parent)
+    assert _rows(_resolved(engine(parent, read, None), delta)) != all_.state(1)
 
 
-def test_a_delta_of_new_records_alone_is_noticed(spark: SparkSession) -> None:
+def test_a_delta_of_new_records_alone_is_noticed(engine: Engine) -> None:
     """Behind a red record may lie a white one that the parent has counted; it is the last all the same."""
     all_ = logs(random.Random(1), WORLDS)
-    before = all_.view(0)
-    parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
-    full = tables.state(_read(spark, all_, parent.view), parent)
-    only_new = Logs([item for item in all_.written if not before.in_state(item.record)], all_.left, all_.ends)
-    delta = incremental.delta(_read(spark, only_new, child.view), child, parent)
-    assert _rows(incremental.resolved(full, [delta])) != all_.state(1)
+    parent, child = all_.view(0), all_.view(1)
+    only_new = [item for item in _read(all_, child) if not parent.in_state(item.record)]
+    delta = engine(child, only_new, parent)
+    assert _rows(_resolved(engine(parent, _read(all_, parent), None), delta)) != all_.state(1)
 
 
-def test_columns_of_a_delta_are_those_stated(spark: SparkSession) -> None:
+def test_columns_of_a_delta_are_those_stated(engine: Engine) -> None:
     all_ = logs(random.Random(2), 3)
-    parent, child = (Lookups(spark, all_.view(snapshot)) for snapshot in range(2))
-    delta = incremental.delta(_read(spark, all_, child.view), child, parent)
-    assert ", ".join(f"{name} {kind}" for name, kind in delta.dtypes) == schema(STATE_DELTA)
-    rows = delta.collect()
+    rows = engine(all_.view(1), _read(all_, all_.view(1)), all_.view(0))
+    assert {frozenset(row) for row in rows} == {frozenset(columns(STATE_DELTA))}
     assert {row["deleted"] for row in rows} == {True, False}
     assert all((row["value_raw"] is None) == row["deleted"] for row in rows)
 
 
-def test_sets_and_windows(spark: SparkSession) -> None:
+def test_sets_and_windows(engine: Engine) -> None:
     """A set is told by all operations, also by those that were red for the parent; a window may be deleted."""
     places = {"sets": TopicPartition("sets", 0), "windowed": TopicPartition("windowed", 0)}
     parts = [
@@ -150,22 +177,23 @@ def test_sets_and_windows(spark: SparkSession) -> None:
         places["windowed"]: ((6,), (7,), (7,)),
     }
     all_ = Logs(written, {1: 9}, ends)
-    parent, child = (Lookups(spark, _of_kinds(all_.view(snapshot))) for snapshot in range(2))
-    full = tables.state(_read(spark, all_, parent.view), parent)
-    records = _read(spark, all_, child.view)
+    parent, child = _of_kinds(all_.view(0)), _of_kinds(all_.view(1))
+    full = engine(parent, _read(all_, parent), None)
     reported = ("table_name", "key", "value", "window_start", "changelog_offset")
 
-    def rows(state: DataFrame) -> list[tuple[Any, ...]]:
-        return sorted(tuple(row) for row in state.select(*reported).collect())
+    def rows(state: Rows) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row[name] for name in reported) for row in state)
 
     assert rows(full) == [
         ("sets", "s", '["one","two"]', None, 2),
-        ("windowed", "k", "1", at(1.0), 4),
-        ("windowed", "k", "2", at(11.0), 5),
+        ("windowed", "k", "1", datetime.fromtimestamp(1, UTC), 4),
+        ("windowed", "k", "2", datetime.fromtimestamp(11, UTC), 5),
     ]
-    whole = [("sets", "s", '["red","two"]', None, 3), ("windowed", "k", "2", at(11.0), 5)]
-    assert rows(tables.state(records, child)) == whole
-    assert rows(incremental.resolved(full, [incremental.delta(records, child, parent)])) == whole
+    last = ("windowed", "k", "2", datetime.fromtimestamp(11, UTC), 5)
+    whole = [("sets", "s", '["red","two"]', None, 3), last]
+    read = _read(all_, child)
+    assert rows(engine(child, read, None)) == whole
+    assert rows(_resolved(full, engine(child, read, parent))) == whole
 
 
 def _of_kinds(view: CutView) -> CutView:

@@ -5,31 +5,25 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, main
-from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.write import parquet
-from snapkafka.checks import CutView
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, InternalError
-from snapkafka.kafka import Connection
+from snapkafka.assembly import invariants, main
+from snapkafka.assembly.pipeline import Task
+from snapkafka.errors import EXIT_NOT_GOOD, InternalError, StorageError
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol import TopicPartition
 from snapkafka.store import LocalStore, state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
-from tests.spark.reading import settings_of, spec_file
+from tests.spark.engines import Engine
+from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.on_disk import flip
-
-pytestmark = pytest.mark.nightly
 
 #: Hold only if the whole state is seen: what only the full snapshot has, and what only the deltas deleted.
 INVARIANTS = {
@@ -42,6 +36,7 @@ INVARIANTS = {
 class Chain:
     stage: Stage
     store: LocalStore
+    engine: Engine
 
     def name(self, which: str) -> str:
         return f"{self.stage.namespace}-{which}"
@@ -52,7 +47,7 @@ class Chain:
     def arguments(self, *which: str) -> list[str]:
         where = ["--bootstrap", self.stage.bootstrap, "--namespace", self.stage.namespace]
         names = [part for one in which for part in ("--snapshot", self.name(one))]
-        return [*where, *names, "--storage", str(self.store.root)]
+        return [*where, *names, "--storage", str(self.store.root), "--engine", self.engine.name]
 
 
 def rows(store: LocalStore, manifest: Manifest) -> list[tuple[Any, ...]]:
@@ -64,10 +59,11 @@ def rows(store: LocalStore, manifest: Manifest) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def chain(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Chain:
+def chain(engine: Engine, kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Chain:
     """The parent first, then both of the others in one run: the second builds on what comes out of it."""
     folder = tmp_path_factory.mktemp("chain")
-    made = Chain(play(kafka.bootstrap, f"i{os.getpid()}"), LocalStore(folder / "storage"))
+    stage = play(kafka.bootstrap, f"i{os.getpid()}{engine.name}")
+    made = Chain(stage, LocalStore(folder / "storage"), engine)
     for name, sql in INVARIANTS.items():
         (folder / f"{name}.sql").write_text(sql)
     assert main(made.arguments("snap")) == 0
@@ -80,15 +76,10 @@ def chain(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathF
     return made
 
 
-def test_a_chain_on_a_real_broker_is_the_whole(spark: SparkSession, chain: Chain, tmp_path: Path) -> None:
+def test_a_chain_on_a_real_broker_is_the_whole(chain: Chain, tmp_path: Path) -> None:
     """The same rows as a full assembly of the same snapshot, in every column; and it is verified."""
     elsewhere = LocalStore(tmp_path)
-    settings = settings_of(
-        chain.manifest("last").ledger, bootstrap=chain.stage.bootstrap, namespace=chain.stage.namespace
-    )
-    with Desk(Connection(bootstrap=chain.stage.bootstrap), chain.stage.namespace) as desk:
-        view = desk.look(desk.captured(chain.name("last")), "read_uncommitted")
-        full = job.assemble(spark, view, settings, elsewhere)
+    full = chain.engine.assemble(chain.stage, elsewhere, "last", whole=True, around=60)
     last = chain.manifest("last")
     assert rows(chain.store, last) == rows(elsewhere, full)
     # A delta reads fewer effects of records about the cut (`around`).
@@ -114,11 +105,14 @@ def test_its_tables_are_compared_with_the_log(
         "--bootstrap",
         chain.stage.bootstrap,
         *spec_file(tmp_path.parent, manifests=(path,), tables=True),
+        *("--engine", chain.engine.name),
     ]
 
     def verified() -> dict[str, Any]:
         status = main(again)
-        (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
+        said = json.loads(capsys.readouterr().out)
+        assert "snapshots" in said, said
+        (reported,) = said["snapshots"]
         assert status == (0 if reported["verdict"] == "VERIFIED" else EXIT_NOT_GOOD)
         (check,) = (check for check in reported["checks"] if check["name"] == "tables")
         return {"verdict": reported["verdict"], **check}
@@ -180,50 +174,27 @@ def test_assembled_twice_is_the_same(chain: Chain) -> None:
     assert {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")} == before
 
 
-def test_a_deleted_parent_is_said_before_spark_starts(
+def test_a_deleted_parent_is_said_before_an_engine_starts(
     chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy"))
-    there.manifest_path(chain.name("next")).unlink()
-    copied = Chain(chain.stage, there)
+    copied = replace(chain, store=LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
+    copied.store.manifest_path(chain.name("next")).unlink()
     assert main(copied.arguments("last")) == 5
     said = capsys.readouterr()
     assert "builds on" in json.loads(said.out)["error"]["message"]
     assert "starting Spark" not in said.err
-    assert not list(there.root.glob("*.tmp-*"))
+    assert not list(copied.store.root.glob("*.tmp-*"))
 
 
-def _other_bytes(state: Path) -> Path:
-    (file,) = state.glob("*.parquet")
-    flip(file, -9)
-    return file
-
-
-def _file_of_somebody_else(state: Path) -> Path:
-    (file,) = state.glob("*.parquet")
-    return Path(shutil.copy(file, state / "part-00007.parquet"))
-
-
-@pytest.mark.parametrize(
-    ("broken", "of"),
-    [
-        (_other_bytes, "next/state_delta"),
-        (_other_bytes, "snap/state"),
-        (_file_of_somebody_else, "snap/state"),
-        (_file_of_somebody_else, "next/state_delta"),
-    ],
-)
 def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(
-    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str], broken: Callable[[Path], Path], of: str
+    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the same size, anywhere in the chain; a file more would be rows more. What is assembled already stays as it
-    is: others may build on its rows."""
-    copied = Chain(chain.stage, LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
-    file = broken(copied.store.root / copied.name(of))
-    assert main(copied.arguments("last")) == BadInputError.exit_status
+    """Of the same size, anywhere in the chain. What is assembled already stays: others may build on its rows."""
+    copied = replace(chain, store=LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
+    (file,) = (copied.store.root / copied.name("snap") / "state").glob("*.parquet")
+    flip(file, -9)
+    assert main(copied.arguments("last")) == StorageError.exit_status
     message = json.loads(capsys.readouterr().out)["error"]["message"]
-    part = copied.name(of.split("/")[0])
-    assert message.startswith(f"snapshot {part}: ")
     assert str(file.relative_to(copied.store.root)) in message
 
     copied.store.remove(copied.manifest("last"))
@@ -233,23 +204,24 @@ def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(
     found = copied.manifest("last")
     assert (found.parents, [table.name for table in found.tables if "state" in table.name]) == ((), ["state"])
     assert rows(copied.store, found) == rows(chain.store, chain.manifest("last"))
-    assert not list(copied.store.root.glob("*.tmp-*"))
 
 
 def test_one_that_cannot_be_assembled_does_not_stop_the_others(
     chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever happens to it; it is named, and its status is that of the job."""
-    assemble, store = job.assemble, LocalStore(tmp_path)
+    made = Task.__init__
 
-    def strange(spark: SparkSession, view: CutView, *others: Any, **named: Any) -> Manifest:
-        if view.captured.id == chain.name("snap"):
+    def strange(self: Task, **given: Any) -> None:
+        if given["view"].captured.id == chain.name("snap"):
             raise ZeroDivisionError("a strange record")
-        return assemble(spark, view, *others, **named)
+        made(self, **given)
 
-    monkeypatch.setattr(job, "assemble", strange)
-    capsys.readouterr()
-    assert main(Chain(chain.stage, store).arguments("snap", "next")) == InternalError.exit_status
+    monkeypatch.setattr(Task, "__init__", strange)
+    assert (
+        main(replace(chain, store=LocalStore(tmp_path)).arguments("snap", "next"))
+        == InternalError.exit_status
+    )
     found = json.loads(capsys.readouterr().out)
     assert [item["id"] for item in found["failed"]] == [chain.name("snap")]
     assert "a strange record" in found["failed"][0]["message"]
@@ -258,31 +230,23 @@ def test_one_that_cannot_be_assembled_does_not_stop_the_others(
     assert f"builds on {chain.name('snap')}, which is not assembled" in other["why_full"]
 
 
-@pytest.mark.parametrize("when", ["entries", pytest.param("digests")])
-def test_where_a_parent_is_pruned_meanwhile_the_whole_state_is_read(
-    chain: Chain,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    when: str,
+def test_where_a_parent_is_pruned_meanwhile_the_assembly_fails_by_name(
+    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing protects it: what is to build on it has no manifest yet."""
-    copied = Chain(chain.stage, LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
+    """Nothing protects it: what is to build on it has no manifest yet. The next run reads the whole state."""
+    copied = replace(chain, store=LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
     copied.store.remove(copied.manifest("last"))
-    done, pruned = getattr(parquet, when), list[str]()
+    check = invariants.check
 
     def prune_then(*given: Any) -> Any:
-        if copied.store.has(copied.name("next")):
-            copied.store.remove(copied.manifest("next"))
-            pruned.append(when)
-        return done(*given)
+        copied.store.remove(copied.manifest("next"))
+        return check(*given)
 
-    monkeypatch.setattr(parquet, when, prune_then)
-    invariant = tmp_path / "kept.sql"
-    invariant.write_text(INVARIANTS["kept"])
-    capsys.readouterr()
-    assert main([*copied.arguments("last"), "--invariants", str(invariant)]) == 0
-    assert pruned
+    with monkeypatch.context() as patch:
+        patch.setattr(invariants, "check", prune_then)
+        assert main(copied.arguments("last")) == StorageError.exit_status
+    assert copied.name("next") in json.loads(capsys.readouterr().out)["error"]["message"]
+    assert not copied.store.has(copied.name("last"))
+    assert main(copied.arguments("last")) == 0
     (reported,) = json.loads(capsys.readouterr().out)["snapshots"]
-    assert copied.name("next") in reported["why_full"], "it names the parent, or a file of it"
-    assert rows(copied.store, copied.manifest("last")) == rows(chain.store, chain.manifest("last"))
+    assert copied.name("next") in reported["why_full"]

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
-import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, assemble, changed, compare, in_folder, published, verify
-from snapkafka.kafka import Connection
-from snapkafka.manifest import INPUTS, Manifest
+from snapkafka.assembly import compare, in_folder, published
+from snapkafka.manifest import INPUTS
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
-from tests.spark.reading import settings_of
+from tests.spark.engines import Engine, looked_at, rows
 from tests.spark.scene import play
 
-pytestmark = pytest.mark.nightly
+ISOLATION = "read_uncommitted"
 
 
 def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_log(
-    spark: SparkSession, kafka: Broker, tmp_path: Path
+    engine: Engine, kafka: Broker, tmp_path: Path
 ) -> None:
-    stage = play(kafka.bootstrap, f"unread{id(spark)}")
+    stage = play(kafka.bootstrap, f"unread{id(engine)}{engine.name}")
     orders = stage.tp("orders")
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     headers: list[tuple[str, Any]] = [("a", b"\x00"), ("a", None)]
@@ -33,22 +28,13 @@ def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_
         orders.topic, b"\xff", b"late", orders.partition, headers=headers, timestamp=1_700_000_000_123
     )
     assert producer.flush(30) == 0
-    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
-        captured = desk.captured(f"{stage.namespace}-snap")
-        view = desk.look(captured, "read_uncommitted")
-        settings = settings_of(
-            desk.ledger(captured), bootstrap=stage.bootstrap, with_inputs=True, namespace=stage.namespace
-        )
-        store, other = LocalStore(tmp_path / "with"), LocalStore(tmp_path / "without")
-        for it in (store, other):
-            it.root.mkdir()
-        manifest = assemble(spark, view, settings, store)
-        without = assemble(
-            spark, view, replace(settings, spec=changed(settings.spec, with_inputs=False)), other
-        )
+    store = LocalStore(tmp_path / "with")
+    manifest = engine.assemble(stage, store, isolation=ISOLATION, with_inputs=True)
+    without = engine.assemble(stage, LocalStore(tmp_path / "without"), isolation=ISOLATION)
+    with looked_at(stage, isolation=ISOLATION) as (_, _, view, _):
         assert view.bounds is not None
         end = view.bounds[orders].end
-        found = rows(store, manifest)
+        found = rows(store, manifest, INPUTS)
         # 0 was read, 1, 2, 4, 5, 6 and 9 are messages of the apps, 8 is a marker.
         assert [(row["topic"], row["offset"]) for row in found] == [
             (orders.topic, at) for at in (3, 7, end - 1)
@@ -64,12 +50,7 @@ def test_external_records_are_stored_from_the_lowest_position_to_the_end_of_the_
         assert not without.inputs
         assert INPUTS not in {table.name for table in without.tables}
         assert without.content == manifest.content
-        checked = verify(spark, view, settings, folder=tmp_path / "again")
-        tables = published(store, manifest), in_folder(tmp_path / "again")
-        assert compare(*tables, checked.outcomes).status == "passed"
-
-
-def rows(store: LocalStore, manifest: Manifest) -> list[dict[str, Any]]:
-    place = store.root / next(entry.path for entry in manifest.tables if entry.name == INPUTS)
-    found: list[dict[str, Any]] = pq.read_table(place, partitioning=None).to_pylist()
-    return sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+    (tmp_path / "again").mkdir()
+    checked = engine.verify(stage, folder=tmp_path / "again", isolation=ISOLATION)
+    tables = published(store, manifest), in_folder(tmp_path / "again")
+    assert compare(*tables, checked.outcomes).status == "passed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,21 +10,19 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
-from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import Desk, Work, Working, assemble, verify
 from snapkafka.assembly.spark.reading import meter
 from snapkafka.assembly.spark.reading.meter import Meter, step
-from snapkafka.checks import Invariant, reading_ranges
+from snapkafka.checks import Invariant
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
-from tests.spark.scene import Sender, Stage, play
+from tests.spark.scene import Stage, play
 
 pytestmark = pytest.mark.nightly
 
@@ -137,63 +134,6 @@ def test_meanwhile_it_reports_how_far_it_is(done: Done) -> None:
     assert running
     assert {item.name for item in running} <= NAMES
     assert all(0 <= item.done <= item.tasks for item in running)
-
-
-# -- a damaged log -------------------------------------------------------------------------------------------
-
-
-Places = dict[str, tuple[str, int, int]]
-
-
-@pytest.fixture(scope="module")
-def damaged(kafka: Broker) -> list[tuple[Stage, Places]]:
-    """Logs, and what is wrong with them, by check."""
-    one = play(kafka.bootstrap, f"m{os.getpid()}-red", red_received=True)
-    forger = Sender(one, 2, "beta")  # in the name of beta's process, behind its marker, in white
-    assert forger.send(one.tp("orders"), b"forged", b"{}", seq=77) == 11
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    for deleted in admin.delete_records([KafkaPartition(*one.tp("credits"), 1)]).values():
-        assert deleted.result().low_watermark == 1
-    other = play(kafka.bootstrap, f"m{os.getpid()}-cause", later_cause=True)
-    return [
-        (
-            one,
-            {
-                "V1": (*one.tp("orders"), 11),
-                "V2": (*one.tp("orders"), 8),
-                "V4": (*one.tp("credits"), 0),
-            },
-        ),
-        (other, {"V5": (*other.tp("balances"), 2)}),
-    ]
-
-
-@pytest.mark.parametrize("tables", [False, True], ids=["stamps alone", "with tables"])
-def test_what_is_damaged_is_found_with_the_meter_on_as_without(
-    spark: SparkSession,
-    damaged: list[tuple[Stage, Places]],
-    tables: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It asks Spark again and again while the checks look for what is wrong."""
-    monkeypatch.setattr(meter, "EVERY_S", 0.001)
-    for stage, places in damaged:
-        reported: list[Working] = []
-        with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
-            captured = desk.captured(f"{stage.namespace}-snap")
-            view = desk.look(captured, "read_uncommitted")
-            settings = settings_of(desk.ledger(captured), bootstrap=stage.bootstrap)
-        metered = Meter(spark, captured.id, reported.append)
-        one, other = (tmp_path / captured.id / name if tables else None for name in ("one", "other"))
-        seen = verify(spark, view, settings, folder=one, meter=metered).outcomes
-        assert seen == verify(spark, view, settings, folder=other).outcomes
-        failed = {one.check: one.witnesses[0] for one in seen if one.status == "failed"}
-        found = {check: (first.topic, first.partition, first.offset) for check, first in failed.items()}
-        assert found == places
-        assert reported
-        offsets = sum(item.end - item.start for item in reading_ranges(view))
-        assert metered.work(()).offsets_read == offsets
 
 
 def test_where_spark_has_died_its_own_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
-from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, assemble, cluster, verify
+from snapkafka.assembly import cluster
 from snapkafka.checks import CheckOutcome, Status
 from snapkafka.demo import wait_until
 from snapkafka.errors import OffsetsGoneError, TimedOutError
@@ -26,10 +25,8 @@ from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
-from tests.spark.reading import settings_of
+from tests.spark.engines import Engine
 from tests.spark.scene import Stage, play, play_on
-
-pytestmark = pytest.mark.nightly
 
 #: Past what readers of the tables can hold, and of the year 1970.
 PAST_ALL_MS, LONG_AGO_MS = 253_402_300_800_000, 1
@@ -61,36 +58,13 @@ def topics_of(stage: Stage) -> Iterator[tuple[asyncio.Runner, KafkaTopicAdmin]]:
 
 
 def assembled(
-    spark: SparkSession,
-    stage: Stage,
-    folder: Path,
-    name: str = "snap",
-    isolation: str = "read_committed",
+    engine: Engine, stage: Stage, folder: Path, name: str = "snap", isolation: str = "read_committed"
 ) -> Manifest:
-    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
-        captured = desk.captured(f"{stage.namespace}-{name}")
-        view = desk.look(captured, isolation)
-        settings = settings_of(
-            desk.ledger(captured),
-            bootstrap=stage.bootstrap,
-            isolation=isolation,
-            namespace=stage.namespace,
-            far=desk.far(view, isolation),
-        )
-        return assemble(spark, view, settings, LocalStore(folder))
+    return engine.assemble(stage, LocalStore(folder), name, isolation=isolation)
 
 
-def verified(spark: SparkSession, stage: Stage) -> dict[str, CheckOutcome]:
-    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
-        captured = desk.captured(f"{stage.namespace}-snap")
-        view = desk.look(captured, "read_committed")
-        settings = settings_of(
-            desk.ledger(captured),
-            bootstrap=stage.bootstrap,
-            isolation="read_committed",
-            far=desk.far(view, "read_committed"),
-        )
-        return {found.check: found for found in verify(spark, view, settings).outcomes}
+def verified(engine: Engine, stage: Stage) -> dict[str, CheckOutcome]:
+    return {found.check: found for found in engine.verify(stage).outcomes}
 
 
 def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:
@@ -105,10 +79,10 @@ def delete_before(stage: Stage, name: str, partition: int, offset: int) -> None:
 
 
 def test_partitions_that_were_added_later_are_none_of_it(
-    spark: SparkSession, stage: Stage, tmp_path: Path
+    engine: Engine, stage: Stage, tmp_path: Path
 ) -> None:
     """Though somebody writes to them: the very same rows as before."""
-    before = assembled(spark, stage, tmp_path / "before")
+    before = assembled(engine, stage, tmp_path / "before")
     names = ("orders", "credits", "balances")
     admin = admin_of(stage)
     wanted = [NewPartitions(stage.topic(name), 4) for name in names]
@@ -119,7 +93,7 @@ def test_partitions_that_were_added_later_are_none_of_it(
         wait_until("the partition to be there", lambda name=name: _has(stage, name, 3), timeout_s=20)  # type: ignore[misc]
         assert alpha.send(stage.tp(name, 3), b'"x"', b"1", epoch=stage.epoch) == 0
         assert beta.send(stage.tp(name, 3), b'"y"', b"2", epoch=stage.epoch) == 1
-    after = assembled(spark, stage, tmp_path / "after")
+    after = assembled(engine, stage, tmp_path / "after")
     assert (after.verdict, after.content) == ("VERIFIED", before.content)
     assert [table.digest for table in after.tables] == [table.digest for table in before.tables]
     assert {item.partition for item in after.read} == {0, 1}
@@ -133,7 +107,7 @@ def _has(stage: Stage, name: str, partition: int) -> bool:
 
 @pytest.mark.parametrize("name", ["orders", "balances"])
 def test_a_topic_that_was_made_anew_is_known_by_its_id(
-    spark: SparkSession, stage: Stage, tmp_path: Path, name: str
+    engine: Engine, stage: Stage, tmp_path: Path, name: str
 ) -> None:
     """It has as many records as the snapshot needs: no offset gives it away."""
     with topics_of(stage) as (runner, admin):
@@ -146,16 +120,16 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id(
     for _ in range(12):
         stage.send(stage.tp(name), b'"x"', b"1")
     with pytest.raises(OffsetsGoneError, match=f"{topic}"):
-        assembled(spark, stage, tmp_path)
+        assembled(engine, stage, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    outcomes = verified(spark, stage)
+    outcomes = verified(engine, stage)
     doubted = {check for check, found in outcomes.items() if found.status is Status.UNVERIFIABLE}
     assert doubted == {"V1", "V2", "V4", *(["V3"] if name == "balances" else [])}
     for check in doubted:
         assert topic in {witness.topic for witness in outcomes[check].witnesses}
 
 
-def test_times_that_are_nonsense(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
+def test_times_that_are_nonsense(engine: Engine, stage: Stage, tmp_path: Path) -> None:
     """Records come through with everything else; a time that no reader could hold is null. Spark's own reader ends at
     the nanoseconds, in the inputs and in changelogs, to which Faust passes the time of the event."""
     with topics_of(stage) as (runner, admin):
@@ -170,7 +144,7 @@ def test_times_that_are_nonsense(spark: SparkSession, stage: Stage, tmp_path: Pa
     alpha.send(stage.tp("balances"), b'"odd"', b"1", epoch=stage.epoch, at_ms=PAST_ALL_MS)
     alpha.send(stage.tp("balances"), b'"nano"', b"2", epoch=stage.epoch, at_ms=NANOSECONDS)
     play_on(stage, f"{stage.namespace}-next", parent=f"{stage.namespace}-snap", written=[])
-    manifest = assembled(spark, stage, tmp_path, "next")
+    manifest = assembled(engine, stage, tmp_path, "next")
     assert manifest.verdict == "VERIFIED"
     found = {row["offset"]: row for row in rows(manifest, tmp_path, "messages") if row["key"] == "odd"}
     assert {offset: row["value"] for offset, row in found.items()} == {
@@ -183,7 +157,7 @@ def test_times_that_are_nonsense(spark: SparkSession, stage: Stage, tmp_path: Pa
 
 
 def test_transactions_that_are_open_across_the_cut(
-    spark: SparkSession, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are waited for: what is committed in the end is there, what is aborted is not; who waits in vain says so."""
     producers = [_transactional(stage, n) for n in range(2)]
@@ -200,12 +174,12 @@ def test_transactions_that_are_open_across_the_cut(
     with monkeypatch.context() as patch:
         patch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
         with pytest.raises(TimedOutError):
-            assembled(spark, stage, tmp_path, "next")
+            assembled(engine, stage, tmp_path, "next")
     ends = [producers[0].commit_transaction, producers[1].abort_transaction]
     timers = [threading.Timer(2, end, (20,)) for end in ends]
     for timer in timers:
         timer.start()
-    manifest = assembled(spark, stage, tmp_path, "next")
+    manifest = assembled(engine, stage, tmp_path, "next")
     assert all(timer.finished.is_set() for timer in timers), "it has not waited"
     assert manifest.verdict == "VERIFIED"
     messages = {
@@ -218,7 +192,7 @@ def test_transactions_that_are_open_across_the_cut(
     assert "more" in state
     assert aborted not in state.values()
     assert "aborted" not in state
-    raw = assembled(spark, stage, tmp_path / "raw", "next", isolation="read_uncommitted")
+    raw = assembled(engine, stage, tmp_path / "raw", "next", isolation="read_uncommitted")
     assert "aborted" in {row["key"] for row in rows(raw, tmp_path / "raw", "state")}, "or nothing was shown"
 
 
@@ -231,12 +205,12 @@ def _transactional(stage: Stage, n: int) -> Producer:
 
 
 def test_empty_and_never_written_partitions_and_a_log_that_was_trimmed_below_what_is_needed(
-    spark: SparkSession, stage: Stage, tmp_path: Path
+    engine: Engine, stage: Stage, tmp_path: Path
 ) -> None:
     """Partition 1 of `orders` and `balances` has never been written to. Of `orders` goes what was done at the cut."""
-    before = assembled(spark, stage, tmp_path / "before")
+    before = assembled(engine, stage, tmp_path / "before")
     delete_before(stage, "orders", 0, 2)
-    after = assembled(spark, stage, tmp_path / "after")
+    after = assembled(engine, stage, tmp_path / "after")
     assert (after.verdict, after.content) == ("VERIFIED", before.content)
     assert len(rows(after, tmp_path / "after", "messages")) == 6
     topic = stage.topic("orders")
@@ -251,7 +225,7 @@ def test_empty_and_never_written_partitions_and_a_log_that_was_trimmed_below_wha
 
 
 def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
-    spark: SparkSession, stage: Stage, tmp_path: Path
+    engine: Engine, stage: Stage, tmp_path: Path
 ) -> None:
     """A partition all of which was read at the cut, and is empty by now; the first record of a changelog."""
     with topics_of(stage) as (runner, admin):  # of what is only compacted nothing may be deleted
@@ -259,7 +233,7 @@ def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
         runner.run(admin.alter_settings(stage.topic("balances"), settings))
     delete_before(stage, "credits", 1, 2)
     delete_before(stage, "balances", 0, 1)
-    manifest = assembled(spark, stage, tmp_path)
+    manifest = assembled(engine, stage, tmp_path)
     assert manifest.verdict == "UNVERIFIABLE"
     checks = {check.name: check for check in manifest.checks}
     statuses = {name: check.status for name, check in checks.items() if check.run}

@@ -7,29 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, assemble, main
-from snapkafka.assembly.ledger import ClusterFacts
-from snapkafka.kafka import Connection
-from snapkafka.manifest import Manifest
+from snapkafka.assembly import main
 from snapkafka.manifest_entries import OutsiderEntry
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
-from tests.spark.reading import settings_of
+from tests.spark.engines import Engine
 from tests.spark.scene import Stage, play
-
-pytestmark = pytest.mark.nightly
-
-
-def assembled(spark: SparkSession, stage: Stage, folder: Path) -> Manifest:
-    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
-        captured = desk.captured(f"{stage.namespace}-snap")
-        view = desk.look(captured, "read_committed")
-        settings = settings_of(desk.ledger(captured), bootstrap=stage.bootstrap, namespace=stage.namespace)
-        facts = ClusterFacts(external_readers=desk.facts(captured, ()).external_readers)
-        store = LocalStore(folder)
-        return assemble(spark, view, settings, store, facts=facts)
 
 
 def passed_on_unsent(stage: Stage) -> bool:
@@ -46,30 +30,32 @@ def passed_on_unsent(stage: Stage) -> bool:
 
 @pytest.mark.parametrize("relay", ["hangs", "refused"])
 def test_a_relay_that_did_not_cut_is_named(
-    relay: str, spark: SparkSession, kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    relay: str, engine: Engine, kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage = play(kafka.bootstrap, f"out{os.getpid()}{relay}", calm=True, external=False, relay=relay)
+    stage = play(
+        kafka.bootstrap, f"out{os.getpid()}{engine.name}{relay}", calm=True, external=False, relay=relay
+    )
     assert passed_on_unsent(stage)
-    manifest = assembled(spark, stage, tmp_path)
+    manifest = engine.assemble(stage, LocalStore(tmp_path), sinks=())
     assert manifest.verdict == "VERIFIED_OPEN"
     (entry,) = manifest.outsiders
     assert (entry.app, entry.topic) == ("relay" if relay == "hangs" else "", stage.topic("orders"))
     place = tmp_path / f"{manifest.id}.json"
-    assert main(["--bootstrap", stage.bootstrap, "--manifest", str(place)]) == 0
+    assert main(["--bootstrap", stage.bootstrap, "--manifest", str(place), "--engine", engine.name]) == 0
     (again,) = json.loads(capsys.readouterr().out)["snapshots"]
     assert again["verdict"] == "VERIFIED_OPEN", "verification says the same"
     assert again["outsiders"] == [{"process": entry.process, "app": entry.app, "topic": entry.topic}]
 
 
 def test_a_relay_that_turned_red_as_well_leaves_nothing_open(
-    spark: SparkSession, kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage = play(kafka.bootstrap, f"outc{os.getpid()}", calm=True, external=False, relay="cuts")
     assert not passed_on_unsent(stage)
-    manifest = assembled(spark, stage, tmp_path)
+    manifest = engine.assemble(stage, LocalStore(tmp_path), sinks=())
     outsiders: tuple[OutsiderEntry, ...] = ()
     assert (manifest.verdict, manifest.outsiders) == ("VERIFIED", outsiders)
     place = tmp_path / f"{manifest.id}.json"
-    assert main(["--bootstrap", stage.bootstrap, "--manifest", str(place)]) == 0
+    assert main(["--bootstrap", stage.bootstrap, "--manifest", str(place), "--engine", engine.name]) == 0
     (again,) = json.loads(capsys.readouterr().out)["snapshots"]
     assert again["verdict"] == "VERIFIED"

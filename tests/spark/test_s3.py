@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -19,14 +17,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka import ops
-from snapkafka.assembly import Desk, main
+from snapkafka.assembly import main
 from snapkafka.assembly.spark.entry import PARENT
-from snapkafka.assembly.spark.spark_errors import translate
 from snapkafka.assembly.spark.write import s3_commit
 from snapkafka.demo import wait_until
-from snapkafka.errors import StorageError
-from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import JOB
 from snapkafka.store import Store, manifest_name, objects, open_store, state_parts, state_sql
@@ -37,8 +31,6 @@ from tests.worlds.throttling import Throttle
 
 pytestmark = pytest.mark.nightly
 
-#: Requests per second; a hundred writers make some 2,000 as fast as they can.
-RATE: Final = 200
 #: So few that a job may be met in the midst of writing.
 SLOW: Final = 8
 
@@ -116,31 +108,6 @@ def test_duckdb_pandas_and_spark_read_it_without_us(made: Made, spark: SparkSess
     assert by_duckdb == by_spark == state["rows"] > 0
 
 
-def test_query_diff_and_verify_offline_need_no_broker(made: Made) -> None:
-    async def ask() -> tuple[ops.Queried, ops.Difference, ops.ExaminedFiles]:
-        where = made.store.uri
-        found = await ops.query(None, "", "SELECT count(*) AS n FROM state", storage=where)
-        changed = await ops.diff(None, "", made.name("snap"), made.name("next"), storage=where)
-        return found, changed, await ops.verify_offline(made.name("next"), storage=where)
-
-    found, changed, examined = asyncio.run(ask())
-    assert found.id == made.name("next")
-    assert found.rows == ({"n": len(rows(made.store, made.manifest("next")))},)
-    (table,) = changed.tables
-    assert table.added > 0
-    assert (examined.good, examined.damage) == (True, ())
-
-
-def test_the_ledger_says_where_it_lies(made: Made) -> None:
-    connection, namespace = Connection(bootstrap=made.stage.bootstrap), made.stage.namespace
-    found = asyncio.run(ops.query(connection, namespace, "SELECT * FROM positions", name=made.name("snap")))
-    assert len(found.rows) > 0
-    with Desk(connection, namespace) as desk:
-        verdict = desk.reading.state.snapshots[made.manifest("snap").epoch].verdict
-    assert verdict is not None
-    assert verdict.manifest == made.store.manifest_place(made.name("snap"))
-
-
 def test_no_secret_is_written_down(made: Made, server: EmbeddedS3) -> None:
     texts = made.store.texts()
     assert len(texts) == 2, "a manifest each"
@@ -201,15 +168,6 @@ def _of_a_table(key: str) -> bool:
     return "/run-" in key and not key.endswith("/")
 
 
-def test_what_spark_meets_there_is_said(server: EmbeddedS3, spark: SparkSession) -> None:
-    store = open_store("s3a://nowhere/x")
-    with s3_commit.reached(spark, store), pytest.raises(Exception, match="nowhere") as met:
-        spark.range(1).write.parquet(store.spark_uri("y"))
-    reported = translate(met.value)
-    assert isinstance(reported, StorageError)
-    assert reported.message.startswith("there is no such bucket")
-
-
 def test_each_task_begins_at_a_time_of_its_own(spark: SparkSession) -> None:
     """It waits before its first row, and never again; and no row is lost."""
     now_ns = fn.reflect(fn.lit("java.lang.System"), fn.lit("nanoTime")).cast("bigint")
@@ -225,17 +183,3 @@ def test_each_task_begins_at_a_time_of_its_own(spark: SparkSession) -> None:
     assert len(firsts) > 4, firsts
     assert 50 < max(firsts) < 5_000
     assert sorted(wait for waits in of_tasks.values() for wait in waits[1:])[300] < 1
-
-
-def test_a_hundred_writers_at_once_against_a_server_that_asks_to_be_spared(server: EmbeddedS3) -> None:
-    with Throttle(server.endpoint, per_second=RATE) as throttle:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.hundred_writers", f"{server.make_bucket('crowd')}/x"],
-            env={**os.environ, "AWS_ENDPOINT_URL": throttle.endpoint},
-            capture_output=True,
-            text=True,
-            timeout=280,
-        )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"files": 100, "different": 100}
-    assert throttle.answers[503] > 0, "or nothing was shown"

@@ -14,14 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly import PLAIN, local_frame
-from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.reading import kafka_source, session
+from snapkafka.assembly.spark.reading import kafka_source
 from snapkafka.assembly.spark.reading.session import CODE_CACHE, JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
 from snapkafka.assembly.spark.tables.state import CHANGES, fold
 from snapkafka.checks import ReadRange
-from snapkafka.manifest_entries import LedgerEntry
 from snapkafka.testing import Broker, create_topics
-from tests.spark.reading import settings_of
 
 pytestmark = pytest.mark.nightly
 
@@ -79,20 +76,6 @@ def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
     assert [few.count(), many.count()] == [most, most + 1]
 
 
-def test_much_is_kept_on_the_disk(
-    spark: SparkSession, kafka: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = f"kept-{uuid.uuid4().hex[:8]}"
-    create_topics(kafka.bootstrap, topic)
-    settings = settings_of(LedgerEntry(topic="l", topic_id="5a" * 16), bootstrap=kafka.bootstrap)
-    monkeypatch.setattr(session, "SMALL_MAX", 10)
-    levels = []
-    for offsets in (10, 11):
-        with job._read(spark, [ReadRange(topic, 0, 0, offsets)], settings, None, set()) as kept:
-            levels.append((kept.storageLevel.useMemory, kept.storageLevel.useDisk))
-    assert levels == [(True, True), (False, True)]
-
-
 def _plan(table: DataFrame) -> str:
     return str(table._jdf.queryExecution().executedPlan().toString())
 
@@ -137,19 +120,10 @@ def test_the_fold_moves_and_sorts_no_values(spark: SparkSession) -> None:
     assert _values_that_move(sorting), "a fold that does is noticed"
 
 
-def test_more_offsets_than_can_be_sent_to_everybody_are_folded_alike(spark: SparkSession) -> None:
-    few, many = (
-        fold(_changes(spark), PLAIN, sets=False, windows=False, offsets=offsets).collect()
-        for offsets in (10, 10**12)
-    )
-    assert [row.changelog_offset for row in few] == [9]
-    assert few == many
-
-
 #: What Java was started with.
 STARTED = """
 import sys
-from snapkafka.assembly.session import session
+from snapkafka.assembly.spark.reading.session import session
 with session(offsets=int(sys.argv[1])) as spark:
     management = spark._jvm.java.lang.management.ManagementFactory
     print(spark._jvm.java.lang.Runtime.getRuntime().maxMemory(), *management.getRuntimeMXBean().getInputArguments())

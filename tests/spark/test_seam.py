@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,66 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import local_frame, main, stamps
-from snapkafka.assembly.spark.verify import rules, v3_state
-from snapkafka.checks import CutView, reading_ranges
-from snapkafka.checks.v3_state import facts_of, judge
-from snapkafka.protocol import SenderEnd
+from snapkafka.assembly import main
 from snapkafka.testing import EmbeddedKafka
 
-from .growing_logs import RECORDS_SCHEMA, Logs, logs
-from .in_spark import frames, nothing_there
 from .scene import Stage, play, play_on
 
 pytestmark = pytest.mark.nightly
-
-WORLDS = 300
-
-
-def test_spark_and_lists_see_the_same_at_the_seam(spark: SparkSession) -> None:
-    """Also where nothing stands there any more, a stranger's record, or another one of the same process."""
-    seed = random.randrange(10**9)
-    rng = random.Random(seed)
-    all_ = logs(rng, WORLDS)
-    view = _with_seams(rng, all_)
-    ranges = {item[:2]: item for item in reading_ranges(view, starts=view.starts)}
-    read = [
-        item
-        for item in all_.written
-        if (of := ranges.get(item.record[:2])) is not None and of.start <= item.record.offset < of.end
-    ]
-    records = local_frame(spark, RECORDS_SCHEMA, [item.as_row() for item in read])
-    log = frames(spark, view, stamps(records), read=list(ranges.values()), still_there=nothing_there)
-    look = rules.look_at(log)
-    held = look.held
-    by_place = {tp: [item.record for item in read if item.record.tp == tp] for tp in held}
-    assert held == {tp: facts_of(view, lines) for tp, lines in by_place.items()}, f"seed {seed}"
-    stands = {tp for tp in view.seams if tp in held and held[tp].at_seam is not None}
-    other = {finding[1:3] for finding in judge(view, held)[0] if finding.kind == "state-seam"}
-    assert 0 < len(other) < len(stands) < len(view.seams), "each of these has to be there"
-    found, _ = v3_state.find(log, look)
-    assert {finding[1:3] for finding in found if finding.kind == "state-seam"} == other
-
-
-def _with_seams(rng: random.Random, all_: Logs) -> CutView:
-    """The second snapshot, each changelog with a seam: mostly at a record that is there, and mostly its own."""
-    seams, starts = {}, {}
-    for tp in all_.ends:
-        ours = [item.record for item in all_.written if item.record.tp == tp and item.record.process >= 0]
-        if not ours:
-            continue
-        record = rng.choice(ours)
-        offset = record.offset + (rng.random() < 0.2)
-        seams[tp] = SenderEnd(
-            process=record.process,
-            topic=tp.topic,
-            partition=tp.partition,
-            white_end=offset + 1,
-            last_seq=record.seq + (rng.random() < 0.2),
-        )
-        starts[tp] = offset + rng.choice((-1, 1, 1, 3))
-    of_child = all_.view(1)
-    return CutView(of_child.captured, of_child.bounds, starts, seams)
 
 
 # -- On a real broker ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from snapkafka.runtime import cache_dir
 FAILING: Final = """
 from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import functions as fn
-from snapkafka.assembly.session import kept, session
+from snapkafka.assembly.spark.reading.session import kept, session
 
 def look(number):
     try:
@@ -58,7 +58,7 @@ OTHER_SPARK: Final = {
 }
 IN_PYTHON: Final = """
 from pyspark.sql import functions as fn
-from snapkafka.assembly.session import session
+from snapkafka.assembly.spark.reading.session import session
 
 with session() as spark:
     double = fn.udf(lambda number: number * 2, "long")

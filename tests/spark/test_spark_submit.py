@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pyspark
@@ -13,7 +15,7 @@ import pytest
 
 import snapkafka.assembly
 from snapkafka.runtime import spark_jars, spark_java_home
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, free_ports
 from tests.spark.scene import play
 
 pytestmark = pytest.mark.nightly
@@ -22,32 +24,66 @@ SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 ENTRY = Path(snapkafka.assembly.__file__).with_name("__main__.py")
 
 
-def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
-    options = ["--master", "local[2]", "--jars", ",".join(map(str, spark_jars()))]
+def environment() -> dict[str, str]:
+    java = {"JAVA_HOME": str(spark_java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return os.environ | java | {"PYSPARK_PYTHON": sys.executable}
+
+
+def submit(master: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    options = ["--master", master, "--jars", ",".join(map(str, spark_jars()))]
     options += ["--driver-java-options", "-XX:TieredStopAtLevel=1", "--conf", "spark.ui.enabled=false"]
-    environment = os.environ | {
-        "JAVA_HOME": str(spark_java_home()),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+    options += ["--conf", "spark.executor.memory=600m"]
     return subprocess.run(
         [str(SUBMIT), *options, str(ENTRY), *arguments],
         capture_output=True,
         text=True,
-        timeout=240,
-        env=environment,
+        timeout=280,
+        env=environment(),
     )
 
 
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """Start a cluster of two worker processes; its executors are processes of their own."""
+    port, page = free_ports(2)
+    master = f"spark://127.0.0.1:{port}"
+    deploy = "org.apache.spark.deploy"
+    parts = [[f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", page]]
+    parts += [
+        [f"{deploy}.worker.Worker", "-c", 1, "-m", "700m", "-d", folder / f"work{n}", master]
+        for n in range(2)
+    ]
+    running = [
+        subprocess.Popen(
+            [str(SUBMIT.with_name("spark-class")), *map(str, part)], env=environment(), cwd=folder
+        )
+        for part in parts
+    ]
+    try:
+        yield master
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait(30)
+
+
+@pytest.mark.parametrize("on", ["local[2]", "standalone"])
 def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
-    kafka: Broker, namespace: str, tmp_path: Path
+    on: str, kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "cluster").mkdir()
+    with nullcontext(on) if on != "standalone" else standalone(tmp_path / "cluster") as master:
+        _assembled(master, kafka, namespace, tmp_path / "storage")
+
+
+def _assembled(master: str, kafka: Broker, namespace: str, tmp_path: Path) -> None:
     stage, result = play(kafka.bootstrap, namespace), tmp_path.parent / "result"
     name = f"{namespace}-snap"
     common = ["--bootstrap", kafka.bootstrap, "--namespace", namespace, "--storage", str(tmp_path)]
     common += ["--result", str(result)]
 
-    done = submit(*common, "--snapshot", name)
+    done = submit(master, *common, "--snapshot", name)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     (reported,) = json.loads(result.read_text())["snapshots"]
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
@@ -58,7 +94,7 @@ def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
     for table in manifest["tables"]:
         assert list((tmp_path / name / table["name"]).glob("*.parquet")), table
 
-    refused = submit(*common, "--snapshot", "unknown")
+    refused = submit(master, *common, "--snapshot", "unknown")
     assert refused.returncode == 5, refused.stdout + refused.stderr[-4000:]
     assert json.loads(result.read_text())["error"]["code"] == "unknown-snapshot"
     assert [path.name for path in tmp_path.glob("*.json")] == [f"{name}.json"]

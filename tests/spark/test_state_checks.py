@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,8 +19,7 @@ from pyspark.sql import SparkSession
 
 from snapkafka.assembly import Settings, cluster
 from snapkafka.assembly.spark import job
-from snapkafka.assembly.spark.verify import rules, v3_state
-from snapkafka.checks import CheckOutcome, CutView, Keeping, ReadRange, Status, Verdict, reading_ranges
+from snapkafka.checks import CheckOutcome, CutView, ReadRange, Status, Verdict
 from snapkafka.demo import wait_until
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import state_table
@@ -31,14 +29,10 @@ from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
-from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog, promised
-from tests.worlds.list_checks import v3
-
-from .in_spark import frames, nothing_there
+from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, promised
 
 pytestmark = pytest.mark.nightly
 
-WORLDS = 500
 #: Partitions that were compacted past the cut.
 CASES = 20
 #: Keys and values (None deletes) of a table before a cut. The last one lies in the segment that is written to, so the
@@ -50,74 +44,6 @@ WRITTEN: Final = (
 #: What is superseded below the last of them.
 SUPERSEDED: Final = frozenset({0, 1, 2, 3})
 LEDGER = LedgerEntry(topic="_snapkafka.cleaned", topic_id="ab" * 16)
-
-
-def test_spark_and_lists_find_the_same(spark: SparkSession) -> None:
-    seed = random.randrange(10**9)
-    tables = [changelog(random.Random(f"{seed} {n}"), n) for n in range(1, WORLDS + 1)]
-    tables.append(with_a_key_after_the_cut(WORLDS + 1))
-    tables += global_tables(random.Random(f"{seed} global"), WORLDS + 2)
-    cut = captured(tables)
-    changelogs = tuple(
-        replace(
-            c,
-            table=c.topic,
-            is_global=c.topic.startswith(("global", "sets")),
-            sets=c.topic.startswith("sets"),
-        )
-        for c in cut.changelogs
-    )
-    view = CutView(replace(cut, changelogs=changelogs), {table.tp: table.bounds for table in tables})
-    read = reading_ranges(view)
-    upto = {item[:2]: item for item in read}
-    records = [
-        record
-        for table in tables
-        for record in table.log
-        if (item := upto.get(record[:2])) is not None and item.start <= record.offset < item.end
-    ]
-    expected = Counter(v3(view, records))
-
-    log = frames(spark, view, records)
-    look = rules.look_at(log)
-    found, counts = v3_state.find(log, look)
-    assert Counter(found) == expected, f"seed {seed}"
-    assert counts == Counter(finding.kind for finding in expected.elements())
-    assert counts.keys() == {
-        "state-last-missing",
-        "state-overtaken",
-        "state-unproven",
-        "state-gone",
-        "state-unordered",
-    }
-
-    moved_on, _ = v3_state.find(frames(spark, view, log.stamps, still_there=nothing_there), look)
-    assert set(moved_on) > set(found), "what has gone since it was read shows nothing"
-    assert tables[WORLDS].tp in {(finding.topic, finding.partition) for finding in {*moved_on} - {*found}}
-
-
-def global_tables(rng: random.Random, n: int) -> list[Changelog]:
-    """Tables of several partitions each, with few keys: some of them in several partitions, not too many to fetch."""
-    made: list[Changelog] = []
-    for kind in ("global0", "global1", "global2", "sets0"):
-        for partition in range(3):
-            made.append(Changelog(TopicPartition(kind, partition), n + len(made), keeping=None))
-            for _ in range(rng.randint(1, 4)):
-                made[-1].write(rng.randint(1, 6), "v", epoch=EPOCH if rng.random() < 0.2 else 0)
-    return made
-
-
-def with_a_key_after_the_cut(n: int) -> Changelog:
-    """Only a superseded value that is still there shows that the cleaner took nothing of a key first written since."""
-    table = Changelog(
-        TopicPartition(f"table{n}", 0), n, keeping=Keeping(age_ms=HOUR, tombstones_ms=24 * HOUR)
-    )
-    table.write(1, "gone")
-    table.write(1, "superseded")
-    table.compact(2, drop=False)
-    table.write(1, "last")
-    table.write(2, "new", epoch=EPOCH)
-    return table
 
 
 # -- The broker's own cleaner ----------------------------------------------------------------------------------------

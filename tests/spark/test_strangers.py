@@ -11,20 +11,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
-from pyspark.sql import SparkSession
 from rich.console import Console
 
-from snapkafka.assembly import Desk, JobResult, Work, main
-from snapkafka.assembly import assemble as assemble_by_spark
-from snapkafka.assembly.ledger import ClusterFacts
+from snapkafka.assembly import JobResult, Work, main
 from snapkafka.cli import Screen
 from snapkafka.cli.present.printed import print_assembled
-from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import ExternalEntry, OpenEntry
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
-from tests.spark.reading import settings_of, spec_file
+from tests.spark.engines import Engine
+from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play
 
 WORK = Work(
@@ -36,8 +33,6 @@ WORK = Work(
     checks=(),
     seconds=1.0,
 )
-
-pytestmark = pytest.mark.nightly
 
 
 def read_as(group: str, stage: Stage, name: str) -> None:
@@ -73,50 +68,35 @@ def printed(manifest: Manifest) -> str:
 
 
 def assembled(
-    spark: SparkSession,
+    engine: Engine,
     stage: Stage,
     folder: Path,
     *sinks: str,
     sources: tuple[str, ...] = (),
     strict: bool = False,
 ) -> Manifest:
-    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
-        captured = desk.captured(f"{stage.namespace}-snap")
-        view = desk.look(captured, "read_committed")
-        settings = settings_of(
-            desk.ledger(captured),
-            bootstrap=stage.bootstrap,
-            isolation="read_committed",
-            sources=sources,
-            strict=strict,
-            namespace=stage.namespace,
-        )
-        facts = ClusterFacts(external_readers=desk.facts(captured, sinks).external_readers)
-        store = LocalStore(folder)
-        return assemble_by_spark(spark, view, settings, store, facts=facts)
+    return engine.assemble(stage, LocalStore(folder), sinks=sinks, sources=sources, strict=strict)
 
 
-def test_a_path_that_nobody_can_see_is_named(spark: SparkSession, stage: Stage, tmp_path: Path) -> None:
-    manifest = assembled(spark, stage, tmp_path)
+def test_a_path_that_nobody_can_see_is_named(engine: Engine, stage: Stage, tmp_path: Path) -> None:
+    manifest = assembled(engine, stage, tmp_path)
     bank = OpenEntry(group=f"{stage.namespace}-bank", topics=(stage.topic("credits"),))
     assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", (bank,))
     assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True),)
 
 
 def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
-    spark: SparkSession, stage: Stage, tmp_path: Path
+    engine: Engine, stage: Stage, tmp_path: Path
 ) -> None:
     """A plain producer inside an instrumented app, and a reader without a group, show in no group."""
-    manifest = assembled(spark, stage, tmp_path, f"{stage.namespace}-bank")
+    manifest = assembled(engine, stage, tmp_path, f"{stage.namespace}-bank")
     assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", ())
     reported = printed(manifest)
     assert f"open: topic {stage.topic('orders')} holds external records beside those of the apps" in reported
 
 
-def test_a_topic_that_is_declared_leaves_nothing_open(
-    spark: SparkSession, stage: Stage, tmp_path: Path
-) -> None:
-    manifest = assembled(spark, stage, tmp_path, sources=(stage.topic("orders"),))
+def test_a_topic_that_is_declared_leaves_nothing_open(engine: Engine, stage: Stage, tmp_path: Path) -> None:
+    manifest = assembled(engine, stage, tmp_path, sources=(stage.topic("orders"),))
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
     assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True, declared=True),)
     reported = printed(manifest)
@@ -124,20 +104,20 @@ def test_a_topic_that_is_declared_leaves_nothing_open(
 
 
 def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unseen(
-    spark: SparkSession, kafka: Broker, tmp_path: Path
+    engine: Engine, kafka: Broker, tmp_path: Path
 ) -> None:
     stage = play(kafka.bootstrap, f"strn{os.getpid()}", calm=True, external=False, declared=False)
     read_as(f"{stage.namespace}-bank", stage, "credits")
     stage.send(stage.tp("orders"), b"client", b"{}")  # past all ends: none of this snapshot
-    manifest = assembled(spark, stage, tmp_path)
+    manifest = assembled(engine, stage, tmp_path)
     assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
 
 
 def test_verification_looks_for_them_again_and_remembers_those_of_then(
-    spark: SparkSession, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A group that has ended is forgotten by the broker some day; what it read before was read all the same."""
-    manifest = assembled(spark, stage, tmp_path)
+    manifest = assembled(engine, stage, tmp_path)
     long_gone = OpenEntry(group="long-gone", topics=(stage.topic("credits"),))
     store, place = LocalStore(tmp_path), tmp_path / f"{manifest.id}.json"
     text = json.loads(place.read_text())

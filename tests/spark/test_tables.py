@@ -6,21 +6,20 @@ import asyncio
 from base64 import b64encode
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame, SparkSession
 
-from snapkafka.assembly import SCHEMAS, SOURCE_SCHEMA, Lookups, Settings, local_frame, read_ranges, stamped
-from snapkafka.assembly.rows import UNIX_EPOCH, position_rows, process_rows
-from snapkafka.assembly.spark.reading.session import sized
+from snapkafka.assembly import SCHEMAS, Lookups, Settings, local_frame, read_ranges
+from snapkafka.assembly.embedded.engine import tables_of_log
+from snapkafka.assembly.embedded.log import Record
+from snapkafka.assembly.embedded.log import stamped as embedded
+from snapkafka.assembly.rows import position_rows, process_rows
+from snapkafka.assembly.schemas import UNIX_EPOCH
 from snapkafka.assembly.spark.tables import tables
-from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView, ReadRange
 from snapkafka.errors import BadInputError
 from snapkafka.kafka import Connection
@@ -40,8 +39,6 @@ from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
-
-pytestmark = pytest.mark.nightly
 
 LEDGER = 0xBEEF
 ENTRY = LedgerEntry(topic="_snapkafka.taken", topic_id="ab" * 16)
@@ -124,10 +121,20 @@ def frames(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str
     }
 
 
-def made(spark: SparkSession, records: DataFrame) -> dict[str, list[Any]]:
-    """Every table, row by row."""
-    found = frames(records, Lookups(spark, CutView(captured())), settings_of(ENTRY, bootstrap=""))
-    return {name: [row.asDict(recursive=True) for row in table.collect()] for name, table in found.items()}
+def log_of(rows: list[dict[str, Any]]) -> list[Record]:
+    """Records as the embedded engine reads them."""
+    found = []
+    for row in rows:
+        headers = tuple((it["key"], it["value"]) for it in row["headers"])
+        values: Any = (*(row.get(name, 0) for name in Record._fields[:7]), headers)
+        found.append(embedded(Record(*values), LEDGER))
+    return found
+
+
+def made(view: CutView, log: list[Record]) -> dict[str, list[Any]]:
+    """Every table, row by row; that Spark's are the same: `test_engines_agree`."""
+    found = tables_of_log(view, log, settings_of(ENTRY, bootstrap=""))
+    return {name: table.to_pylist() for name, table in found.items()}
 
 
 def traces(found: dict[str, list[Any]]) -> list[str]:
@@ -151,13 +158,8 @@ def traces(found: dict[str, list[Any]]) -> list[str]:
     ]
 
 
-@pytest.fixture(scope="module")
-def records(spark: SparkSession) -> DataFrame:
-    return stamped(local_frame(spark, SOURCE_SCHEMA, taken()), ledger_id=LEDGER).cache()
-
-
-def test_no_table_has_a_trace_of_the_taking(spark: SparkSession, records: DataFrame) -> None:
-    found = made(spark, records)
+def test_no_table_has_a_trace_of_the_taking() -> None:
+    found = made(CutView(captured()), log_of(taken()))
     assert {name: len(rows) for name, rows in found.items()} == {
         "state": 15,
         "messages": 3,
@@ -166,52 +168,41 @@ def test_no_table_has_a_trace_of_the_taking(spark: SparkSession, records: DataFr
         "positions": 1,
     }
     assert traces(found) == []
-    assert [row["headers"] for row in found["messages"]] == [[{"key": "trace", "value": b"7"}]] * 3, (
-        "those of others stay"
-    )
+    others = [{"key": "trace", "value": b"7"}]
+    assert [row["headers"] for row in found["messages"]] == [others] * 3, "those of others stay"
     assert {row["why_undecoded"] for row in found["state"]} == {None}
 
 
-def test_traces_would_be_seen(
-    spark: SparkSession, records: DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_traces_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Markers taken for records, in each kind of table; our headers left where they were."""
-    white = records.withColumn("epoch", fn.when(fn.col("marker"), 0).otherwise(fn.col("epoch")))
-    blind = white.withColumn("marker", fn.lit(False)).withColumn("value", fn.coalesce("value", fn.lit(b"1")))
-
-    def all_headers() -> Column:
-        return fn.col("headers")
-
-    monkeypatch.setattr(tables, "other_headers", all_headers)
-    found = traces(made(spark, blind))
+    blind = [it._replace(epoch=0, marker=False, value=b"1") if it.marker else it for it in log_of(taken())]
+    whole = "snapkafka.assembly.embedded.tables.other_headers"
+    monkeypatch.setattr(whole, lambda it: [{"key": key, "value": value} for key, value in it.headers])
+    found = traces(made(CutView(captured()), blind))
     assert {"state.key_raw", "state.changelog_offset", "messages.headers"} <= set(found)
     assert found.count("state.key_raw") == 3, "a plain table, sets, windows"
 
 
-def test_times_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
-    """No time, and times past what readers of the files can hold, are null; the others are what they were."""
+def in_flight(values: list[bytes], **changes: Any) -> list[dict[str, Any]]:
     check = wire.tp_check("in", 0)
-    rows = [
-        record("in", 2 + n, name.encode(), b"1", wire.stamp(LEDGER, check, 0, 1, 2 + n))
-        for n, name in enumerate(TIMES)
+    return [
+        record("in", 2 + n, b"k", value, wire.stamp(LEDGER, check, 0, 1, 2 + n)) | changes
+        for n, value in enumerate(values)
     ]
-    source = local_frame(
-        spark,
-        SOURCE_SCHEMA,
-        [{**row, "timestamp_ms": ms} for row, ms in zip(rows, TIMES.values(), strict=True)],
-    )
+
+
+def test_times_that_are_none() -> None:
+    """No time, and times past what readers of the files can hold, are null; the others are what they were."""
+    names = [name.encode() for name in TIMES]
+    log = [row | {"timestamp_ms": ms} for row, ms in zip(in_flight(names), TIMES.values(), strict=True)]
     view = CutView(replace(captured(), senders=(replace(CAPTURED.senders[0], white_end=99),)))
-    messages = tables.messages(stamped(source, ledger_id=LEDGER), Lookups(spark, view))
-    with sized(spark, 10):
-        parquet.write(messages, "messages", tmp_path, rows_max=10)
-    file = pq.read_table(tmp_path / "messages")
-    assert str(file.schema.field("timestamp").type) == "timestamp[us, tz=UTC]"
-    found = {row["key"]: row["timestamp"] for row in file.to_pylist()}
+    found = {row["value"]: row["timestamp"] for row in made(view, log_of(log))["messages"]}
     assert {name: None if at is None else round(at.timestamp() * 1000) for name, at in found.items()} == {
         name: ms if name in ("now", "the last") else None for name, ms in TIMES.items()
     }
 
 
+@pytest.mark.nightly
 def test_times_that_spark_cannot_hold_are_read_around(
     spark: SparkSession, kafka: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,20 +245,14 @@ def test_times_that_spark_cannot_hold_are_read_around(
         found()
 
 
-def test_messages_in_the_codec_that_their_reader_has(spark: SparkSession) -> None:
+def test_messages_in_the_codec_that_their_reader_has() -> None:
     """And where that is JSON or text, anything that is: others write to an input as they like."""
-    check = wire.tp_check("in", 0)
-    values = (b64encode(b'{"n":1}'), b"{", b'"text"')
-    rows = [
-        record("in", 2 + n, b"k", value, wire.stamp(LEDGER, check, 0, 1, 2 + n))
-        for n, value in enumerate(values)
-    ]
-    records = stamped(local_frame(spark, SOURCE_SCHEMA, rows), ledger_id=LEDGER)
-    found = {}
+    values = [b64encode(b'{"n":1}'), b"{", b'"text"']
+    log, found = log_of(in_flight(values)), {}
     for codec in ("json|binary", "json", "raw", ""):
         inputs = (replace(captured().inputs[0], value_codec=codec),)
-        lookups = Lookups(spark, CutView(replace(captured(), inputs=inputs)))
-        found[codec] = [row.value for row in tables.messages(records, lookups).orderBy("offset").collect()]
+        rows = made(CutView(replace(captured(), inputs=inputs)), log)["messages"]
+        found[codec] = [row["value"] for row in rows]
     assert found.pop("json|binary") == ['{"n":1}', None, None]
     assert set(map(tuple, found.values())) == {(values[0].decode(), "{", "text")}
 

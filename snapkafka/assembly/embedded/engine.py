@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from snapkafka.assembly import invariants
 from snapkafka.assembly.arrow_tables import FILE, arrow, parquet_of
-from snapkafka.assembly.base import Base, building_on, require_columns, view_on
+from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.pipeline import Job, Task
 from snapkafka.assembly.progress import Work, Working, work_of
@@ -39,12 +39,10 @@ from snapkafka.manifest import (
     STATE,
     STATE_DELTA,
     CheckEntry,
-    FileEntry,
     Manifest,
     file_stem,
-    state_table,
 )
-from snapkafka.store import Store, require_same_files, state_parents
+from snapkafka.store import state_parents
 from snapkafka.wire.headers import ledger_id, topics_by_check
 
 from .around import around_rows
@@ -71,12 +69,7 @@ class EmbeddedEngine:
         view = view_on(base, task.view.captured, task.view.bounds, triggered_ms=settings.ledger.triggered_ms)
         captured = view.captured
         require_offsets(view, starts=view.starts)
-        with building_on(base):
-            require_columns(() if base is None else base.parts)
         clock = Clock()
-        if base is not None:
-            with building_on(base):
-                clock.timed("parents", lambda: _require_unchanged(store, base.parts))
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
         self._job.notify(f"{captured.id}: reading {_amount(ranges)}")
         log = self._log(settings)
@@ -90,10 +83,13 @@ class EmbeddedEngine:
             )
             parts = () if base is None else base.parts
             tables = invariants.staged(store, folder, stem, entries, parts)
-            with building_on(base):
-                split = split_keys.find(view, _state(written, tables)) if view.keyed_tables else []
-                checked = noted(checked, split)
-                of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, tables))
+            split = (
+                invariants.split_keys(view, tables)
+                if base is not None
+                else split_keys.find(view, _rows(written[STATE]))
+            )
+            checked = noted(checked, split)
+            of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, tables))
             made = Made(
                 ranges,
                 entries,
@@ -104,8 +100,7 @@ class EmbeddedEngine:
                 view, settings, made, base=base, wanted=task.wanted, facts=task.facts, clock=clock
             )
             task.require_same_log()
-            with building_on(base):
-                state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
+            state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
             manifest = store.publish(manifest, folder)
         return manifest, self._work(captured.id, ranges, began, manifest.checks, manifest)
 
@@ -119,13 +114,8 @@ class EmbeddedEngine:
         log = self._log(settings)
         records = log.read(ranges)
         checked = _check(view, log, records, ranges)
-        if folder is None:
-            state = state_rows(view, records, Decoder(_resolved(records, settings.decoding)))
-            checked = noted(checked, split_keys.find(view, state))
-        else:
-            computed = tables_of_log(view, records, settings)
-            checked = noted(checked, split_keys.find(view, _rows(computed[STATE])))
-            for name, table in computed.items():
+        if folder is not None:
+            for name, table in tables_of_log(view, records, settings).items():
                 (folder / name).mkdir()
                 (folder / name / FILE).write_bytes(parquet_of(table))
         return checked, lambda manifest: self._work(view.captured.id, ranges, began, manifest.checks)
@@ -152,29 +142,12 @@ def _rows(table: Any) -> Rows:
     return rows
 
 
-def _state(written: Mapping[str, Any], tables: invariants.Tables) -> Rows:
-    """Return the rows of the state, of an incremental snapshot with those of its base."""
-    if STATE in written:
-        return _rows(written[STATE])
-    with invariants.opened(tables) as database:
-        return _rows(database.execute(f"SELECT * EXCLUDE (value, value_raw) FROM {STATE}").to_arrow_table())
-
-
 def _offsets(ranges: Iterable[ReadRange]) -> int:
     return sum(item.end - item.start for item in ranges)
 
 
 def _amount(ranges: Sequence[ReadRange]) -> str:
     return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions by the embedded engine"
-
-
-def _require_unchanged(store: Store, parts: Iterable[Manifest]) -> None:
-    """Refuse to build on state whose files are not, byte for byte, those that were written."""
-    for part in parts:
-        folder = state_table(part).path
-        paths = [path for path in store.files_of(part) if path.rpartition("/")[0] == folder]
-        found = [FileEntry(path=it, bytes=store.size(it) or 0, sha256=store.sha256(it)) for it in paths]
-        require_same_files(part, found)
 
 
 def _check(view: CutView, log: Log, records: Sequence[Record], ranges: Sequence[ReadRange]) -> Checked:

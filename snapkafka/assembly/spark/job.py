@@ -6,7 +6,7 @@ and the log, so that anybody can run it again. Nothing here uses the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -15,11 +15,10 @@ from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.types import StructType
 
 from snapkafka.assembly import invariants
 from snapkafka.assembly.arrow_tables import arrow, put
-from snapkafka.assembly.base import Base, building_on, require_columns, view_on
+from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.reaches import leads, per_kind, reach
@@ -42,7 +41,7 @@ from snapkafka.store import Folder, Store, state_parents
 from snapkafka.wire.headers import ledger_id
 
 from .frames import Lookups, local_frame
-from .reading.header_columns import STAMPS_SCHEMA, stamped, stamps
+from .reading.header_columns import stamped, stamps
 from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
 from .reading.session import kept, sized, storage_level
@@ -50,7 +49,7 @@ from .tables import incremental, tables
 from .tables.around import around
 from .tables.inputs import inputs
 from .values import resolved
-from .verify import rules, split_keys
+from .verify import rules
 from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
 from .write import file_hashes, parquet
@@ -95,17 +94,11 @@ def assemble(
     Raises:
         OffsetsGoneError: records that the tables need were deleted; nothing is written.
         StorageError: the storage cannot be written.
-        ParentUnfitError: a file of the base has changed or was deleted, or its state has other columns.
     """
     captured, wanted = view.captured, tuple(wanted)
     view = view_on(base, captured, view.bounds, triggered_ms=settings.ledger.triggered_ms)
     require_offsets(view, starts=view.starts)
-    with building_on(base):
-        require_columns(() if base is None else base.parts)
     clock = Clock()
-    if base is not None:
-        with building_on(base), reached(spark, store):
-            clock.timed("parents", lambda: file_hashes.require_unchanged(spark, store, base.parts))
     ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
     notify(f"{captured.id}: reading {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
@@ -122,13 +115,11 @@ def assemble(
             written = _write(pool, records, lookups, base, settings, store, folder, ranges)
             sums = clock.timed("digests", lambda: parquet.digests(written))
             checked = pending.result()
-        seen = written if base is None else _with_state(spark, written, base, store)
-        checked = noted(checked, clock.timed("keys", lambda: split_keys.find(view, seen[STATE])))
         stem = file_stem(captured.id)
         entries = clock.timed("files", lambda: parquet.entries(spark, store, folder, stem, written, sums))
         there = invariants.staged(store, folder, stem, entries, () if base is None else base.parts)
-        with building_on(base):
-            of_tables = clock.timed("invariants", lambda: invariants.check(wanted, there))
+        checked = noted(checked, clock.timed("keys", lambda: invariants.split_keys(view, there)))
+        of_tables = clock.timed("invariants", lambda: invariants.check(wanted, there))
         made = Made(
             ranges,
             entries,
@@ -137,8 +128,7 @@ def assemble(
         )
         manifest = manifest_of(view, settings, made, base=base, wanted=wanted, facts=facts, clock=clock)
         require_same_log()
-        with building_on(base):
-            state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
+        state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
         return store.publish(
             manifest, folder, hashed=lambda there: file_hashes.files_of(spark, store, there.tables)
         )
@@ -163,15 +153,11 @@ def verify(
     ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
     notify(f"{view.captured.id}: verifying {_amount(ranges)}")
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
-    keyed = {tp.topic for tp, cuts in view.changelogs.items() if any(cut.keyed for cut in cuts)}
-    reading = _read(spark, ranges, settings, meter, view.topics_read, light=folder is None, keyed=keyed)
+    reading = _read(spark, ranges, settings, meter, view.topics_read, light=folder is None)
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
         if folder is not None:
             _write_again(folder, records, lookups, settings, ranges)
-        if view.keyed_tables:
-            state = tables.state(records, lookups, resolved(records, settings.decoding))
-            checked = noted(checked, split_keys.find(view, state))
     return checked
 
 
@@ -221,37 +207,23 @@ def _read(
     inputs: Collection[str],
     *,
     light: bool = False,
-    keyed: Collection[str] = (),
 ) -> Iterator[DataFrame]:
     """Read the stamped records of the ranges from Kafka once, and keep them for the length of the block.
 
     Args:
         inputs: topics that some app reads.
         light: keep only what the checks need.
-        keyed: changelogs of which they need the keys, and whether there is a value.
     """
     records = _stamped(_source(spark, ranges, settings), settings)
     # Nobody looks at the other headers of a changelog.
     records = records.withColumn("headers", fn.when(fn.col("topic").isin(inputs), fn.col("headers")))
     # Hardly anybody asks for the hash of a key: where keys are kept, `stamps` makes it.
-    needed = _light(records, keyed) if light else records.drop("key_hash")
+    needed = stamps(records) if light else records.drop("key_hash")
     with (
         kept(needed, storage_level(_offsets(ranges))) as found,
         nullcontext() if meter is None else meter.reading(_offsets(ranges)),
     ):
         yield found
-
-
-def _light(records: DataFrame, keyed: Collection[str]) -> DataFrame:
-    """Return stamps, and of some topics the keys, and an empty value for each that there is."""
-    if not keyed:
-        return stamps(records)
-    of_keys = fn.col("topic").isin(*keyed)
-    return records.select(
-        *StructType.fromDDL(STAMPS_SCHEMA).names,
-        fn.when(of_keys, fn.col("key")).alias("key"),
-        fn.when(of_keys & fn.col("value").isNotNull(), fn.lit(b"")).alias("value"),
-    )
 
 
 def _stamped(source: DataFrame, settings: Settings) -> DataFrame:
@@ -325,15 +297,6 @@ def _lead(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> D
     """Read records before the cut that only a picture needs: those that were deleted meanwhile are not missed."""
     lenient = replace(settings, options={**settings.options, "failOnDataLoss": "false"})
     return _stamped(_source(spark, ranges, lenient), settings).drop("key_hash")
-
-
-def _with_state(
-    spark: SparkSession, written: Mapping[str, DataFrame], base: Base, store: Store
-) -> dict[str, DataFrame]:
-    """Return the tables of an incremental snapshot as its readers see them: with the whole state in place of the
-    delta."""
-    others = {name: table for name, table in written.items() if name != STATE_DELTA}
-    return {STATE: incremental.whole_state(spark, store, base.parts, written[STATE_DELTA]), **others}
 
 
 def _offsets(ranges: list[ReadRange]) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import xml.etree.ElementTree as ET
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,12 +16,10 @@ from snapkafka.cli import app
 from snapkafka.drawing import DrawnMessage, Lane, Layout, Picture, lay_out
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import AROUND, Manifest, content_digest, dump
+from snapkafka.manifest import AROUND, content_digest
 from snapkafka.manifest_entries import TableEntry
-from snapkafka.protocol import Captured, ProcessCut, TopicPartition
-from snapkafka.store import LocalStore
+from snapkafka.protocol import TopicPartition
 from tests.worlds.little_log import CAPTURED, INPUT, STATE, TP
-from tests.worlds.on_disk import read_up_to, write_snapshot
 
 SVG = "{http://www.w3.org/2000/svg}"
 FAR = dataclasses.replace(INPUT, position=5_000, noted=5_000, low=4_990)
@@ -163,70 +159,3 @@ def test_messages_lie_on_their_sides_of_the_cut_and_are_received_after_they_were
     assert all(arrow.start[0] < arrow.end[0] for arrow in forward)
     starts = {arrow.message.offset: arrow for arrow in layout.arrows}
     assert starts[2].start[0] > starts[1].end[0]
-
-
-# -- of a snapshot ---------------------------------------------------------------------------------------------
-
-
-def near(
-    sender: int | None, receiver: int, offset: int, side: str, received: bool, **more: object
-) -> dict[str, Any]:
-    """A row of `around`."""
-    return {
-        "sender": sender,
-        "sender_app": None if sender is None else f"app{sender}",
-        "receiver": receiver,
-        "receiver_app": "bank" if receiver == 1 else f"app{receiver}",
-        "topic": "to-pay",
-        "partition": 0,
-        "offset": offset,
-        "seq": offset,
-        "side": side,
-        "received": received,
-        "sent_ms": 1_000 + offset,
-        "key": "k",
-        "value": "v",
-    } | more
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> str:
-    """A manifest: process 2 sends to process 1, which has received offset 2 and not 3, of process 3."""
-    rows = [
-        near(None, 1, 0, "external", True),
-        *(near(2, 1, offset, "white", True) for offset in (1, 2)),
-        near(3, 1, 3, "white", False, cause_topic="to-pay", cause_partition=0, cause_offset=2),
-        near(2, 1, 4, "red", False, cause_topic="to-pay", cause_partition=0, cause_offset=3),
-        *(near(2, 1, offset, "red", False) for offset in range(5, 12)),
-        near(99, 1, 12, "red", False),  # of a process that the snapshot does not know
-    ]
-    flight = {"sender": 3, "receiver_app": "bank", "topic": "to-pay", "partition": 0, "offset": 3, "key": "k"}
-    store = LocalStore(tmp_path)
-    manifest = write_snapshot(
-        store, "s", 9, cuts=[read_up_to("to-pay", 0, 3)], messages=[flight], around=rows
-    )
-    captured: Captured = dataclasses.replace(
-        manifest.captured,
-        processes=tuple(ProcessCut(process=n, app=f"app{n}", report=20 + n) for n in (1, 2, 3)),
-    )
-    rewrite(store, dataclasses.replace(manifest, captured=captured))
-    return store.manifest_place("s")
-
-
-def rewrite(store: LocalStore, manifest: Manifest) -> None:
-    Path(store.manifest_place(manifest.id)).write_text(dump(manifest), "utf-8")
-
-
-async def test_both_sides_of_the_cut_are_drawn_from_the_table(place: str) -> None:
-    drawn = await ops.draw(None, "", manifest=place)
-    # Three of a channel and side are shown; of a process that took no part none is.
-    assert (drawn.shown, drawn.hidden, drawn.near, drawn.near_hidden) == (1, 0, 1 + 2 + 3, 6)
-    root = ET.fromstring(drawn.svg)
-    kinds = [element.get("class") for element in root.iter(f"{SVG}g")]
-    assert (kinds.count("message flight"), kinds.count("message near")) == (1, 6)
-    assert "6 more events not shown" in [text.text for text in root.iter(f"{SVG}text")]
-    causes = {element.get("data-at"): element.get("data-cause") for element in root.iter(f"{SVG}g")}
-    assert causes["to-pay[0] offset 4"] == "to-pay[0] offset 3"
-    assert causes["to-pay[0] offset 3"] == "to-pay[0] offset 2"
-    few = await ops.draw(None, "", manifest=place, messages_max=2)
-    assert (few.shown, few.near) == (1, 2)

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from snapkafka.errors import BadInputError, StorageError
+from snapkafka.errors import BadInputError
 from snapkafka.manifest import Manifest, state_table
 from snapkafka.manifest_entries import FileEntry, ParentEntry
 from snapkafka.store import LocalStore, state_parts, state_sql
@@ -116,43 +116,6 @@ def test_the_parts_come_oldest_first_and_another_order_is_noticed(tmp_path: Path
     assert tuple(part.id for part in (full, one, other)) == NAMES
     assert rows_of(state_sql(store, (full, one, other))) == expected
     assert rows_of(state_sql(store, (full, other, one))) != expected
-
-
-@pytest.mark.parametrize("broken", NAMES)
-def test_a_broken_chain_is_found_wherever_it_is(tmp_path: Path, broken: str) -> None:
-    """A file that is gone or cut short, a manifest that is gone, no JSON, or of other rows."""
-    store = LocalStore(tmp_path)
-
-    def chain() -> Manifest:
-        return random_chain(store, random.Random(3))[0]
-
-    def file() -> Path:
-        return store.root / state_table(store.read(broken)).files[0].path
-
-    last = chain()
-    file().unlink()
-    with pytest.raises(StorageError, match=f"{broken}"):
-        state_parts(store, last)
-
-    last = chain()
-    file().write_bytes(file().read_bytes()[:-1])
-    with pytest.raises(StorageError, match=f"{broken}"):
-        state_parts(store, last)
-    if broken == NAMES[-1]:
-        return  # of the one that is asked for the manifest is at hand
-
-    last = chain()
-    publish(store, broken, 9, [(0, b"a", "other", 1)])
-    with pytest.raises(StorageError, match=rf"wednesday.*{broken}"):
-        state_parts(store, last)
-
-    for text, said in (("{", "is not JSON"), (None, f"snapshot {broken} is not assembled in")):
-        last = chain()
-        path = store.manifest_path(broken)
-        path.unlink() if text is None else path.write_text(text)
-        with pytest.raises(StorageError, match=rf"{broken}.*{said}") as raised:
-            state_parts(store, last)
-        assert "wednesday" in raised.value.advice
 
 
 def test_a_manifest_without_state_is_said(tmp_path: Path) -> None:

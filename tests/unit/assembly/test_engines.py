@@ -69,32 +69,21 @@ def test_a_small_snapshot_is_that_of_the_option(fakes: dict[str, str], lines: li
     assert lines == []
 
 
-LARGE = {"offsets": engines.OFFSETS_MAX + 1}
-
-
-@pytest.mark.parametrize(
-    ("options", "around", "named"),
-    [
-        ({}, LARGE, "200,001 offsets"),
-        ({"schema_registry": "http://r"}, {}, "a schema registry"),
-    ],
-)
-def test_what_only_spark_does_is_named(
-    fakes: dict[str, str], lines: list[str], options: dict[str, Any], around: dict[str, Any], named: str
-) -> None:
+def test_what_only_spark_does_is_named(fakes: dict[str, str], lines: list[str]) -> None:
     """Never a silent difference: `auto` takes Spark and says why, `embedded` refuses."""
-    assert taken(lines, JobSpec(engine="auto", **options), **around) == "spark"
+    large = engines.OFFSETS_MAX + 1
+    assert taken(lines, JobSpec(engine="auto"), offsets=large) == "spark"
     (line,) = lines
-    assert named in line
-    with pytest.raises(BadInputError, match=f"{named}"):
-        taken(lines, JobSpec(engine="embedded", **options), **around)
+    assert f"{large:,} offsets" in line
+    with pytest.raises(BadInputError, match="offsets"):
+        taken(lines, JobSpec(engine="embedded"), offsets=large)
 
 
 def test_what_shows_only_in_the_records_is_handed_over(fakes: dict[str, str], lines: list[str]) -> None:
-    fakes["reason"] = "base64 in an unusual form"
+    fakes["reason"] = "an odd header"
     assert taken(lines, JobSpec(engine="auto")) == "spark"
-    assert lines == ["taking Spark: the embedded engine does not do base64 in an unusual form"]
-    with pytest.raises(BadInputError, match="base64"):
+    assert lines == ["taking Spark: the embedded engine does not do an odd header"]
+    with pytest.raises(BadInputError, match="an odd header"):
         taken(lines, JobSpec(engine="embedded"))
 
 
@@ -114,11 +103,11 @@ def test_every_part_of_the_work_is_handed_over(fakes: dict[str, str], lines: lis
 def test_where_spark_is_needed_and_missing_the_reason_is_named(
     fakes: dict[str, str], lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fakes["reason"] = "base64 in an unusual form"
+    fakes["reason"] = "an odd header"
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "pyspark" else name)
     with pytest.raises(DependencyMissingError) as raised:
         taken(lines, JobSpec(engine="auto"))
-    assert raised.value.message.startswith("Spark (for base64 in an unusual form) needs pyspark, ")
+    assert raised.value.message.startswith("Spark (for an odd header) needs pyspark, ")
     assert raised.value.advice == "pip install 'snapkafka[spark]'"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import find_base
+from snapkafka.assembly import find_base, schema
 from snapkafka.assembly.base import Base, base_or_whole, view_on
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import (
@@ -24,7 +25,7 @@ from snapkafka.checks import (
     require_offsets,
 )
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import Manifest, dump
+from snapkafka.manifest import Column, Manifest, TableEntry
 from snapkafka.manifest_entries import FileEntry, LogEntry, SettledEntry
 from snapkafka.protocol import Captured, ChangelogCut, Retention, SenderEnd, TopicPartition
 from snapkafka.store import LocalStore
@@ -59,10 +60,13 @@ def publish(store: LocalStore, of: Captured, base: Base | None = None, **other: 
     with store.staging(of.id) as folder:
         (folder / kind).mkdir()
         (folder / kind / "part-00000.parquet").write_text(f"rows of {of.id}")
-        file = FileEntry(path=f"{of.id}/{kind}/part-00000.parquet", bytes=len(f"rows of {of.id}"), sha256="")
-        table = dataclasses.replace(
-            example().tables[0], name=kind, path=f"{of.id}/{kind}", digest=str(of.epoch), files=(file,)
-        )
+        text = f"rows of {of.id}"
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        file = FileEntry(path=f"{of.id}/{kind}/part-00000.parquet", bytes=len(text), sha256=digest)
+        named = (part.split(" ", 1) for part in schema(kind).split(", "))
+        columns = tuple(Column(name=name, type=of_type) for name, of_type in named)
+        place: dict[str, Any] = {"name": kind, "path": f"{of.id}/{kind}", "files": (file,), "schema": columns}
+        table = dataclasses.replace(example().tables[0], digest=str(of.epoch), **place)
         manifest = dataclasses.replace(
             example(),
             id=of.id,
@@ -231,12 +235,30 @@ def test_a_broken_or_deleted_parent_is_found(
         base_or_whole(store, wednesday, example().ledger, isolation=ISOLATION)
 
 
-def test_a_manifest_of_an_older_release_can_be_read(tmp_path: Path) -> None:
-    reported = json.loads(dump(publish(LocalStore(tmp_path), captured("monday", 1, cut(5)))))
-    del reported["parents"], reported["settled"], reported["isolation"]
-    (tmp_path / "monday.json").write_text(json.dumps(reported))
-    with pytest.raises(BadInputError):
-        find(LocalStore(tmp_path), captured("tuesday", 2, cut(8), parent="monday"))
+@pytest.mark.parametrize("broken", ["bytes", "more", "columns"])
+def test_a_base_is_compared_byte_for_byte(tmp_path: Path, broken: str) -> None:
+    """A file more would be rows more; and rows of other columns are those of another release."""
+    store = LocalStore(tmp_path)
+    monday = publish(store, captured("monday", 1, cut(5)))
+    tuesday = captured("tuesday", 2, cut(8), parent="monday")
+    base, _ = base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION)
+    assert base is not None
+    place = tmp_path / monday.tables[0].files[0].path
+    if broken == "bytes":
+        place.write_text("ROWS of monday")
+    elif broken == "more":
+        (place.parent / "part-00007.parquet").write_text("more")
+    else:
+        publish(store, captured("monday", 1, cut(5)), content="other", tables=_of_another_release(monday))
+    base, why = base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION)
+    assert base is None
+    assert "snapshot monday" in why
+    unread, _ = base_or_whole(store, tuesday, example().ledger, isolation=ISOLATION, compare=False)
+    assert unread is not None
+
+
+def _of_another_release(of: Manifest) -> tuple[TableEntry, ...]:
+    return tuple(dataclasses.replace(table, schema=table.schema[:-1]) for table in of.tables)
 
 
 # -- what is read of the log ---------------------------------------------------------------------------------

@@ -60,3 +60,10 @@ def test_columns_of_bytes_are_printed_where_there_is_nothing_else(store: LocalSt
     assert "Not shown: key_raw (bytes; --csv)." in shown
     assert "6666" in query(store, "SELECT 'ff'::BLOB AS key_raw").stdout
     assert "6666" in query(store, bytes_too, "--csv").stdout
+
+
+def test_a_terminal_obeys_nothing_that_stands_in_a_topic(store: LocalStore) -> None:
+    shown = query(store, "SELECT '\x1b[31m[red]' AS value").stdout
+    assert "\x1b" not in shown
+    assert r"\x1b[31m[red]" in shown
+    assert "... more than 40 rows" in query(store, "FROM range(41)").stdout

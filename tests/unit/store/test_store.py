@@ -1,27 +1,116 @@
-"""Snapshots in a local directory: whole or not at all."""
+"""Snapshots in a folder and in object storage, on a real S3 server: whole or not at all."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import os
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from snapkafka import manifest as manifests
-from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka import ops
+from snapkafka.demo import wait_until
+from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import FileEntry
-from snapkafka.store import LocalStore, local, locks, open_store
+from snapkafka.ops import pruning
+from snapkafka.store import (
+    Folder,
+    LocalStore,
+    RemoteFolder,
+    Store,
+    local,
+    locks,
+    objects,
+    open_manifest,
+    open_store,
+    reaching,
+    written_down,
+)
 from snapkafka.store.base import Hashed
+from snapkafka.store.objects import ObjectStore
+from snapkafka.store.uri import canonical
+from tests.servers.s3 import EmbeddedS3
 from tests.unit.base.test_manifest import example
+from tests.worlds.on_disk import in_state, write_snapshot
+from tests.worlds.throttling import Throttle
+
+FILE = "state/part-00000.parquet"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedS3]:
+    with EmbeddedS3() as running:
+        yield running
+
+
+@pytest.fixture
+def environment(server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    for name, value in server.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(objects, "JITTER_S", 0.0)
+
+
+@pytest.fixture
+def bucket(server: EmbeddedS3, environment: None, request: pytest.FixtureRequest) -> ObjectStore:
+    """Below a prefix of a bucket of its own."""
+    name = "".join(letter for letter in request.node.name.lower() if letter.isalnum())[-60:]
+    return opened(f"{server.make_bucket(name)}/of/snapshots")
+
+
+@pytest.fixture(params=["local", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    found: Store = LocalStore(tmp_path) if request.param == "local" else request.getfixturevalue("bucket")
+    return found
+
+
+def opened(uri: str) -> ObjectStore:
+    store = open_store(uri)
+    assert isinstance(store, ObjectStore)
+    return store
+
+
+def put(store: Store, path: str, content: bytes = b"rows") -> None:
+    if isinstance(store, ObjectStore):
+        store._fs.pipe_file(store._path(path), content)
+    else:
+        assert isinstance(store, LocalStore)
+        (store.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (store.root / path).write_bytes(content)
+
+
+def names(store: Store) -> list[str]:
+    if isinstance(store, ObjectStore):
+        return sorted(store._found(""))
+    assert isinstance(store, LocalStore)
+    return sorted(str(path.relative_to(store.root)) for path in store.root.rglob("*") if path.is_file())
+
+
+def manifest_of(folder: Folder, snapshot_id: str, content: str, text: str = "rows") -> Manifest:
+    stem = folder.path if isinstance(folder, RemoteFolder) else snapshot_id
+    file = FileEntry(path=f"{stem}/{FILE}", bytes=len(text), sha256=sha256(text.encode()).hexdigest())
+    table = dataclasses.replace(example().tables[0], path=f"{stem}/state", files=(file,))
+    captured = dataclasses.replace(example().captured, id=snapshot_id, epoch=7, parent="")
+    changes: dict[str, Any] = {"content": content, "tables": (table,), "captured": captured}
+    return dataclasses.replace(example(), id=snapshot_id, epoch=7, **changes)
 
 
 def publish(
-    store: LocalStore,
+    store: Store,
     content: str = "c",
     text: str = "rows",
     snapshot_id: str = "one",
@@ -29,129 +118,156 @@ def publish(
 ) -> Manifest:
     """A snapshot with one table of one file."""
     with store.staging(snapshot_id) as folder:
-        (folder / "state").mkdir()
-        (folder / "state" / "part-00000.parquet").write_text(text)
-        digest = sha256(text.encode()).hexdigest()
-        file = FileEntry(path=f"{snapshot_id}/state/part-00000.parquet", bytes=len(text), sha256=digest)
-        table = dataclasses.replace(example().tables[0], path=f"{snapshot_id}/state", files=(file,))
-        manifest = dataclasses.replace(example(), id=snapshot_id, content=content, tables=(table,))
-        return store.publish(manifest, folder, hashed=hashed)
+        store.put(folder, FILE, text.encode())
+        return store.publish(manifest_of(folder, snapshot_id, content, text), folder, hashed=hashed)
 
 
-def test_what_was_published_is_read_and_listed(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path / "new")
+def text_of(store: Store) -> str:
+    """What the file of the snapshot holds."""
+    (file,) = store.read("one").tables[0].files
+    with store.open(file.path) as there:
+        text = there.read().decode()
+    assert len(text) == file.bytes
+    return str(text)
+
+
+# -- publishing -----------------------------------------------------------------------------------------------
+
+
+def test_tables_and_manifest_appear_together(store: Store) -> None:
     store.check_writable()
-    published = publish(store)
-    assert store.read("one") == published
-    assert store.list() == [published]
-    assert (tmp_path / "new" / "one" / "state" / "part-00000.parquet").read_text() == "rows"
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["one", "one.json"]
+    made = publish(store)
+    (file,) = made.tables[0].files
+    assert names(store) == sorted(["one.json", file.path])
+    assert store.list() == [store.read("one")] == [made]
+    again, name = open_manifest(store.manifest_place("one"))
+    assert again.text(name) == store.text("one.json")
+    with pytest.raises(UnknownSnapshotError):
+        store.read("two")
 
 
-def test_paths_and_uris_are_the_same(tmp_path: Path) -> None:
-    folder = tmp_path / "a place"
-    for given in (str(folder), folder.as_uri()):
-        assert str(open_store(given)) == str(folder)
-    assert open_store(folder.as_uri()).uri == folder.as_uri()
-
-
-@pytest.mark.parametrize(
-    "uri", ["ftp://n/x", "s3a:///x", "s3a://me:secret@bucket/x", "file://elsewhere/x", ""]
-)
-def test_a_place_that_cannot_be_used_is_refused(uri: str) -> None:
-    with pytest.raises(StorageError):
-        open_store(uri)
-
-
-def test_unwritable_is_said_before_any_work(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="below"):
-        LocalStore(tmp_path / "file" / "below").check_writable()
-
-
-@pytest.mark.parametrize("name", ["a[1]", "a{x}", "a*", "a?", "a\\b"])
-def test_a_place_that_spark_would_not_find_again_is_refused_before_any_work(
-    tmp_path: Path, name: str
-) -> None:
-    with pytest.raises(StorageError):
-        LocalStore(tmp_path / name).check_writable()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failure_half_way_leaves_nothing(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-
+def test_who_fails_leaves_nothing(store: Store) -> None:
     def fail() -> None:
         with store.staging("one") as folder:
-            (folder / "state").mkdir()
+            store.put(folder, FILE, b"half")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         fail()
-    assert list(tmp_path.iterdir()) == []
-    assert store.list() == []
+    assert names(store) == []
 
 
-def test_what_a_killed_assembly_leaves_is_not_listed(tmp_path: Path) -> None:
-    """The tables have been moved, the manifest not yet written."""
-    store = LocalStore(tmp_path)
-    (tmp_path / "one").mkdir()
-    (tmp_path / f"one.tmp-{'ab' * 16}").mkdir()
-    (tmp_path / f"one.json.tmp-{'cd' * 16}").write_text("{")
-    assert store.list() == []
-    with pytest.raises(UnknownSnapshotError):
-        store.read("one")
-    others = [f"one-more.tmp-{'ab' * 16}", "one.tmp-backup"]
-    for name in others:
-        (tmp_path / name).mkdir()
-    publish(store)  # and the next one is not hindered, and takes it away
-    assert [manifest.id for manifest in store.list()] == ["one"]
-    assert {path.name for path in tmp_path.iterdir()} == {"one", "one.json", *others}
+def test_the_same_rows_again_leave_the_files_alone(store: Store) -> None:
+    first = publish(store)
+    assert publish(store, text="rows, in another order").tables == first.tables
+    assert (text_of(store), len(names(store))) == ("rows", 2)
 
 
-def test_what_a_living_assembly_writes_is_left_alone(tmp_path: Path) -> None:
-    """Of the same snapshot: the one that ends first publishes, and so does the other."""
-    store = LocalStore(tmp_path)
-    with store.staging("one") as folder:
-        (folder / "state").mkdir()
-        publish(store, text="the quick one's")
-        assert (folder / "state").is_dir()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.json"]
-    assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "the quick one's"
+def test_other_rows_get_files_and_a_manifest_of_their_own(store: Store) -> None:
+    publish(store)
+    new = publish(store, content="d", text="others")
+    assert (store.read("one").content, text_of(store)) == ("d", "others")
+    assert store.files_of(new) == [new.tables[0].files[0].path], "what another assembly left is no part of it"
 
 
-def test_a_killed_process_gives_its_folder_up(tmp_path: Path) -> None:
-    code = (
-        "import os, pathlib, sys\n"
-        "from snapkafka.store import LocalStore\n"
-        "with LocalStore(pathlib.Path(sys.argv[1])).staging('one') as folder:\n"
-        "    print(folder.name, flush=True)\n"
-        "    os.kill(os.getpid(), 9)\n"
-    )
-    killed = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60
-    )
-    assert [path.name for path in tmp_path.iterdir()] == [killed.stdout.strip()]
-    publish(LocalStore(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.json"]
+@pytest.mark.parametrize("hashed", [False, True])
+def test_changed_tables_are_written_again(store: Store, hashed: bool) -> None:
+    """As `verify --offline` says: assembled again, a snapshot is whole. Who has other ways to digests is asked."""
+    asked: list[str] = []
+
+    def own(there: Manifest) -> list[FileEntry]:
+        asked.append(there.id)
+        return [FileEntry(path=path, bytes=4, sha256=store.sha256(path)) for path in store.files_of(there)]
+
+    for change in ("another text", "gone", "one more"):
+        (file,) = publish(store, hashed=own if hashed else None).tables[0].files
+        if change == "gone":
+            store._delete([file.path]) if isinstance(store, ObjectStore) else Path(
+                store.place(file.path)
+            ).unlink()
+        else:
+            put(store, file.path if change == "another text" else f"{file.path}.parquet", b"rowz")
+        publish(store, hashed=own if hashed else None)
+        assert text_of(store) == "rows"
+        assert store.files_of(store.read("one")) == [store.read("one").tables[0].files[0].path]
+    assert bool(asked) == hashed
 
 
-def test_two_at_once_do_not_spoil_each_other(tmp_path: Path) -> None:
+def test_two_at_once_do_not_spoil_each_other(store: Store) -> None:
     """Whoever comes last, the manifest that stays names the files that stay."""
-    store = LocalStore(tmp_path)
+    times = 4 if isinstance(store, ObjectStore) else 40
 
     def many(name: str) -> None:
-        for n in range(40):
+        for n in range(times):
             publish(store, content=f"{name}{n}", text=name * (n + 1))
 
     with ThreadPoolExecutor(3) as pool:
         for done in [pool.submit(many, name) for name in "abc"]:
             done.result()
-    (file,) = store.read("one").tables[0].files
-    text = (tmp_path / file.path).read_text()
-    assert (len(text), len(set(text))) == (file.bytes, 1)
+    text = text_of(store)
+    assert len(set(text)) == 1
     assert store.read("one").content == f"{text[0]}{len(text) - 1}"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.json"]
+
+
+KILLED = """
+import os, sys
+from snapkafka.store import open_store
+
+store = open_store(sys.argv[1])
+with store.staging("one") as folder:
+    store.put(folder, "state/part-00000.parquet", b"half")
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_assembly_leaves_is_not_listed_and_goes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, store.uri], timeout=60)
+    (left,) = names(store)
+    assert store.list() == []
+    if isinstance(store, ObjectStore):
+        publish(store)
+        assert left in names(store), "nobody can tell a dead writer from a slow one"
+        monkeypatch.setattr(objects, "LEFTOVER_AFTER_S", -60.0)
+    publish(store)
+    assert left not in names(store)
+
+
+def test_a_manifest_that_somebody_else_has_put_meanwhile_is_looked_at_again(
+    bucket: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have the same rows, and each would have put its own: the files of the one that was first stay."""
+    look, others, looked = ObjectStore._info, list[Manifest](), list[str]()
+
+    def late(self: ObjectStore, path: str) -> Any:
+        seen = look(self, path)
+        looked.append(path)
+        if looked == ["one.json"]:
+            others.append(publish(bucket))
+        return seen
+
+    with bucket.staging("one") as folder:
+        bucket.put(folder, FILE, b"rows")
+        monkeypatch.setattr(ObjectStore, "_info", late)
+        mine = bucket.publish(manifest_of(folder, "one", "c"), folder)
+    (other,) = others
+    assert mine.tables == other.tables == bucket.read("one").tables
+
+
+def test_what_a_living_assembly_writes_is_left_alone(tmp_path: Path) -> None:
+    """Of the same snapshot: the one that ends first publishes, and so does the other."""
+    store = LocalStore(tmp_path)
+    others = [f"one-more.tmp-{'ab' * 16}", "one.tmp-backup"]
+    for name in (*others, f"one.tmp-{'ab' * 16}"):
+        (tmp_path / name).mkdir()
+    (tmp_path / f"one.json.tmp-{'cd' * 16}").write_text("{")
+    with store.staging("one") as folder:
+        (folder / "state").mkdir()
+        publish(store, text="the quick one's")
+        assert (folder / "state").is_dir()
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "one.json", *others}
+    assert text_of(store) == "the quick one's"
 
 
 def test_the_place_is_locked_until_the_manifest_is_written(
@@ -169,54 +285,6 @@ def test_the_place_is_locked_until_the_manifest_is_written(
     assert tried == ["one.json"]
 
 
-def test_the_same_rows_again_leave_the_files_alone(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    publish(store, text="rows")
-    again = publish(store, text="rows, written in another order")
-    assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "rows"
-    assert again.tables[0].files[0].bytes == len("rows")
-
-
-def test_other_rows_replace_the_old(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    publish(store, content="c", text="rows")
-    publish(store, content="d", text="others")
-    assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "others"
-    assert store.read("one").content == "d"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.json"]
-
-
-def test_lost_tables_are_written_again(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    publish(store)
-    (tmp_path / "one" / "state" / "part-00000.parquet").unlink()
-    publish(store, text="rows")
-    assert (tmp_path / "one" / "state" / "part-00000.parquet").read_text() == "rows"
-
-
-@pytest.mark.parametrize("hashed", [False, True])
-def test_changed_tables_are_written_again(tmp_path: Path, hashed: bool) -> None:
-    """As `verify --offline` says: assembled again, a snapshot is whole. Who has other ways to digests is asked."""
-    store = LocalStore(tmp_path)
-    whole = publish(store)
-    file = tmp_path / "one" / "state" / "part-00000.parquet"
-    asked: list[str] = []
-
-    def own(there: Manifest) -> list[FileEntry]:
-        asked.append(there.id)
-        return [FileEntry(path=path, bytes=4, sha256=store.sha256(path)) for path in store.files_of(there)]
-
-    for change in ("rowz", None):
-        if change is None:
-            (file.parent / "part-00001.parquet").write_text("somebody else's")
-        else:
-            file.write_text(change)
-        assert publish(store, hashed=own if hashed else None) == whole
-        assert [path.name for path in file.parent.iterdir()] == [file.name]
-        assert file.read_text() == "rows"
-    assert asked == (["one"] * 2 if hashed else [])
-
-
 def test_listed_in_the_order_of_epochs(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     for number, name in enumerate(("c", "a", "b")):
@@ -224,27 +292,268 @@ def test_listed_in_the_order_of_epochs(tmp_path: Path) -> None:
         store.manifest_path(name).write_text(manifests.dump(manifest))
     (tmp_path / "other.json").write_text('{"not": "ours"}')
     assert [manifest.id for manifest in store.list()] == ["c", "a", "b"]
+    for content in (b"{", b"\xff{}"):
+        (tmp_path / "a.json").write_bytes(content)
+        with pytest.raises(BadInputError, match=r"a\.json"):
+            store.read("a")
 
 
-def test_a_broken_manifest_is_said(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    (tmp_path / "one.json").write_text("{")
-    with pytest.raises(BadInputError, match=r"one\.json"):
-        store.read("one")
-    (tmp_path / "one.json").write_bytes(b"\xff{}")
-    with pytest.raises(BadInputError, match=r"one\.json"):
-        store.read("one")
-
-
-UNFINISHED_ID = f"one.tmp-{'0' * 32}"
-
-
-@pytest.mark.parametrize("ids", [("one", "one.json"), ("one.json", "one"), (UNFINISHED_ID, "one")])
+@pytest.mark.parametrize("ids", [("one", "one.json"), ("one.json", "one"), (f"one.tmp-{'0' * 32}", "one")])
 def test_an_id_that_looks_like_another_ones_file_spoils_nothing(tmp_path: Path, ids: tuple[str, str]) -> None:
     store = LocalStore(tmp_path)
     published = [publish(store, snapshot_id=snapshot_id) for snapshot_id in ids]
     (tmp_path / "backup.json").mkdir()
     assert [store.read(snapshot_id) for snapshot_id in ids] == published
     assert {manifest.id for manifest in store.list()} == set(ids)
-    assert all(len(store.files_of(manifest)) == 1 for manifest in published)
     assert not store.leftovers(older_than_s=0)
+
+
+# -- asking and removing --------------------------------------------------------------------------------------
+
+
+def copied(local: LocalStore, manifest: Manifest, store: ObjectStore) -> None:
+    """Copy a snapshot of a folder into a bucket."""
+    with store.staging(manifest.id) as folder:
+        tables = []
+        for table in manifest.tables:
+            path = f"{folder.path}/{table.name}"
+            files = [dataclasses.replace(it, path=f"{path}/{Path(it.path).name}") for it in table.files]
+            for old, new in zip(table.files, files, strict=True):
+                put(store, new.path, (local.root / old.path).read_bytes())
+            tables.append(dataclasses.replace(table, path=path, files=tuple(files)))
+        store.publish(dataclasses.replace(manifest, tables=tuple(tables)), folder)
+
+
+async def test_in_a_bucket_a_snapshot_is_queried_and_damage_is_found(
+    bucket: ObjectStore, tmp_path: Path
+) -> None:
+    local = LocalStore(tmp_path)
+    monday = write_snapshot(local, "monday", 1, state=[in_state("a", "1"), in_state("b", "2")])
+    delta = [{**in_state("a", "9"), "deleted": False}]
+    for manifest in (monday, write_snapshot(local, "tuesday", 2, parent=monday, state_delta=delta)):
+        copied(local, manifest, bucket)
+    found = await ops.query(None, "", "SELECT key, value FROM state ORDER BY key", storage=bucket.uri)
+    assert found.rows == ({"key": "a", "value": "9"}, {"key": "b", "value": "2"})
+    put(bucket, "secret.parquet")
+    for path in ("secret.parquet", "monday.json"):
+        with pytest.raises(BadInputError, match="disabled by configuration"):
+            await ops.query(None, "", f"FROM read_text('{bucket.place(path)}')", storage=bucket.uri)
+    damaged = bucket.read("monday").tables
+    put(bucket, damaged[0].files[0].path)
+    put(bucket, f"{damaged[1].path}/more.parquet")
+    bucket._delete([damaged[1].files[0].path])
+    examined = await ops.verify_offline("monday", storage=bucket.uri)
+    assert {damaged[0].files[0].path, damaged[1].files[0].path, f"{damaged[1].path}/more.parquet"} <= {
+        item.file for item in examined.damage
+    }
+    planned = await ops.plan_pruning(bucket.uri, ops.Policy(last=1))
+    assert planned.removed == (), "tuesday builds on monday"
+
+
+def folders(store: ObjectStore) -> set[str]:
+    """The empty objects in the place of folders."""
+    return {path for path in store._found("", folders=True) if path.endswith("/")}
+
+
+async def test_prune_removes_what_it_may_and_what_stands_in_the_place_of_folders(
+    bucket: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a snapshot; and alone, where a job was killed before its first file or `prune` after the last one."""
+    old, new = publish(bucket, snapshot_id="old"), publish(bucket, snapshot_id="new", content="d")
+    text = bucket.text("new.json")
+    assert text is not None
+    put(bucket, "new.json", text.replace('"epoch": 7', '"epoch": 8').encode())
+    for path in ("mine.txt", "old/README"):
+        put(bucket, path)
+    killed = f"gone/run-{'a' * 32}"
+    of_new = new.tables[0].path.rpartition("/")[0]
+    for run in (old.tables[0].path.rpartition("/")[0], of_new, killed, "mine"):
+        for path in (f"{run}/", f"{run}/state/__magic_job-1/tasks/"):  # as Hadoop's S3A leaves it
+            name, _, key = bucket._path(path).partition("/")
+            bucket._fs.call_s3("put_object", Bucket=name, Key=key, Body=b"")
+    policy = ops.Policy(last=1)
+    assert (await ops.plan_pruning(bucket.uri, policy)).leftovers == (), "somebody may be at work there"
+    monkeypatch.setattr(pruning, "LEFTOVER_AFTER_S", -10.0)
+    planned = await ops.plan_pruning(bucket.uri, policy)
+    assert [(item.id, item.foreign) for item in planned.removed] == [("old", ("old/README",))]
+    assert [(left.name, left.bytes) for left in planned.leftovers] == [(killed, 0)]
+    await ops.prune(bucket.uri, policy, planned)
+    assert names(bucket) == ["mine.txt", "new.json", new.tables[0].files[0].path, "old/README"]
+    kept = {f"{run}/{of}" for run in (of_new, "mine") for of in ("", "state/__magic_job-1/tasks/")}
+    assert folders(bucket) == kept
+
+
+# -- many at once ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.nightly
+def test_a_hundred_writers_at_once_against_a_server_that_throttles(
+    server: EmbeddedS3, environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "JITTER_S", 0.5)
+    place = server.make_bucket("crowd")
+    with Throttle(server.endpoint, per_second=60) as throttle:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", throttle.endpoint)
+        store = opened(place)
+
+        def write(number: int) -> str:
+            folder = RemoteFolder(path=f"{number}/run-{number:032x}", uri="")
+            return store.publish(manifest_of(folder, str(number), "c"), folder).id
+
+        with ThreadPoolExecutor(100) as pool:
+            done = set(pool.map(write, range(100)))
+    assert len(done) == 100
+    assert throttle.answers[503] > 0, "or nothing was shown"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    assert len(opened(place).texts()) == 100
+
+
+def test_a_server_that_asks_to_be_spared_is_asked_again_or_named(
+    server: EmbeddedS3, environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 answers HEAD without a body: nothing in it says SlowDown."""
+    monkeypatch.setattr(reaching, "ATTEMPTS_MAX", 1)
+    place = server.make_bucket("heads")
+    with Throttle(server.endpoint, per_second=0) as throttle:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", throttle.endpoint)
+        with pytest.raises(StorageError, match=r"\(503\)"):
+            opened(f"{place}/x").check_writable()
+        assert throttle.answers.keys() == {503}
+        before = throttle.answers[503]
+
+        def allow_after_a_refusal() -> None:
+            wait_until("a refusal", lambda: throttle.answers[503] > before, timeout_s=20, period_s=0.01)
+            throttle.allow(1_000)
+
+        soon = threading.Thread(target=allow_after_a_refusal)
+        soon.start()
+        assert opened(place).size("not-there.json") is None
+        soon.join()
+
+
+def test_writers_that_begin_at_the_same_moment_do_not_write_at_the_same_moment(
+    bucket: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(objects, "JITTER_S", 0.5)
+    # Its own `sleep` alone: other threads sleep too.
+    monkeypatch.setattr(objects, "time", SimpleNamespace(sleep=waited.append))
+    for number in range(20):
+        folder = RemoteFolder(path=f"{number}/run-{number:032x}", uri="")
+        bucket.publish(manifest_of(folder, str(number), "c"), folder)
+    assert all(0 <= seconds <= 0.5 for seconds in waited)
+    assert len(set(waited)) == 20
+    assert max(waited) > 0.25 > min(waited)
+
+
+# -- what goes wrong ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({}, "no-such-bucket"),
+        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "rights"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:{port}"}, "away"),
+        ({"AWS_PROFILE": "nobody"}, "profile"),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "without"),
+    ],
+)
+async def test_a_storage_that_cannot_be_reached_is_named(
+    environ: dict[str, str], name: str, environment: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reaching, "ATTEMPTS_MAX", 2)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))  # and does not listen
+        for variable, value in environ.items():
+            monkeypatch.setenv(variable, value.format(port=probe.getsockname()[1]))
+            if not value:
+                monkeypatch.delenv(variable)
+        uri = f"s3a://{name}/x"
+        with pytest.raises(StorageError, match=uri):
+            await ops.query(None, "", "SELECT 1", storage=uri)
+        with pytest.raises(StorageError, match=uri):
+            await ops.plan_pruning(uri, ops.Policy(last=1))
+        with pytest.raises(StorageError, match=name):
+            opened(uri).check_writable()
+
+
+def test_unwritable_is_said_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="below"):
+        LocalStore(tmp_path / "file" / "below").check_writable()
+    for name in ("a[1]", "a{x}", "a*", "a?", "a\\b"):  # Spark would not find it again
+        with pytest.raises(StorageError):
+            LocalStore(tmp_path / name).check_writable()
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(("scheme", "library"), [("s3a", "s3fs"), ("gs", "gcsfs")])
+def test_without_its_library_that_is_said(scheme: str, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module("fsspec.registry")
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, scheme, raising=False)
+    with pytest.raises(DependencyMissingError, match=f"{scheme}://bucket"):
+        open_store(f"{scheme}://bucket/x")
+
+
+def test_a_library_of_the_systems_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As libjvm for `hdfs://`."""
+
+    def without(*_: object, **__: object) -> None:
+        raise OSError("Unable to load libjvm")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", without)
+    with pytest.raises(DependencyMissingError, match=r"hdfs://box/x.*Unable.*libjvm"):
+        open_store("hdfs://box/x")
+
+
+def test_commands_start_without_it() -> None:
+    code = (
+        "import sys, snapkafka.cli.verbs; sys.exit(bool({'fsspec', 's3fs', 'botocore'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_paths_and_uris_are_the_same(tmp_path: Path, bucket: ObjectStore) -> None:
+    folder = tmp_path / "a place"
+    for given in (str(folder), folder.as_uri()):
+        assert str(open_store(given)) == str(folder)
+    assert open_store(folder.as_uri()).uri == folder.as_uri()
+    again, _ = open_manifest(f"{bucket.uri.replace('s3a:', 's3:')}/one.json")
+    assert again.uri.startswith("s3://"), "as it was given"
+    assert again.spark_uri("x").startswith("s3a://"), "as Spark says it"
+
+
+SECRET = ("s3a://me:hidden@bucket/x", "file://me:hidden@host/x")
+NO_URI = ("s3://[x", "s3://me:hidden@a\u2100b/x", "file://[x/y", "//[x")
+
+
+@pytest.mark.parametrize(
+    ("use", "uri"),
+    [
+        *((use, uri) for use in (open_store, written_down) for uri in SECRET + NO_URI),
+        *((canonical, uri) for uri in NO_URI),
+    ],
+)
+def test_a_secret_in_a_uri_is_in_no_error_and_not_written_down(use: Callable[[str], Any], uri: str) -> None:
+    with pytest.raises(StorageError) as refused:
+        use(uri)
+    assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize("uri", ["ftp://n/x", "s3a:///x", "https://host/x", "file://elsewhere/x", ""])
+def test_a_place_that_cannot_be_used_is_refused(uri: str) -> None:
+    with pytest.raises(StorageError):
+        open_store(uri)
+
+
+def test_region_and_endpoint_are_those_of_amazons_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert reaching.options("s3a")["client_kwargs"] == {"region_name": "eu-west-1"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://there")
+    assert reaching.endpoint() == "http://there"
+    assert reaching.options("gs") == {}

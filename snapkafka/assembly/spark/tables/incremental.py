@@ -12,20 +12,15 @@ ended late.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.schemas import columns
 from snapkafka.assembly.spark.frames import Lookups
-from snapkafka.assembly.spark.write import parquet
 from snapkafka.assembly.values.decoding import PLAIN, Decoding
-from snapkafka.manifest import STATE, STATE_DELTA, Manifest, state_table
-from snapkafka.store import Store
-from snapkafka.store.state_chain import KEY
+from snapkafka.manifest import STATE_DELTA
 
 from .state import CHANGES, fold, last_of_keys
 from .tables import is_white, of_changelogs
@@ -67,26 +62,3 @@ def _not_counted(last: DataFrame, parent: Lookups) -> DataFrame:
         .join(fn.broadcast(ends), place, "left")
         .where(~fn.coalesce(counted, fn.lit(False)))
     )
-
-
-def resolved(full: DataFrame, deltas: Sequence[DataFrame]) -> DataFrame:
-    """Combine a full state with deltas on it, oldest first; see `store.state_chain`."""
-    numbered = (rows.withColumn("nth", fn.lit(nth)) for nth, rows in enumerate(deltas))
-    newest = (
-        functools.reduce(DataFrame.unionByName, numbered)
-        .withColumn("latest", fn.max("nth").over(Window.partitionBy(*KEY)))
-        .where(fn.col("nth") == fn.col("latest"))
-        .select(*columns(STATE_DELTA))
-    )
-    same = functools.reduce(
-        lambda one, other: one & other, (full[column].eqNullSafe(newest[column]) for column in KEY)
-    )
-    kept = full.join(newest, same, "left_anti")
-    return kept.unionByName(newest.where(~fn.col("deleted")).drop("deleted")).select(*columns(STATE))
-
-
-def whole_state(spark: SparkSession, store: Store, parts: Sequence[Manifest], own: DataFrame) -> DataFrame:
-    """Return the state of a snapshot whose own delta is `own`, on top of that of `parts`, which are in `store`."""
-    tables = map(state_table, parts)
-    full, *others = (parquet.read(spark, t.name, store.spark_uri(t.path)) for t in tables)
-    return resolved(full, [*others, own])

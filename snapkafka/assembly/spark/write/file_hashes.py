@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.spark.reading.meter import step
-from snapkafka.manifest import FileEntry, Manifest, TableEntry, state_table
-from snapkafka.store import Store, require_same_files
+from snapkafka.manifest import FileEntry, TableEntry
+from snapkafka.store import Store
 
 #: Larger than this no task takes a file as one value: it is read piece by piece, here.
 FILE_BYTES_MAX: Final = 1 << 30
@@ -40,11 +40,6 @@ def _tail(uri: str) -> str:
     return "/".join(uri.split("/")[-2:])
 
 
-def folder_of(file: FileEntry) -> str:
-    """Return the path of the table of a file."""
-    return file.path.rpartition("/")[0]
-
-
 def files_of(spark: SparkSession, store: Store, tables: Iterable[TableEntry]) -> list[FileEntry]:
     """Return the files in the folders of these tables."""
     return files(spark, {table.path: store.spark_uri(table.path) for table in tables}, store.sha256)
@@ -56,17 +51,3 @@ def _hashed(spark: SparkSession, uris: list[str]) -> DataFrame:
     whole = there.where(fn.col("length") <= FILE_BYTES_MAX).select("path", "length", fn.sha2("content", 256))
     large = there.where(fn.col("length") > FILE_BYTES_MAX).select("path", "length", fn.lit(""))
     return whole.unionAll(large)
-
-
-def require_unchanged(spark: SparkSession, store: Store, parts: Sequence[Manifest]) -> None:
-    """Refuse to build on state whose files are not, byte for byte, those that were written.
-
-    Args:
-        parts: the snapshots that make up the state (`store.state_parts`).
-
-    Raises:
-        StorageError: names the snapshot and a file that has changed, is missing, or is foreign.
-    """
-    found = files_of(spark, store, map(state_table, parts))
-    for part in parts:
-        require_same_files(part, (file for file in found if folder_of(file) == state_table(part).path))

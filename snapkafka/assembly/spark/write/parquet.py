@@ -140,7 +140,7 @@ def entries(
             rows=sums[name][0],
             digest=sums[name][1],
             schema=tuple(Column(name=column, type=kind) for column, kind in table.dtypes),
-            files=tuple(file for file in files if file_hashes.folder_of(file) == f"{stem}/{name}"),
+            files=tuple(file for file in files if file.path.rpartition("/")[0] == f"{stem}/{name}"),
         )
         for name, table in written.items()
     )

@@ -1,0 +1,133 @@
+"""Each engine, by which tests assemble and verify what a stage has captured."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from snapkafka.assembly import Desk, Job, Settings, compare, find_base, invariants, opened
+from snapkafka.assembly.embedded.engine import EmbeddedEngine
+from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
+from snapkafka.assembly.pipeline import Engine as OfJob
+from snapkafka.assembly.pipeline import Task
+from snapkafka.checks import Checked, CutView, Invariant, Status
+from snapkafka.kafka import Connection
+from snapkafka.manifest import Manifest
+from snapkafka.protocol import Captured
+from snapkafka.store import LocalStore
+from tests.spark.reading import settings_of
+from tests.spark.scene import Stage
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`session`: of Spark; None: the embedded engine."""
+
+    name: str
+    session: Any = None
+
+    def of(self, settings: Settings) -> OfJob:
+        """Return the engine of a job with these settings."""
+        job = Job(spec=settings.spec, notify=lambda line: None, progress=lambda working: None, engine=opened)
+        if self.session is None:
+            return EmbeddedEngine(job)
+        from snapkafka.assembly.spark.engine import SparkEngine
+
+        return SparkEngine(self.session, job)
+
+    def assemble(
+        self,
+        stage: Stage,
+        store: LocalStore,
+        name: str = "snap",
+        *,
+        wanted: Sequence[Invariant] = (),
+        sinks: Collection[str] | None = None,
+        whole: bool = False,
+        **options: Any,
+    ) -> Manifest:
+        """Assemble a snapshot of a stage.
+
+        Args:
+            whole: also of an incremental one all of its state.
+            sinks: topics that whoever reads them may read; None: who reads is not asked.
+        """
+        with looked_at(stage, name, **options) as (desk, captured, view, settings):
+            facts = NO_FACTS
+            if sinks is not None:
+                facts = ClusterFacts(external_readers=desk.facts(captured, sinks).external_readers)
+            base = None
+            if not whole:
+                base = find_base(store, captured, settings.ledger, isolation=settings.isolation)
+            task = Task(
+                view=view,
+                store=store,
+                base=base,
+                wanted=tuple(wanted),
+                facts=facts,
+                require_same_log=lambda: None,
+            )
+            store.root.mkdir(parents=True, exist_ok=True)
+            return self.of(settings).assemble(task, settings)[0]
+
+    def verify(self, stage: Stage, name: str = "snap", folder: Path | None = None, **options: Any) -> Checked:
+        """Verify a snapshot of a stage from its log alone."""
+        with looked_at(stage, name, **options) as (_, _, view, settings):
+            return self.of(settings).verify(view, settings, folder)[0]
+
+
+@contextmanager
+def looked_at(
+    stage: Stage, name: str = "snap", *, isolation: str = "read_committed", **options: Any
+) -> Iterator[tuple[Desk, Captured, CutView, Settings]]:
+    """Look at a captured snapshot."""
+    with Desk(Connection(bootstrap=stage.bootstrap), stage.namespace) as desk:
+        captured = desk.captured(f"{stage.namespace}-{name}")
+        view = desk.look(captured, isolation)
+        settings = settings_of(
+            desk.ledger(captured),
+            bootstrap=stage.bootstrap,
+            isolation=isolation,
+            namespace=stage.namespace,
+            far=desk.far(view, isolation),
+            **options,
+        )
+        yield desk, captured, view, settings
+
+
+def rows(store: LocalStore, manifest: Manifest, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a table."""
+    place = store.root / next(entry.path for entry in manifest.tables if entry.name == table)
+    found: list[dict[str, Any]] = pq.read_table(place, partitioning=None).to_pylist()
+    return found
+
+
+def verified_by_both(
+    session: Any,
+    view: CutView,
+    settings: Settings,
+    folder: Path,
+    wanted: Sequence[Invariant] = (),
+    stored: invariants.Tables | None = None,
+) -> Checked:
+    """Verify by both engines, and require the same findings and the same rows."""
+    found = []
+    for engine in (Engine("embedded"), Engine("spark", session)):
+        (there := folder / engine.name).mkdir(parents=True)
+        checked, _ = engine.of(settings).verify(view, settings, there)
+        tables = invariants.in_folder(there)
+        more = invariants.check(wanted, tables)
+        if stored is not None:
+            more.append(compare(stored, tables, checked.outcomes))
+        found.append((tables, checked._replace(outcomes=[*checked.outcomes, *more])))
+    (here, one), (others, other) = found
+    assert one == other
+    differ = compare(here, others, ())
+    assert differ.status is Status.PASSED, differ
+    assert here.queries.keys() == others.queries.keys()
+    return one
