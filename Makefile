@@ -15,8 +15,7 @@ unexport PYTHONSAFEPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup:  ## make .venv with everything in it; Java and jars too where they are missing (PYTHON=python3.12 picks one)
-	@$(PYTHON) -m tools.setup
+setup: $(READY)  ## make .venv with everything in it; jars too (PYTHON=python3.12 picks one)
 
 demo: .venv/.demo  ## see a snapshot taken, assembled and verified (ARGS="..." are passed on)
 	@$(VENV)/python -m snapkafka.demo $(ARGS)
@@ -110,10 +109,25 @@ clean:  ## remove what was made here; what was fetched stays in the cache, which
 
 # Set up once, and again whenever pyproject.toml changes. The demo does without servers and tools of the tests.
 $(READY): pyproject.toml
-	@$(PYTHON) -m tools.setup
+	$(call install,.[dev],650 MB)
+	@$(VENV)/python -m snapkafka.runtime.maven kafka spark s3
+	@$(VENV)/python -m tests.servers.jars
+	@touch .venv/.demo $@
 
 .venv/.demo: pyproject.toml
-	@$(PYTHON) -m tools.setup demo
+	$(call install,.[demo$(COMMA)service],580 MB)
+	@$(VENV)/python -m snapkafka.runtime.maven kafka spark
+	@touch $@
+
+# Into .venv, by uv where it is, else by pip.
+COMMA := ,
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "snapkafka needs Python 3.11 or newer: add PYTHON=python3.12")'
+	@test -x $(VENV)/pip || $(PYTHON) -m venv --clear .venv
+	@echo 'Installing $(1) into .venv; the first time $(2) are fetched'
+	@if command -v uv >/dev/null; then uv pip install --quiet --python .venv --editable '$(1)'; \
+	 else $(VENV)/pip install --quiet --disable-pip-version-check --editable '$(1)'; fi
+endef
 
 # uv can resolve to the lowest of what is named.
 .venv/oldest/.ready: pyproject.toml $(READY)

@@ -52,7 +52,6 @@ VARIABLES: Final[dict[str, tuple[str, str]]] = {
     "SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD": ("`assemble`, `verify`", "its password"),
     "SNAPKAFKA_SERVICE_TOKENS": ("`serve`", "lines as in the file of `--tokens`"),
     "SNAPKAFKA_CACHE": ("set-up, `demo`, the Spark job", "where Java and jars are kept"),
-    "SNAPKAFKA_IVY_SETTINGS": ("set-up", "an Ivy settings file, for a Maven repository of your own"),
 }
 
 

@@ -63,5 +63,6 @@ HELPS: Final = {
     "topics": Help(Panel.OPERATE, "topics create orders --partitions 4"),
     "topics create": Help(Panel.OPERATE, "topics create orders payments --partitions 4", verbs.TopicsCreate),
     "serve": Help(Panel.OPERATE, "serve --storage-root /data/snapshots"),
+    "broker": Help(Panel.LEARN, "broker --port 9092"),
     "demo": Help(Panel.LEARN, "demo --drill"),
 }

@@ -6,7 +6,7 @@ import runpy
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -105,11 +105,22 @@ def verdicts(at: Where, asked: Verdicts) -> None:
     run(lines, as_json=True, in_lines=True)
 
 
-@command(
-    app,
-    "demo",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-)
+#: For a command whose own program parses its options.
+ELSEWHERE: Final[dict[str, Any]] = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
+
+
+@command(app, "broker", context_settings=ELSEWHERE)
+def broker(context: typer.Context) -> None:
+    """Run a Kafka on this machine until Ctrl-C."""
+    sys.argv = ["snapkafka broker", *context.args]
+    runpy.run_module("snapkafka.testing", run_name="__main__")
+
+
+@command(app, "demo", context_settings=ELSEWHERE)
 def demo(context: typer.Context) -> None:
     """Run a demo on this machine: broker, services, snapshots."""
     sys.argv = ["snapkafka demo", *context.args]

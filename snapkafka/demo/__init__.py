@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
+    from snapkafka.testing.workers import Worker
+
     from .load import Load
     from .money import count_money
     from .naive import read_naively
     from .observer import Observer, observing
     from .settings import CREDITS, PARTITIONS, REQUESTS, TOTAL, TRANSFERS, changelog
     from .story import INVARIANTS, assemble, command
-    from .system import System, Worker, running_system, wait_until
+    from .system import System, running_system, wait_until
 else:
     __getattr__ = lazily(
         __name__,

@@ -32,15 +32,12 @@ from snapkafka.demo.summary import as_data, print_report
 from snapkafka.demo.system import System
 from snapkafka.ops import Drill
 from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
-from snapkafka.testing import EmbeddedKafka
 from snapkafka.units import format_seconds
 
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
-OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_IVY_SETTINGS", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
+OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
 #: The variables that Faust reads before any app.
 OF_FAUST: Final = ("FAUST_DATADIR", "F_DATADIR", "FAUST_LOOP", "F_LOOP", "F_WORKDIR")
-#: Kafka's own.
-KAFKA_PORT: Final = 9092
 WHAT: Final = "Run a broker, services, load and three snapshots on this machine; assemble and verify them."
 EXAMPLE: Final = "Example: snapkafka demo --drill"
 
@@ -95,22 +92,19 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     drilled: list[Drill] = []
 
-    def then(system: System) -> None:
-        if arguments.drill:
-            drilled.append(run_drill(progress, system, storage))
+    def drill(system: System) -> None:
+        drilled.append(run_drill(progress, system, storage))
 
     def keep(system: System) -> None:
         _keep(system, storage)
 
     try:
-        if arguments.kafka_only:
-            return _kafka_only(arguments.kafka_only)
         taken = run_story(
             progress,
             storage,
             engine=arguments.engine,
             mixed=arguments.mixed,
-            then=then,
+            then=drill if arguments.drill else None,
             keep=keep if arguments.keep else None,
         )
     except Interrupted as interrupted:
@@ -150,14 +144,6 @@ def _parser() -> argparse.ArgumentParser:
         "--keep", action="store_true", help="leave it running, with its page, until Ctrl-C: to practise"
     )
     parser.add_argument(
-        "--kafka-only",
-        nargs="?",
-        const=KAFKA_PORT,
-        type=port,
-        metavar="PORT",
-        help=f"run a broker until Ctrl-C, and nothing else; default: {KAFKA_PORT}",
-    )
-    parser.add_argument(
         "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
     )
     parser.add_argument(
@@ -175,14 +161,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def port(text: str) -> int:
-    """Parse the number of a port; argparse prints the name of this function where it is none."""
-    number = int(text)
-    if not 0 < number < 65_536:
-        raise ValueError
-    return number
-
-
 def forget_other_systems(environ: MutableMapping[str, str]) -> None:
     """Drop settings that are meant for the user's own system: credentials, switches, the place of Faust's data."""
     for name in list(environ):
@@ -198,17 +176,6 @@ def _keep(system: System, storage: Path) -> None:
             practice.go_on()
     except Interrupted:
         print(f"\nstopping {len(system.workers)} workers and the broker", file=sys.stderr)
-
-
-def _kafka_only(port: int) -> int:
-    """Run a broker until Ctrl-C."""
-    with EmbeddedKafka(port=port) as broker:
-        print(
-            f"Kafka runs at {broker.bootstrap}, and forgets everything when it ends. Ctrl-C stops it.",
-            flush=True,
-        )
-        while True:
-            time.sleep(1)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,14 @@ from typing import Any, Final, TypeVar
 
 from snapkafka.demo.load import Load
 from snapkafka.demo.settings import ACCOUNTS, PARTITIONS, changelog
-from snapkafka.demo.system import START_TIMEOUT_S, System, wait_until
+from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol import LedgerState
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.testing.systems import settled
+from snapkafka.testing.workers import START_TIMEOUT_S
 
 T = TypeVar("T")
 

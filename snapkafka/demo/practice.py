@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from snapkafka.demo.system import System, Worker
+from snapkafka.demo.system import System
 from snapkafka.errors import SnapkafkaError
 from snapkafka.runtime.child import Child
+from snapkafka.testing.workers import Worker
 from snapkafka.until import blocking_until
 
 PERIOD_S: Final = 0.5
@@ -85,7 +86,8 @@ class Practice:
                 print(f"started {_named(started)}", file=sys.stderr, flush=True)
 
     def _report(self, worker: Worker) -> None:
-        status = worker.process.returncode
+        status = worker.status
+        assert status is not None, "it has ended"
         if status < 0:
             how = f"was ended by {signal.Signals(-status).name}"
         elif status == 0:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from snapkafka import manifest as manifests
-from snapkafka.assembly.spark.entry import PARENT
+from snapkafka.assembly.spark.entry import CHILD
 from snapkafka.assembly.spec import JobSpec, as_file
 from snapkafka.demo.load import RATE, Load
 from snapkafka.demo.money import Money, count_money
@@ -32,7 +32,7 @@ from snapkafka.testing import kafka
 
 INVARIANTS: Final = Path(__file__).parent / "invariants"
 #: Long enough for money to be under way everywhere.
-WARM_UP_S: Final = 4.0
+WARM_UP_S: Final = 2.0
 DECIDED_TIMEOUT_S: Final = 30.0
 #: Spark's start, and each snapshot; here 10 s each where nothing else runs. A loaded machine of a CI gets far more.
 ASSEMBLY_TIMEOUT_S: Final = 120.0
@@ -82,7 +82,7 @@ def run_story(
     *,
     engine: str = "both",
     mixed: bool = False,
-    then: Callable[[System], None] = lambda system: None,
+    then: Callable[[System], None] | None = None,
     keep: Callable[[System], None] | None = None,
 ) -> list[DemoSnapshot]:
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
@@ -108,6 +108,8 @@ def run_story(
         reporter.done(
             f"4 processes, {sum(len(view.inputs) for view in observer.state.living())} input partitions"
         )
+        # Nothing computes while the load runs: Spark starts beside it.
+        spark = stack.enter_context(WaitingSpark(storage)) if engine == "both" else None
         load = Load(broker.bootstrap)
         reporter.begin(f"Load: {ACCOUNTS} accounts, {RATE} transfers a second, round and round")
         observer.open_accounts(load, system)
@@ -119,14 +121,21 @@ def run_story(
         observer.stop_load()  # the snapshots are taken: the cores are those of assembly now
         names, alone = list(naive), "embedded" if engine == "both" else engine
         reporter.begin(f"Assembly and verification by {ENGINES[alone]}")
-        assemble(broker.bootstrap, "demo", names, storage, engine=alone, tick=reporter.tick)
+        if then is None and keep is None:
+            system.interrupt_all()  # nothing needs the services any more, and leaving takes them a while
+        if spark is not None:  # verifies the first one beside the assembly of the others
+            assemble(broker.bootstrap, "demo", names[:1], storage, engine=alone, tick=reporter.tick)
+            spark.verify(broker.bootstrap, names[0])
+        others = names[1:] if spark is not None else names
+        assemble(broker.bootstrap, "demo", others, storage, engine=alone, tick=reporter.tick)
         reporter.done()
-        if engine == "both":
+        if spark is not None:
             reporter.begin("Verification of one by Spark as well: two engines, one verdict")
-            verify_by_spark(broker.bootstrap, names[0], storage, tick=reporter.tick)
+            spark.await_verdict(tick=reporter.tick)
             reporter.done("good, and the same rows")
         taken = [_taken(observer, name, reading, storage) for name, reading in naive.items()]
-        then(system)
+        if then is not None:
+            then(system)
         if keep is not None:
             observer.start_load(load)
             keep(system)
@@ -209,35 +218,52 @@ def assemble(
     return _job(spec, storage, len(names), tick)
 
 
-def verify_by_spark(
-    bootstrap: str, name: str, storage: Path, *, tick: Callable[[str], None] = lambda note: None
-) -> None:
-    """Verify an assembled snapshot by Spark, and compare its tables with those that Spark computes.
+class WaitingSpark:
+    """Spark in a process of its own, which starts at once and waits for a snapshot to verify; its log is in the
+    storage."""
 
-    Raises:
-        SnapshotFailedError: the verdict is not good, or the job failed.
-    """
-    place = str(_manifest_place(storage, name))
-    spec = JobSpec(bootstrap=bootstrap, manifests=(place,), tables=True, engine="spark")
-    if _job(spec, storage, 1, tick):
-        raise SnapshotFailedError(f"Spark does not confirm {name}", hint=f"see {storage}/verification.txt")
+    def __init__(self, storage: Path) -> None:
+        storage.mkdir(parents=True, exist_ok=True)
+        self._storage, self._log = storage, storage / "verification.txt"
+        asked, self._answer = os.pipe()
+        command = [sys.executable, "-m", "snapkafka.demo.spark_job", f"--spec=/dev/fd/{asked}"]
+        with self._log.open("wb") as out:
+            self._child = Child(command, output=out, pass_fds=[asked])
+        os.close(asked)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.end()
+
+    def verify(self, bootstrap: str, name: str) -> None:
+        """Let it verify an assembled snapshot, and compare its tables with those that Spark computes."""
+        place = str(_manifest_place(self._storage, name))
+        spec = JobSpec(bootstrap=bootstrap, manifests=(place,), tables=True, engine="spark")
+        with os.fdopen(self._answer, "wb") as asking:
+            asking.write(as_file(spec))
+
+    def await_verdict(self, *, tick: Callable[[str], None]) -> None:
+        """Wait until it has verified.
+
+        Raises:
+            SnapshotFailedError: the verdict is not good, or the job failed.
+        """
+        if _awaited(self._child, self._log, ASSEMBLY_TIMEOUT_S + ASSEMBLY_TIMEOUT_EACH_S, tick):
+            raise SnapshotFailedError("Spark does not confirm the snapshot", hint=f"see {self._log}")
 
 
 def _job(spec: JobSpec, storage: Path, count: int, tick: Callable[[str], None]) -> int:
     """Run the job in a process of its own, with its log in the storage; return its exit status."""
     storage.mkdir(parents=True, exist_ok=True)
-    log = storage / f"{'verification' if spec.manifests else 'assembly'}.txt"
+    log = storage / "assembly.txt"
     with tempfile.TemporaryFile() as options:
         options.write(as_file(spec))
         options.seek(0)
-        command = [*JOB, f"{PARENT}{os.getpid()}", f"--spec=/dev/fd/{options.fileno()}"]
+        command = [*JOB, CHILD, f"--spec=/dev/fd/{options.fileno()}"]
         with log.open("wb") as out, Child(command, output=out, pass_fds=[options.fileno()]) as job:
-            status = _awaited(job, log, ASSEMBLY_TIMEOUT_S + count * ASSEMBLY_TIMEOUT_EACH_S, tick)
-    if status not in (0, EXIT_NOT_GOOD):
-        raise SnapshotFailedError(
-            f"the job ended with status {status}: {_last_line(log)}", hint=f"all of it: {log}"
-        )
-    return status
+            return _awaited(job, log, ASSEMBLY_TIMEOUT_S + count * ASSEMBLY_TIMEOUT_EACH_S, tick)
 
 
 def _awaited(job: Child, log: Path, timeout_s: float, tick: Callable[[str], None]) -> int:
@@ -246,6 +272,10 @@ def _awaited(job: Child, log: Path, timeout_s: float, tick: Callable[[str], None
         if time.monotonic() > deadline:
             raise TimedOutError(f"waited {timeout_s:.0f} s for the job; see {log}")
         tick(_last_line(log))
+    if status not in (0, EXIT_NOT_GOOD):
+        raise SnapshotFailedError(
+            f"the job ended with status {status}: {_last_line(log)}", hint=f"all of it: {log}"
+        )
     return status
 
 

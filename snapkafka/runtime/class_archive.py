@@ -18,7 +18,7 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 
-from .fetching import cache_dir
+from .homes import cache_dir
 
 #: Of one purpose; that of Spark takes 170 MB. Each Java, and each set of jars, needs one.
 KEPT_MAX: Final = 4

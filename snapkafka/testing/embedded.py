@@ -1,9 +1,8 @@
 """A real Kafka 4.4 on this machine, in one JVM, for as long as a test needs it.
 
 KRaft, broker and controller in one process, on free ports of 127.0.0.1, with its data in a temporary folder. It is
-ready when the started process is alive *and* its port answers with the cluster id with which this folder was
-formatted: an open port alone may belong to another broker. Nothing is left behind, neither on Ctrl-C nor when its
-owner is killed (see `watchdog`).
+ready when its own log says so: an open port may belong to another broker. Nothing is left behind, neither on Ctrl-C nor
+when its owner is killed (`runtime.child`).
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ import random
 import shutil
 import signal
 import socket
-import struct
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -25,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from snapkafka.errors import BrokerUnavailableError, TimedOutError
+from snapkafka.runtime.child import Child
 from snapkafka.runtime.class_archive import archive_options
-from snapkafka.runtime.environment import child_environment
-from snapkafka.runtime.ivy import kafka_jars
-from snapkafka.runtime.jdk import java
+from snapkafka.runtime.jdk import java, java_environment
+from snapkafka.runtime.maven import locked_jars
 from snapkafka.runtime.signals import Interrupted
 
 if TYPE_CHECKING:
@@ -44,6 +41,8 @@ START_TIMEOUT_S: Final = 60.0
 #: A clean stop takes half a second. After this it is killed: the log is recovered on the next start.
 STOP_TIMEOUT_S: Final = 15.0
 LOG_LINES_SHOWN: Final = 15
+#: A broker that can be used says so in its log.
+STARTED: Final = b"Kafka Server started"
 
 #: One broker has no replicas; internal topics stay small; groups do not wait for members that may still come.
 ONE_NODE: Final = {
@@ -105,11 +104,11 @@ class EmbeddedKafka:
         if self._port_given:
             self.port = port
         self._was_up = False
+        self._logged = 0  # so much of the log is of earlier starts
         self._keep_data = keep_data
         self.properties = dict(properties or {})
         self._command: list[str] = []
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -140,16 +139,16 @@ class EmbeddedKafka:
         self.close()
 
     def start(self, *, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start the broker and wait until it answers; do nothing if it runs already.
+        """Start the broker and wait until it can be used; do nothing if it runs already.
 
         Raises:
-            BrokerUnavailableError: it ended, or its port answers for another cluster; with its last log lines.
-            TimedOutError: it did not answer in time; with its last log lines.
+            BrokerUnavailableError: it ended; with its last log lines.
+            TimedOutError: it did not start in time; with its last log lines.
             DependencyMissingError: Java or the jars are missing and cannot be fetched.
         """
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self._process.status is None:
             return
-        self._reap()
+        self.kill()
         self._command = self._java()  # before the deadline: Java and jars may have to be fetched
         deadline = time.monotonic() + timeout_s
         self._write_config()
@@ -175,29 +174,27 @@ class EmbeddedKafka:
     def stop(self) -> None:
         """Stop it cleanly, as an operator would; its data and its ports stay for the next `start()`."""
         if self._process is not None:
-            self.thaw()
-            self._process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_TIMEOUT_S)
+            self._process.send(signal.SIGTERM, signal.SIGCONT)
+            self._process.wait(STOP_TIMEOUT_S)
         self.kill()
 
     def kill(self) -> None:
         """Stop it as a power cut would: without notice to its clients."""
         if self._process is not None:
             self._process.kill()
-        self._reap()
+            self._process = None
 
     def freeze(self) -> None:
         """Suspend it, as a machine that hangs: its connections stay, and nothing comes through them. Return when it is
         suspended."""
         assert self._process is not None, "start() comes first"
-        os.kill(self._process.pid, signal.SIGSTOP)
+        self._process.send(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)
 
     def thaw(self) -> None:
         """Resume it after `freeze`."""
-        if self._process is not None and self._process.poll() is None:
-            os.kill(self._process.pid, signal.SIGCONT)
+        if self._process is not None:
+            self._process.send(signal.SIGCONT)
 
     def close(self) -> None:
         """Stop it for good and remove its data."""
@@ -217,16 +214,6 @@ class EmbeddedKafka:
         return (
             "\n".join(f"    {line[:300]}" for line in relevant[-LOG_LINES_SHOWN:]) or "    (its log is empty)"
         )
-
-    def _reap(self) -> None:
-        """Wait for processes that have ended or are ending, the watchdog after its broker."""
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
-        if self._watchdog is not None:
-            self._watchdog.kill()
-            self._watchdog.wait()
-            self._watchdog = None
 
     def _write_config(self) -> None:
         (self.folder / "tmp").mkdir(exist_ok=True)
@@ -249,7 +236,7 @@ class EmbeddedKafka:
         with self.log_file.open("ab") as log:
             try:
                 status = subprocess.run(
-                    command, stdout=log, stderr=log, env=child_environment(os.environ), timeout=timeout_s
+                    command, stdout=log, stderr=log, env=java_environment(), timeout=timeout_s
                 ).returncode
             except subprocess.TimeoutExpired:
                 raise TimedOutError(f"Kafka did not format its folder in {timeout_s:g} s") from None
@@ -261,41 +248,27 @@ class EmbeddedKafka:
 
     def _launch(self) -> None:
         command = [*self._command, "kafka.Kafka", str(self._config)]
+        folders = [] if self._keep_data else [self.folder]
         with self.log_file.open("ab") as log:
-            # A session of its own: Ctrl-C goes to the owner alone, who stops the broker when its clients are gone.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=child_environment(os.environ),
-                start_new_session=True,
-            )
-        watchdog = [sys.executable, "-I", str(Path(__file__).with_name("watchdog.py"))]
-        folders = [] if self._keep_data else [str(self.folder)]
-        self._watchdog = subprocess.Popen(
-            [*watchdog, str(os.getpid()), str(self._process.pid), *folders],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+            self._logged = log.tell()
+            self._process = Child(command, env=java_environment(), output=log, folders=folders, grace_s=0)
 
     def _await_ready(self, deadline: float, timeout_s: float) -> None:
         assert self._process is not None
         while time.monotonic() < deadline:
-            status = self._process.poll()
+            status = self._process.status
             if status is not None:
                 last_words = self.last_log_lines()
                 kind = _PortTakenError if "Address already in use" in last_words else BrokerUnavailableError
                 raise kind(f"Kafka ended with status {status} while starting; its last words:\n{last_words}")
-            found = cluster_id_at(HOST, self.port)
-            if found == self.cluster_id:
-                return
-            if found is not None:
-                raise _PortTakenError(f"another Kafka (cluster {found}) answers on {self.bootstrap}")
+            with self.log_file.open("rb") as log:
+                log.seek(self._logged)
+                if STARTED in log.read():
+                    return
             time.sleep(0.1)
         raise TimedOutError(
-            f"waited {timeout_s:g} s for Kafka (process {self._process.pid}) to answer on {self.bootstrap} as "
-            f"cluster {self.cluster_id}; its last words:\n{self.last_log_lines()}",
+            f"waited {timeout_s:g} s for Kafka (process {self._process.pid}) to start on {self.bootstrap}; its last"
+            f" words:\n{self.last_log_lines()}",
             hint="the machine may be overloaded; run it again",
         )
 
@@ -304,7 +277,7 @@ class EmbeddedKafka:
         return self.folder / "server.properties"
 
     def _java(self, *, record: bool = True) -> list[str]:
-        runtime, jars = java(), kafka_jars()
+        runtime, jars = java(), locked_jars("kafka")
         return [
             str(runtime.executable),
             *archive_options("kafka", runtime.home, jars, record=record),
@@ -318,54 +291,6 @@ class EmbeddedKafka:
             "-cp",
             os.pathsep.join(str(jar) for jar in jars),
         ]
-
-
-def cluster_id_at(host: str, port: int) -> str | None:
-    """Ask the server at an address for its Kafka cluster id; None if nothing, or nothing ready, answers.
-
-    One Metadata request of version 2 by hand (the oldest that shows the id, no client library needed). A broker that
-    does not yet list itself with this address in its own metadata is not ready.
-    """
-    body = struct.pack(">hhihi", 3, 2, 1, -1, 0)  # Metadata, v2, correlation id, no client id, no topics
-    try:
-        with socket.create_connection((host, port), timeout=2) as connection:
-            connection.sendall(struct.pack(">i", len(body)) + body)
-            with connection.makefile("rb") as stream:
-                (size,) = struct.unpack(">i", stream.read(4))
-                answer = _BrokerAnswer(stream.read(min(size, 65536)))
-        answer.number(">i")  # correlation id
-        ports = [answer.broker_port() for _ in range(answer.number(">i"))]
-        cluster_id = answer.text()
-    except (OSError, struct.error, UnicodeDecodeError):
-        return None
-    return cluster_id if port in ports else None
-
-
-class _BrokerAnswer:
-    """A reader of Kafka's fixed-width types from an answer."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    def number(self, form: str) -> int:
-        (value,) = struct.unpack_from(form, self._data, self._at)
-        self._at += struct.calcsize(form)
-        return int(value)
-
-    def text(self) -> str | None:
-        length = self.number(">h")
-        if length < 0:
-            return None
-        start, self._at = self._at, self._at + length
-        return self._data[start : self._at].decode()
-
-    def broker_port(self) -> int:
-        self.number(">i")  # node id
-        self.text()  # host
-        port = self.number(">i")
-        self.text()  # rack
-        return port
 
 
 def _random_uuid() -> str:

@@ -15,13 +15,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,9 +28,9 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, LedgerUnusableError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.testing import watchdog
 from snapkafka.testing.broker import create_topics, kafka
 from snapkafka.testing.taken import Taken, await_work
+from snapkafka.testing.workers import START_TIMEOUT_S, Worker, check_alive, start_worker, stop_workers
 from snapkafka.until import blocking_until
 
 if TYPE_CHECKING:
@@ -42,24 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: A Faust worker starts in 3-8 s alone; several at once on a busy machine take far longer.
-START_TIMEOUT_S: Final = 120.0
-STOP_TIMEOUT_S: Final = 20.0
 SEND_TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.2
-#: Faust serves after its log's first lines; these are shown of one that does not.
-LINES_SHOWN: Final = 15
-
-
-@dataclass(frozen=True, slots=True)
-class _Worker:
-    app: str
-    process: subprocess.Popen[bytes]
-    log: Path
-    watchdog: subprocess.Popen[bytes]
-
-    def last_lines(self) -> str:
-        return "\n".join(self.log.read_text("utf-8", errors="replace").splitlines()[-LINES_SHOWN:])
 
 
 @dataclass
@@ -69,7 +49,7 @@ class RunningSystem:
     bootstrap: str
     namespace: str
     folder: Path
-    workers: list[_Worker] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)
     _taken: int = 0
 
     @property
@@ -138,45 +118,15 @@ class RunningSystem:
 
     def check_alive(self) -> None:
         """Raise if a worker has ended by itself, with its last lines."""
-        for worker in self.workers:
-            if (status := worker.process.poll()) is not None:
-                raise TimedOutError(
-                    f"the worker of {worker.app} ended with status {status}; its last lines:\n{worker.last_lines()}",
-                    hint="the lines above give the reason",
-                )
+        check_alive(self.workers)
 
     # -- life of the workers --------------------------------------------------------------------------------------
 
     def _start(self, target: str, number: int, env: Mapping[str, str]) -> None:
         name = f"{target.replace(':', '-')}-{number}"
-        log = self.folder / f"{name}.txt"
-        with log.open("ab") as out:
-            process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "snapkafka.testing.run_worker",
-                    target,
-                    self.bootstrap,
-                    str(self.folder / name),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,  # Ctrl-C is for the test, which stops them
-                env=os.environ
-                | {
-                    "SNAPKAFKA_NAMESPACE": self.namespace,
-                    "PYTHONPATH": os.pathsep.join(p or "." for p in sys.path),
-                }
-                | dict(env),
-            )
-        guard = subprocess.Popen(
-            [sys.executable, "-I", watchdog.__file__, str(os.getpid()), str(process.pid)],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self.workers.append(_Worker(target, process, log, guard))
+        arguments = ["snapkafka.testing.run_worker", target, self.bootstrap, str(self.folder / name)]
+        here = {"SNAPKAFKA_NAMESPACE": self.namespace}
+        self.workers.append(start_worker(target, self.folder / f"{name}.txt", arguments, {**here, **env}))
 
     def _await_workers(self) -> None:
         def ready() -> bool:
@@ -191,21 +141,6 @@ class RunningSystem:
         except SnapkafkaError as error:
             logs = "\n".join(f"{worker.app}:\n{worker.last_lines()}" for worker in self.workers)
             raise TimedOutError(f"{error.message}\n{logs}", hint=error.see) from error
-
-    def _stop(self) -> None:
-        for worker in self.workers:
-            with contextlib.suppress(ProcessLookupError):
-                worker.process.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        for worker in self.workers:
-            try:
-                worker.process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
-            worker.watchdog.kill()
-            worker.watchdog.wait()
-        self.workers.clear()
 
 
 @contextlib.contextmanager
@@ -249,7 +184,7 @@ def system(
                 where, *(name for name in sorted(wanted) if wanted[name] == count), partitions=count
             )
         running = RunningSystem(where, namespace, folder)
-        stack.callback(running._stop)
+        stack.callback(stop_workers, running.workers)
         for number in range(workers):
             for target in targets:
                 running._start(target, number, env or {})

@@ -59,8 +59,8 @@ class Lane:
         dead = set(self.observer.state.processes)
         self.order.write_text(f"{self.observer.state.end} {step}")
         epoch = self._trigger(f"dying-{len(self.deaths)}", TTL_MS, by_earlier_release=step in ASKING_ENDS)
-        wait_until(f"death at: {step}", lambda: worker.process.poll() is not None, timeout_s=STEP_S)
-        assert worker.process.returncode == -signal.SIGKILL, worker.last_lines()
+        wait_until(f"death at: {step}", lambda: worker.status is not None, timeout_s=STEP_S)
+        assert worker.status == -signal.SIGKILL, worker.last_lines()
         assert not self.order.exists(), f"it died, but not at: {step}"
         self.system.kill(worker)
         self.start_worker()

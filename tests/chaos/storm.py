@@ -175,7 +175,7 @@ def _slowness() -> float:
 
 def _supervise(live: Live, found: Storm) -> None:
     """Start another worker for each that has ended by itself, as any operator's supervisor does."""
-    for worker in [worker for worker in live.system.workers if worker.process.poll() is not None]:
+    for worker in [worker for worker in live.system.workers if worker.status is not None]:
         found.crashed.append(f"{worker.name}:\n{worker.last_lines(60)}")
         live.system.kill(worker)
         live.system.start_worker(worker.app, ENV)

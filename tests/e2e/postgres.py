@@ -8,7 +8,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,43 +17,38 @@ from typing import Final
 import pytest
 
 from snapkafka.demo import wait_until
-from snapkafka.runtime import JarSet, jars
-from snapkafka.testing import watchdog
+from snapkafka.runtime import jars, start_watchdog
 from tests.features.harness import free_port
 
 #: The jars of its archive that it needs for PostgreSQL; Jackson is that of Connect.
-JDBC_JARS: Final = JarSet(
-    name="jdbc-sink",
-    modules=(
-        "io.debezium:debezium-connector-jdbc:3.5.0.Final",
-        *(
-            f"io.debezium:debezium-{part}:3.5.0.Final"
-            for part in (
-                "api", "config", "connect-plugins", "connector-common", "openlineage-api", "sink", "util",
-            )
-        ),
-        "com.fasterxml:classmate:1.7.0",
-        "com.mchange:c3p0:0.12.0",
-        "com.mchange:mchange-commons-java:0.4.0",
-        "com.sun.istack:istack-commons-runtime:4.1.2",
-        "jakarta.activation:jakarta.activation-api:2.1.3",
-        "jakarta.inject:jakarta.inject-api:2.0.1",
-        "jakarta.persistence:jakarta.persistence-api:3.2.0",
-        "jakarta.transaction:jakarta.transaction-api:2.0.1",
-        "jakarta.xml.bind:jakarta.xml.bind-api:4.0.2",
-        "net.bytebuddy:byte-buddy:1.17.6",
-        "org.antlr:antlr4-runtime:4.10.1",
-        "org.eclipse.angus:angus-activation:2.0.2",
-        "org.glassfish.jaxb:jaxb-core:4.0.5",
-        "org.glassfish.jaxb:jaxb-runtime:4.0.5",
-        "org.glassfish.jaxb:txw2:4.0.5",
-        "org.hibernate.models:hibernate-models:1.0.1",
-        "org.hibernate.orm:hibernate-c3p0:7.1.0.Final",
-        "org.hibernate.orm:hibernate-core:7.1.0.Final",
-        "org.jboss.logging:jboss-logging:3.6.1.Final",
-        "org.postgresql:postgresql:42.7.7",
+JDBC_JARS: Final = (
+    "io.debezium:debezium-connector-jdbc:3.5.0.Final",
+    *(
+        f"io.debezium:debezium-{part}:3.5.0.Final"
+        for part in (
+            "api", "config", "connect-plugins", "connector-common", "openlineage-api", "sink", "util",
+        )
     ),
-    transitive=False,
+    "com.fasterxml:classmate:1.7.0",
+    "com.mchange:c3p0:0.12.0",
+    "com.mchange:mchange-commons-java:0.4.0",
+    "com.sun.istack:istack-commons-runtime:4.1.2",
+    "jakarta.activation:jakarta.activation-api:2.1.3",
+    "jakarta.inject:jakarta.inject-api:2.0.1",
+    "jakarta.persistence:jakarta.persistence-api:3.2.0",
+    "jakarta.transaction:jakarta.transaction-api:2.0.1",
+    "jakarta.xml.bind:jakarta.xml.bind-api:4.0.2",
+    "net.bytebuddy:byte-buddy:1.17.6",
+    "org.antlr:antlr4-runtime:4.10.1",
+    "org.eclipse.angus:angus-activation:2.0.2",
+    "org.glassfish.jaxb:jaxb-core:4.0.5",
+    "org.glassfish.jaxb:jaxb-runtime:4.0.5",
+    "org.glassfish.jaxb:txw2:4.0.5",
+    "org.hibernate.models:hibernate-models:1.0.1",
+    "org.hibernate.orm:hibernate-c3p0:7.1.0.Final",
+    "org.hibernate.orm:hibernate-core:7.1.0.Final",
+    "org.jboss.logging:jboss-logging:3.6.1.Final",
+    "org.postgresql:postgresql:42.7.7",
 )  # fmt: skip
 USER: Final = "snapkafka"
 PASSWORD: Final = "not-a-secret"
@@ -149,11 +143,7 @@ def postgres() -> Iterator[Postgres]:
                 ],
                 user=user, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        guard = subprocess.Popen(
-            [sys.executable, "-I", watchdog.__file__, str(os.getpid()), str(process.pid), str(folder)],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        guard = start_watchdog(process.pid, folder)
         try:
             wait_until(
                 "the PostgreSQL server",

@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from snapkafka.demo import INVARIANTS, assemble, wait_until
-from snapkafka.runtime import tethered as tethering
 from tests.e2e.airflow_runs import RATE, airflow_for, all_gone
 from tests.e2e.parts import live
 
@@ -25,7 +24,7 @@ def drill_processes(bootstrap: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or ()
-        if tethering.__name__ in words and f"--bootstrap={bootstrap}" in words:
+        if "drill" in words and f"--bootstrap={bootstrap}" in words:
             found += [process, *process.children(recursive=True)]
     return found
 

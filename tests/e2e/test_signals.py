@@ -27,7 +27,7 @@ import pytest
 import snapkafka.assembly
 from snapkafka.demo import wait_until
 from snapkafka.kafka import Connection, KafkaTopicAdmin
-from snapkafka.runtime import spark_jars, spark_java_home
+from snapkafka.runtime import locked_jars, spark_java_home
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.kafka.processes import process
@@ -50,7 +50,7 @@ def spark_submit() -> list[str]:
     """As a scheduler runs it: the JVM is the parent."""
     return [
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-        *("--master", "local[2]", "--jars", ",".join(map(str, spark_jars()))),
+        *("--master", "local[2]", "--jars", ",".join(map(str, locked_jars("spark")))),
         *("--driver-java-options", "-XX:TieredStopAtLevel=1", "--conf", "spark.ui.enabled=false"),
         str(Path(snapkafka.assembly.__file__).with_name("__main__.py")),
     ]

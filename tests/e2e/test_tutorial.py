@@ -15,8 +15,9 @@ from markdown_it import MarkdownIt
 
 from snapkafka.demo import System, observing, wait_until
 from snapkafka.runtime.child import Child
-from snapkafka.testing import cluster_id_at, free_ports
+from snapkafka.testing import free_ports
 from snapkafka.until import blocking_until
+from tests.kafka.waiting import cluster_id_at
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections import defaultdict
@@ -352,11 +351,10 @@ def stop(*systems: System) -> None:
     """All at once, and without long patience: some apps do not end by themselves, with snapkafka or without."""
     workers = [(system, worker) for system in systems for worker in system.workers]
     for _, worker in workers:
-        worker.process.send_signal(signal.SIGINT)
+        worker.child.send(signal.SIGINT)
     deadline = time.monotonic() + STOP_S
     for system, worker in workers:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            worker.process.wait(max(0.1, deadline - time.monotonic()))
+        worker.child.wait(max(0.1, deadline - time.monotonic()))
         system.kill(worker)
 
 

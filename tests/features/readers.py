@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -19,27 +18,19 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
-from snapkafka.runtime import JarSet, jars, java
-from snapkafka.testing import watchdog
+from snapkafka.runtime import java, start_watchdog
+from tests.servers.jars import jars_with_dependencies
 
 #: Fetched when first asked for, into the cache that all checkouts share.
-READER_JARS: Final = JarSet(
-    name="readers",
-    modules=(
-        "org.apache.kafka:connect-runtime:4.1.0",
-        "org.apache.kafka:connect-file:4.1.0",
-        "org.apache.kafka:connect-json:4.1.0",
-        "org.apache.kafka:kafka-tools:4.1.0",
-        "org.slf4j:slf4j-simple:1.7.36",
-    ),
-    transitive=True,
+READER_JARS: Final = (
+    "org.apache.kafka:connect-runtime:4.1.0",
+    "org.apache.kafka:connect-file:4.1.0",
+    "org.apache.kafka:connect-json:4.1.0",
+    "org.apache.kafka:kafka-tools:4.1.0",
+    "org.slf4j:slf4j-simple:1.7.36",
 )
 #: A plugin of Connect's, in a folder of its own: its libraries are not those of Connect.
-AVRO_JARS: Final = JarSet(
-    name="avro-converter",
-    modules=("io.apicurio:apicurio-registry-utils-converter:2.6.13.Final",),
-    transitive=True,
-)
+AVRO_JARS: Final = ("io.apicurio:apicurio-registry-utils-converter:2.6.13.Final",)
 
 SCHEMA_ID: Final = 7
 AVRO_SCHEMA: Final = '{"type": "record", "name": "Told", "fields": [{"name": "n", "type": "int"}]}'
@@ -83,7 +74,7 @@ def connect(bootstrap: str, folder: Path, port: int, *connectors: Path) -> Abstr
     """A standalone worker of Kafka Connect with these connectors."""
     plugins = folder / "plugins"
     (plugins / "avro").mkdir(parents=True)
-    for jar in jars(AVRO_JARS):
+    for jar in jars_with_dependencies(*AVRO_JARS):
         if not jar.name.startswith(("connect-", "kafka-clients-")):  # Connect has its own
             (plugins / "avro" / jar.name).symlink_to(jar)
     with ZipFile(
@@ -162,18 +153,14 @@ def _running(folder: Path, name: str, *main: str) -> Iterator[Reader]:
     """A JVM that ends with the block, or with us."""
     flags = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    class_path = os.pathsep.join(str(jar) for jar in jars(READER_JARS))
+    class_path = os.pathsep.join(str(jar) for jar in jars_with_dependencies(*READER_JARS))
     command = [str(java().executable), *flags, logging, "-cp", class_path, *main]
     printed, log = folder / f"{name}.out", folder / f"{name}.log"
     with printed.open("wb") as out, log.open("wb") as err:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
         )
-    guard = subprocess.Popen(
-        [sys.executable, "-I", watchdog.__file__, str(os.getpid()), str(process.pid)],
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    guard = start_watchdog(process.pid)
     try:
         yield Reader(process, printed, log)
     finally:

@@ -98,7 +98,7 @@ def test_a_crashed_worker_that_left_its_group_and_hangs_holds_no_snapshot_up(
             assert view.failure is None, view.failure
             (lost,) = [v for v in state.living() if v.hello.pid == crashing.pid]
             assert lost.process in view.closed, "it may have sent"
-        assert crashing.process.poll() is None, "it hangs"
+        assert crashing.status is None, "it hangs"
         for worker in list(run.system.workers):
             run.system.kill(worker)
 

@@ -132,7 +132,7 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, signals: Signals)
     assert view.failure.code == "send-failed"
     assert "ProducerFenced" in view.failure.reason
     workers = [worker for side in pair.sides for worker in side.system.workers]
-    wait_until("both workers to end", lambda: all(w.process.poll() == 1 for w in workers), timeout_s=60)
+    wait_until("both workers to end", lambda: all(w.status == 1 for w in workers), timeout_s=60)
     for side in pair.sides:
         found = count_records(pair.bootstrap, side.id, [*EFFECTS, "exact-out"], "read_committed")
         # What an app sends to topics that it does not read goes outside transactions.

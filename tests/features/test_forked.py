@@ -47,7 +47,7 @@ def test_a_worker_of_a_fork_touches_nothing_of_production(
     }
     system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     mistyped = system.start_worker("mistyped", env | {"SNAPKAFKA_FORK": "g"}, module=MODULE)
-    wait_until("a worker of no fork to end", lambda: mistyped.process.poll() is not None, timeout_s=120)
+    wait_until("a worker of no fork to end", lambda: mistyped.status is not None, timeout_s=120)
     assert "there is no such fork here" in mistyped.log.read_text()
     system.workers.remove(mistyped)
     mistyped.end()

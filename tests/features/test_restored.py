@@ -63,7 +63,6 @@ class App:
     def stop(self, worker: Worker) -> None:
         """In order, and until the group has no member."""
         self.system.interrupt(worker)
-        worker.process.wait(60)
         wait_until(
             "the group to be empty",
             lambda: self.call(self.observer.admin.members(self.id)) == 0,
@@ -221,8 +220,8 @@ def test_where_the_offsets_of_a_restored_group_are_gone_it_starts_only_when_they
     app.forget_group()
 
     refused = app.start(FEATURES_RESET="latest")
-    wait_until("it to end", lambda: refused.process.poll() is not None, timeout_s=READY_S)
-    assert refused.process.returncode != 0
+    wait_until("it to end", lambda: refused.status is not None, timeout_s=READY_S)
+    assert refused.status != 0
     assert f"--group {app.id} --topic {app.input.topic}:0 --to-offset 6" in refused.log.read_text()
     app.call(observer.admin.commit_positions(app.id, {app.input: 6}, ""))
 
@@ -247,8 +246,8 @@ def test_a_worker_that_runs_when_a_restore_begins_stops_and_waits_when_it_is_sta
     app.send("ab")
     app.await_outputs("both to have read all", lambda found: all(len(sent) == 2 for sent in found.values()))
     app.notify("begun")
-    wait_until("it to stop", lambda: worker.process.poll() is not None, timeout_s=60)
-    assert worker.process.returncode != 0
+    wait_until("it to stop", lambda: worker.status is not None, timeout_s=60)
+    assert worker.status != 0
     assert "is being restored" in worker.log.read_text()
     again = app.start()
     wait_until("it to wait", lambda: "waits: plan by-hand" in again.log.read_text(), timeout_s=READY_S)

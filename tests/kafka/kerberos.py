@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,7 +15,8 @@ from typing import Final
 
 import pytest
 
-from snapkafka.testing import HOST, EmbeddedKafka, free_ports, watchdog
+from snapkafka.runtime import start_watchdog
+from snapkafka.testing import HOST, EmbeddedKafka, free_ports
 
 REALM: Final = "SHOP.TEST"
 CLIENT: Final = f"ann@{REALM}"
@@ -102,11 +102,7 @@ def kerberos() -> Iterator[Kerberos]:
                 [kdc, "-n", "-r", REALM], env=environ,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
-        guard = subprocess.Popen(
-            [sys.executable, "-I", watchdog.__file__, str(os.getpid()), str(process.pid), str(folder)],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        guard = start_watchdog(process.pid, folder)
         try:
             deadline = time.monotonic() + STARTS_WITHIN_S
             while "starting" not in (said := (folder / "log").read_text()):

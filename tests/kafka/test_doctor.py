@@ -69,24 +69,19 @@ async def test_the_printed_command_fixes_a_windowed_table_and_the_other_undoes_i
 
 async def kafkas_own_tool(line: str) -> None:
     """Run a line for `kafka-configs.sh`; the script does no more than this."""
-    from snapkafka.runtime import JarSet, jars, java
+    from snapkafka.runtime import java
+    from tests.servers.jars import jars_with_dependencies
 
-    tools = JarSet(name="tools", modules=("org.apache.kafka:kafka-tools:4.4.0",), transitive=True)
+    tools = jars_with_dependencies("org.apache.kafka:kafka-tools:4.4.0")
     script, *words = shlex.split(line)
     assert script == "kafka-configs.sh"
     done = await asyncio.create_subprocess_exec(
-        str(java().executable), "-cp", os.pathsep.join(map(str, jars(tools))),
+        str(java().executable), "-cp", os.pathsep.join(map(str, tools)),
         "org.apache.kafka.tools.ConfigCommand", *words,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     said, _ = await asyncio.wait_for(done.communicate(), 120)
     assert done.returncode == 0, said.decode()
-
-
-async def test_a_value_that_the_broker_refuses_is_reported(admin: KafkaTopicAdmin, changelog: str) -> None:
-    with pytest.raises(LedgerUnusableError, match=r"retention.ms"):
-        await admin.alter_settings(changelog, {"retention.ms": "soon"})
-    await shows(admin, changelog)
 
 
 # -- rights ---------------------------------------------------------------------------------------------------

@@ -91,15 +91,6 @@ def test_a_small_snapshot_needs_neither_spark_nor_java(
     assert verdict.digest == manifest["content"]
 
 
-def test_what_it_does_not_do_is_one_line(stage: Stage, bare: dict[str, str], tmp_path: Path) -> None:
-    status, found, err = command(
-        bare, stage, "assemble", f"{stage.namespace}-snap", "--storage", str(tmp_path / "snaps"),
-        "--engine", "embedded", "--schema-registry", "http://127.0.0.1:1",
-    )  # fmt: skip
-    assert (status, found["error"]["code"]) == (2, "bad-input")
-    assert "Traceback" not in err
-
-
 def test_a_chain_in_object_storage_is_assembled_and_verified_with_its_tables(
     kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

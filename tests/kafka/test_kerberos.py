@@ -16,12 +16,13 @@ import pytest
 
 from snapkafka.errors import AuthenticationError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
-from snapkafka.runtime import jars, java
+from snapkafka.runtime import java
 from snapkafka.testing import create_topics, system
 from tests.e2e import tested_shop
 from tests.features.harness import read_topics
 from tests.features.readers import READER_JARS
 from tests.kafka.kerberos import CLIENT, Kerberos, broker_of, kerberos
+from tests.servers.jars import jars_with_dependencies
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
@@ -90,7 +91,7 @@ def test_a_ticket_lets_in_and_without_one_the_reason_is_one_line(
     settings = Connection.from_environment(door, world.java).settings.for_java()
     file = tmp_path / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    class_path = os.pathsep.join(str(jar) for jar in jars(READER_JARS))
+    class_path = os.pathsep.join(str(jar) for jar in jars_with_dependencies(*READER_JARS))
     listed = subprocess.run(
         [
             str(java().executable), server.java_flag, "-XX:-UsePerfData", "-cp", class_path,

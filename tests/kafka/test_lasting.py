@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
 from collections.abc import Iterator
@@ -93,46 +92,4 @@ async def test_until_when_it_lasts_is_when_the_broker_deletes_within_a_tenth(bro
         require_offsets(view)
     again = await restorable(admin, snapshot, cut_ms=written_ms, now=now_ms)
     assert "orders[0]" in in_words(again, now_ms())
-    await admin.close()
-
-
-@pytest.mark.nightly
-async def test_by_size_it_lasts_as_long_as_the_rate_so_far_says_within_a_tenth(broker: EmbeddedKafka) -> None:
-    """Records of a kilobyte at an even pace, each a segment of its own, of which the broker keeps a hundred."""
-    pace_s, kept = 0.1, 100
-    connection = Connection(bootstrap=broker.bootstrap)
-    admin = KafkaTopicAdmin(connection)
-    size = 1_024 + 73  # what a batch takes for a record like this
-    await admin.create_topic("log", settings={"retention.ms": "60000"})
-    await admin.create_topic(
-        "orders", settings={"segment.ms": "1", "retention.ms": "-1", "retention.bytes": str(kept * size)}
-    )
-    write(broker, "log", 0)
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    began = time.monotonic()
-
-    async def write_until(number: int) -> None:
-        for nth in range(number):
-            await asyncio.sleep(max(0.0, began + nth * pace_s - time.monotonic()))
-            producer.produce("orders", b"x" * 1_024, b"k", partition=0)
-            producer.flush(10)
-            if await gone():
-                return
-
-    async def gone() -> bool:
-        return (await admin.log_starts([TopicPartition("orders", 0)]))[TopicPartition("orders", 0)] > 1
-
-    writing = asyncio.ensure_future(write_until(4 * kept))
-    await until(lambda: time.monotonic() - began > kept * pace_s / 2)
-    await restorable(admin, captured(1, 3), cut_ms=now_ms(), now=now_ms)  # connections are made
-    reported = await restorable(admin, captured(1, 3), cut_ms=now_ms(), now=now_ms)
-    assert (reported.how, reported.topic) == ("from", "orders")
-    format_ms, asked_ms = datetime.fromisoformat(reported.until).timestamp() * 1_000, now_ms()
-    assert not await gone()
-    await writing
-    gone_ms = now_ms()
-    assert await gone(), "four times what is kept was written"
-    lasted_ms = (time.monotonic() - began - pace_s) * 1_000
-    assert gone_ms - asked_ms > lasted_ms / 4, "else a tenth says nothing"
-    assert abs(gone_ms - format_ms) <= lasted_ms / 10, (format_ms - asked_ms, gone_ms - asked_ms)
     await admin.close()

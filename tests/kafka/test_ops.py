@@ -83,19 +83,6 @@ async def triggers(connection: Connection, namespace: str) -> list[Trigger]:
     return [record for record in found if isinstance(record, Trigger)]
 
 
-async def test_many_at_once_are_all_captured(connection: Connection, namespace: str, topic: str) -> None:
-    async with process(connection, namespace, topic):
-        names = [f"s{n}" for n in range(5)]
-        found = await asyncio.gather(
-            *(ops.trigger(connection, namespace, snapshot_id=name, wait=True) for name in names)
-        )
-        assert {item.status for item in found} == {Status.CAPTURED}
-        same = await asyncio.gather(
-            *(ops.trigger(connection, namespace, snapshot_id="same", wait=True) for _ in range(3))
-        )
-        assert len({item.epoch for item in same}) == 1
-
-
 async def test_one_that_takes_too_long_fails_by_name_and_the_next_does_not_wait_for_the_dead(
     connection: Connection, namespace: str, topic: str
 ) -> None:
@@ -139,7 +126,7 @@ async def test_the_doctor_sees_what_the_broker_has(
 ) -> None:
     """Retention of a real topic, and a reader that does not know us."""
     admin = KafkaTopicAdmin(connection)
-    await admin.alter_topic(topic, {"retention.ms": "60000"})
+    await admin.alter_settings(topic, {"retention.ms": "60000"})
     consumer = AIOKafkaConsumer(topic, bootstrap_servers=connection.bootstrap, group_id=f"{topic}-reports")
     await consumer.start()
     try:

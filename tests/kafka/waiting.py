@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from snapkafka import until as waits
 
 
@@ -18,3 +21,12 @@ async def until(
     await waits.until(
         condition, timeout_s, getattr(condition, "__qualname__", repr(condition)), every_s=every_s
     )
+
+
+def cluster_id_at(host: str, port: int) -> str | None:
+    """The id of the cluster that answers there; None: nobody does."""
+    admin = AdminClient({"bootstrap.servers": f"{host}:{port}", "log_level": 0})
+    try:
+        return str(admin.list_topics(timeout=2).cluster_id)
+    except KafkaException:
+        return None

@@ -6,13 +6,14 @@ It keeps schemas in memory and answers as Confluent's does below `url`.
 from __future__ import annotations
 
 import json
+import shutil
 import urllib.request
 from collections.abc import Sequence
 from typing import Any, Final
 
 from snapkafka.runtime import jars
 from snapkafka.testing import HOST
-from tests.servers.jars import REGISTRY_JARS
+from tests.servers.jars import REGISTRY
 from tests.servers.served import Served
 
 
@@ -55,7 +56,9 @@ class EmbeddedRegistry(Served):
             return int(json.load(response)["id"])
 
     def arguments(self) -> list[str]:
-        (program,) = jars(REGISTRY_JARS)
+        (packed,) = jars([REGISTRY])
+        shutil.unpack_archive(packed, self.folder)
+        (program,) = self.folder.glob("*-runner.jar")
         settings = {"quarkus.http.host": HOST, "quarkus.http.port": str(self.port)}
         return ["-Xmx384m", *(f"-D{key}={value}" for key, value in settings.items()), "-jar", str(program)]
 

@@ -1,14 +1,11 @@
 """A server that a test needs, in a JVM of its own on this machine, for the length of a `with` block.
 
-It listens on a free port of 127.0.0.1, and ends with its owner, whatever ends that (see `watchdog`).
+It listens on a free port of 127.0.0.1, and ends with its owner, whatever ends that (`runtime.child`).
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -16,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from snapkafka.errors import DependencyMissingError, TimedOutError
-from snapkafka.runtime import java
-from snapkafka.runtime.environment import child_environment
-from snapkafka.testing import free_ports, watchdog
+from snapkafka.runtime import Child, java, java_environment
+from snapkafka.testing import free_ports
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,7 +33,7 @@ class Served(ABC):
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-served-"))
         (self.port,) = free_ports(1)
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._child: Child | None = None
 
     @abstractmethod
     def arguments(self) -> list[str]:
@@ -63,35 +59,14 @@ class Served(ABC):
     def _start(self) -> None:
         command = [str(java().executable), *JAVA, f"-Djava.io.tmpdir={self.folder}", *self.arguments()]
         with (self.folder / "output").open("ab") as output:
-            server = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=child_environment(os.environ),
-                start_new_session=True,
-                cwd=self.folder,
+            self._child = Child(
+                command, env=java_environment(), output=output, cwd=self.folder, folders=[self.folder]
             )
-        self._processes.append(server)
-        self._processes.append(
-            subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    watchdog.__file__,
-                    str(os.getpid()),
-                    str(server.pid),
-                    str(self.folder),
-                ],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        )
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self.answers():
-            if server.poll() is not None:
+            if self._child.status is not None:
                 raise DependencyMissingError(
-                    f"{self.NAME} ended with status {server.returncode}: {self._last_words()}"
+                    f"{self.NAME} ended with status {self._child.status}: {self._last_words()}"
                 )
             if time.monotonic() > deadline:
                 raise TimedOutError(
@@ -105,7 +80,6 @@ class Served(ABC):
         return "\n".join(file.read_text("utf-8", errors="replace") for file in said if file.exists())[-1_000:]
 
     def _close(self) -> None:
-        for process in self._processes:
-            process.kill()
-            process.wait()
+        if self._child is not None:
+            self._child.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -22,7 +22,7 @@ from snapkafka.assembly.spark.reading.session import JAVA_SMALL
 from snapkafka.manifest import Manifest, content_digest, dump
 from snapkafka.manifest_entries import LedgerEntry, Times
 from snapkafka.protocol import TopicPartition
-from snapkafka.runtime import spark_jars, spark_java_home
+from snapkafka.runtime import locked_jars, spark_java_home
 from snapkafka.testing import Broker
 from tests.spark.scene import Sender, Stage, play
 
@@ -71,7 +71,7 @@ def _delete_before(stage: Stage, tp: TopicPartition, offset: int) -> None:
 
 def _submit(bootstrap: str, manifests: list[Path], folder: Path) -> subprocess.CompletedProcess[str]:
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    jars = ",".join(str(jar) for jar in spark_jars())
+    jars = ",".join(str(jar) for jar in locked_jars("spark"))
     arguments = [item for path in manifests for item in ("--manifest", str(path))]
     return subprocess.run(
         [

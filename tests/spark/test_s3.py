@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly import main
-from snapkafka.assembly.spark.entry import PARENT
+from snapkafka.assembly.spark.entry import CHILD
 from snapkafka.assembly.spark.write import s3_commit
 from snapkafka.demo import wait_until
 from snapkafka.manifest import Manifest
@@ -142,7 +142,7 @@ def test_a_job_that_was_killed_half_way_leaves_no_manifest_and_the_next_one_comp
     with Throttle(server.endpoint, per_second=SLOW) as slow:
         job = subprocess.Popen(
             # As a child, so that it is the job itself that is killed.
-            [*JOB, f"{PARENT}{os.getpid()}", *where, "--snapshot", made.name("snap")],
+            [*JOB, CHILD, *where, "--snapshot", made.name("snap")],
             env={**os.environ, "AWS_ENDPOINT_URL": slow.endpoint},
             start_new_session=True,
         )

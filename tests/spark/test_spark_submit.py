@@ -14,7 +14,7 @@ import pyspark
 import pytest
 
 import snapkafka.assembly
-from snapkafka.runtime import spark_jars, spark_java_home
+from snapkafka.runtime import locked_jars, spark_java_home
 from snapkafka.testing import Broker, free_ports
 from tests.spark.scene import play
 
@@ -30,7 +30,7 @@ def environment() -> dict[str, str]:
 
 
 def submit(master: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    options = ["--master", master, "--jars", ",".join(map(str, spark_jars()))]
+    options = ["--master", master, "--jars", ",".join(map(str, locked_jars("spark")))]
     options += ["--driver-java-options", "-XX:TieredStopAtLevel=1", "--conf", "spark.ui.enabled=false"]
     options += ["--conf", "spark.executor.memory=600m"]
     return subprocess.run(

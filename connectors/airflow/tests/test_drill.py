@@ -19,7 +19,6 @@ from snapkafka_airflow.operators.drill import SnapkafkaDrillOperator
 from snapkafka import ops
 from snapkafka.cli.running import STATUSES
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
-from snapkafka.runtime.tethered import tethered
 
 APP = "python -m faust -A shop worker"
 FOUND = {
@@ -72,7 +71,7 @@ def test_a_trusted_backup_is_reported_in_xcom_and_log(
         assert task.execute(context) == {key: FOUND[key] for key in FOUND if key not in ("reasons", "logs")}
     assert "drill: find the snapshot" in caplog.text
     python = "/opt/spark/bin/python"
-    start = tethered([python, "-m", "snapkafka.cli", "drill"], grace_s=190, python=python)
+    start = [python, "-m", "snapkafka.cli", "drill"]
     assert command.line[: len(start)] == start
     assert [word for word in command.line[len(start) :] if not word.startswith("--json=")] == [
         "--bootstrap=127.0.0.1:9", "--namespace=ns", f"--app={APP}", f"--app={APP}",

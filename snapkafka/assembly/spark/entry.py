@@ -1,9 +1,8 @@
-"""The job as a process: which process it ends with, and its standard output.
+"""The job as a process, and its standard output.
 
 Started by hand it runs in a child process (`runtime.child`), so that nothing of it is left however it ends, least of
 all the JVM of Spark, which does not end with the Python that started it. A caller that starts it as such a child
-passes `--parent`. Under `spark-submit` the JVM is the parent, and the process group is that of the caller of
-`spark-submit`: no signal goes there.
+passes `--child`. Under `spark-submit` the process group is that of the caller of `spark-submit`: no signal goes there.
 """
 
 from __future__ import annotations
@@ -16,27 +15,26 @@ import sys
 import tempfile
 from typing import IO, Final
 
-from snapkafka.runtime.child import Child, ending_with
+from snapkafka.runtime.child import Child
 from snapkafka.runtime.signals import raise_on_ending_signals
 
-#: The first argument of a job that runs in a child process: the process that it ends with.
-PARENT: Final = "--parent="
+#: The first argument of a job that runs in a child process.
+CHILD: Final = "--child"
 #: A JVM removes its temporary files before it ends.
 JVM_ENDS_WITHIN_S: Final = 30.0
 
 
 def start() -> int:
     """Run the job as it was started; return its exit status."""
-    first = sys.argv[1] if len(sys.argv) > 1 else ""
-    if first.startswith(PARENT):
+    if sys.argv[1:2] == [CHILD]:
         del sys.argv[1]
-        return _job(int(first.removeprefix(PARENT)))
+        return _job()
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _job(os.getppid())
+        return _job()
     raise_on_ending_signals()
     with tempfile.TemporaryFile() as options:
         arguments = _from_standard_input(sys.argv[1:], options)
-        command = [sys.executable, "-m", "snapkafka.assembly", f"{PARENT}{os.getpid()}", *arguments]
+        command = [sys.executable, "-m", "snapkafka.assembly", CHILD, *arguments]
         with Child(command, pass_fds=[options.fileno()]) as child:
             status = child.wait()
     assert status is not None, "it was waited for"
@@ -54,16 +52,15 @@ def _from_standard_input(arguments: list[str], options: IO[bytes]) -> list[str]:
     return found
 
 
-def _job(parent: int) -> int:
-    with ending_with(parent):
-        _keep_standard_output()
-        from snapkafka.assembly.command import main
+def _job() -> int:
+    _keep_standard_output()
+    from snapkafka.assembly.command import main
 
-        from .interrupts import interruptible
+    from .interrupts import interruptible
 
-        interruptible()
-        status = main()
-        _await_jvm()
+    interruptible()
+    status = main()
+    _await_jvm()
     return status
 
 

@@ -24,24 +24,28 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
 from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
-from .broker_errors import DeleteTopicsRequest, ExistingOffsets, raise_refusal
-from .group_hold import GroupHold
-from .groups import ConsumerGroup, Member, group_members, list_groups
-from .settings_requests import AlterTopicRequest, LogDirsRequest, default_settings, log_sizes
-from .wire_requests import (
-    DescribeClusterRequest,
-    MetadataRequestV12,
+from .broker_errors import ExistingOffsets, raise_refusal
+from .descriptions import (
     TopicAccess,
     TopicDescription,
     access,
+    default_settings,
     descriptions,
-    may_describe_cluster,
+    log_sizes,
+    may_describe,
 )
+from .group_hold import GroupHold
+from .groups import ConsumerGroup, Member, group_members, list_groups
+from .requests import DeleteTopics, DescribeCluster, DescribeLogDirs, IncrementalAlterConfigs, Metadata
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
 #: A topic that was just created, or changed, is known to every broker within this time.
 CREATED_WITHIN_S: Final = 10.0
+#: A topic is asked for by its name.
+NO_ID: Final = bytes(16)
+#: What is done to a setting, in Kafka's numbering.
+SET, DELETE = 0, 1
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
 
@@ -65,7 +69,7 @@ class KafkaTopicAdmin:
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, TopicDescription]:
         """Return the topics that exist, by name; all if none are named."""
         async with translated(self.connection, "read the list of topics"):
-            response = await self._ask_any(MetadataRequestV12(None if topics is None else list(topics)))
+            response = await self._metadata(topics)
         found, failed = descriptions(response)
         for topic, code in failed.items():
             if topics is not None and code == errors.TopicAuthorizationFailedError.errno:
@@ -78,14 +82,14 @@ class KafkaTopicAdmin:
     async def access(self, topic: str) -> TopicAccess:
         """Return our access to a topic, and whether its replicas are in sync. Nothing is written."""
         with translated(self.connection, f"describe topic {topic}"):
-            (described,) = (await self._ask_any(MetadataRequestV12([topic], rights=True))).topics
-            raise_refusal(described[0], None, topic)
+            (described,) = (await self._metadata([topic], rights=True)).topics
+            raise_refusal(described.error, None, topic)
         return access(described)
 
     async def brokers(self) -> int:
         """Count the brokers."""
         with translated(self.connection, "count the brokers"):
-            return len((await self._ask_any(MetadataRequestV12([]))).brokers)
+            return len((await self._metadata([])).brokers)
 
     async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return all effective settings of a topic, and those among them that were set on the topic itself."""
@@ -103,8 +107,8 @@ class KafkaTopicAdmin:
         """Read the settings of a topic that is created without any, as far as a broker shows them."""
         admin = await self._connected()
         with translated(self.connection, "read the settings of a broker"):
-            brokers = (await self._ask_any(MetadataRequestV12([]))).brokers
-            resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0][0]))
+            brokers = (await self._metadata([])).brokers
+            resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0].node))
             (response,) = await ask_again(admin, lambda: admin.describe_configs([resource]))
             ((code, why, _, _, entries),) = response.resources
             raise_refusal(code, why, "the broker")
@@ -143,15 +147,6 @@ class KafkaTopicAdmin:
             await self._await_topic(topic)
         return not there
 
-    async def alter_topic(self, topic: str, settings: Mapping[str, str]) -> None:
-        """Make these the settings of a topic; others that were set on it are reset."""
-        admin = await self._connected()
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs=dict(settings))
-        with translated(self.connection, f"change the settings of topic {topic}"):
-            (response, *_) = await admin.alter_configs([resource])
-            ((code, why, *_),) = response.resources
-            raise_refusal(code, why, topic)
-
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Change these settings of a topic and no others, and wait until that is visible; None removes a setting from
         the topic itself.
@@ -160,9 +155,10 @@ class KafkaTopicAdmin:
             LedgerUnusableError: unauthorized, or the broker refuses a value.
         """
         with translated(self.connection, f"change {', '.join(changes)} of topic {topic}"):
-            response = await self._ask_any(AlterTopicRequest(topic, changes))
-            ((code, why, *_),) = response.resources
-            raise_refusal(code, why, topic)
+            settings = [(name, DELETE if value is None else SET, value) for name, value in changes.items()]
+            request = IncrementalAlterConfigs([(ConfigResourceType.TOPIC, topic, settings)], False)
+            (altered,) = (await self._ask_any(request)).resources
+            raise_refusal(altered.error, altered.why, topic)
         async for _ in Tries(CREATED_WITHIN_S, 0.05):  # a broker may lag behind the one that took it
             _, own = await self.topic_settings(topic)
             if all(own.get(name) == value for name, value in changes.items()):
@@ -172,10 +168,10 @@ class KafkaTopicAdmin:
         """Delete topics; those that do not exist are skipped."""
         admin = await self._connected()
         with translated(self.connection, f"delete {', '.join(topics)}"):
-            request = DeleteTopicsRequest(topics, self.connection.request_timeout_ms)
-            for topic, code, why, *_ in (await admin._send_to_controller(request)).topics:
-                if code != errors.UnknownTopicOrPartitionError.errno:
-                    raise_refusal(code, why, topic)
+            request = DeleteTopics(list(topics), self.connection.request_timeout_ms)
+            for topic in (await admin._send_to_controller(request)).topics:
+                if topic.error != errors.UnknownTopicOrPartitionError.errno:
+                    raise_refusal(topic.error, topic.why, topic.name)
 
     async def _await_topic(self, topic: str) -> None:
         async for _ in Tries(CREATED_WITHIN_S, 0.05):
@@ -216,8 +212,9 @@ class KafkaTopicAdmin:
         client = (await self._connected())._client
         largest: dict[int, int] = {}
         with translated(self.connection, f"read the size of topic {topic}"):
+            request = DescribeLogDirs([(topic, list(range(partitions)))])
             for broker in client.cluster.brokers():
-                sizes = log_sizes(await client.send(broker.nodeId, LogDirsRequest(topic, partitions)))
+                sizes = log_sizes(await client.send(broker.nodeId, request))
                 largest |= {n: max(size, largest.get(n, 0)) for n, size in sizes.items()}
         if len(largest) < partitions:
             raise LedgerUnusableError(
@@ -272,13 +269,13 @@ class KafkaTopicAdmin:
         """
         admin = await self._connected()
         with translated(self.connection, "list the consumer groups"):
-            cluster = await self._ask_any(DescribeClusterRequest())
-            if not may_describe_cluster(cluster):
+            cluster = await self._ask_any(DescribeCluster(True))
+            if not may_describe(cluster):
                 raise LedgerUnusableError(
                     "not allowed to see all consumer groups",
                     hint="it needs DESCRIBE on the cluster (docs/reference/ledger.md)",
                 )
-            return await list_groups(admin, [broker[0] for broker in cluster.brokers], self._coordinators)
+            return await list_groups(admin, [broker.node for broker in cluster.brokers], self._coordinators)
 
     async def group_members(self, group: str) -> tuple[Member, ...]:
         """List the members of a consumer group, of either protocol; none: it does not exist, or is empty.
@@ -363,6 +360,11 @@ class KafkaTopicAdmin:
             if self._consumer is None:
                 self._consumer = await clients.started(clients.consumer(self.connection, group_id=None))
         return self._consumer
+
+    async def _metadata(self, topics: Collection[str] | None, *, rights: bool = False) -> Any:
+        """Ask for some topics, or all, and with our rights to each."""
+        wanted = None if topics is None else [(NO_ID, topic) for topic in topics]
+        return await self._ask_any(Metadata(wanted, False, rights))
 
     async def _ask_any(self, request: Any) -> Any:
         """Ask whichever broker answers first."""

@@ -1,4 +1,4 @@
-"""A broker's own reason for refusing a topic or a setting, and the request to delete topics in a version that has one.
+"""A broker's own reason for refusing a topic or a setting.
 
 A broker answers an administrator with a code and a sentence ("Invalid value soon for configuration retention.ms: ..."),
 or with the verdict of a policy of the cluster. The code alone does not show what to change.
@@ -6,16 +6,12 @@ or with the verdict of a policy of the cluster. The code alone does not show wha
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from aiokafka import errors
-from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
-
-from .wire_requests import OwnRequest
 
 #: Reasons that a broker gives by a code alone, and that the client library does not know.
 WITHOUT_WORDS: Final = {
@@ -43,37 +39,6 @@ def raise_refusal(code: int, why: str | None, about: str) -> None:
     if kind is errors.UnknownError and code != errors.UnknownError.errno:
         raise BrokerRefusedError(f"{why or WITHOUT_WORDS.get(code, about)}, error {code}")
     raise kind(why or f"{about}: {kind.description or kind.message}")
-
-
-class DeleteTopicsRequest(OwnRequest):
-    """The request to delete topics; the client's own one is of a version whose response has no reasons.
-
-    Args:
-        timeout_ms: how long the broker may wait for that.
-    """
-
-    FLEXIBLE_VERSION = True
-    API_KEY, API_VERSION = 20, 5  # the first version whose response states a reason; Kafka 2.7 has it
-    SCHEMA = Schema(
-        ("topics", CompactArray(CompactString("utf-8"))), ("timeout_ms", Int32), ("tags", TaggedFields)
-    )
-    ANSWER = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "topics",
-            CompactArray(
-                ("topic", CompactString("utf-8")),
-                ("error_code", Int16),
-                ("error_message", CompactString("utf-8")),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("tags", TaggedFields),
-    )
-
-    def __init__(self, topics: Collection[str], timeout_ms: int) -> None:
-        no_tags: dict[int, bytes] = {}
-        super().__init__(list(topics), timeout_ms, no_tags)
 
 
 class ExistingOffsets(dict[TopicPartition, int]):

@@ -120,17 +120,14 @@ def _settings(*, reads: bool) -> Names:
     return names
 
 
-def _cluster(what: str) -> Names:
-    return lambda request: ((CLUSTER, what),)
-
-
 def _all(*parts: Names) -> Names:
     return lambda request: (name for part in parts for name in part(request))
 
 
 _TRANSACTION: Final = _one(TRANSACTION, "transactional_id")
 
-#: API key -> the names in a request of that kind.
+#: API key -> the names in a request of that kind. Others change the cluster as a whole (its access rules, the places
+#: of replicas): a request of a kind that is not here is refused.
 NAMES: Final[dict[int, Names]] = {
     0: _all(_since(3, _TRANSACTION), _topics()),  # Produce
     1: _all(_topics(), _since(7, _topics("forgotten_topics_data"))),  # Fetch
@@ -156,8 +153,6 @@ NAMES: Final[dict[int, Names]] = {
     26: _TRANSACTION,  # EndTxn
     28: _all(_TRANSACTION, _one(GROUP, "group_id"), _topics()),  # TxnOffsetCommit
     29: _none,  # DescribeAcls
-    30: _cluster("access rules"),  # CreateAcls: a pattern may cover more than it names
-    31: _cluster("access rules"),  # DeleteAcls
     32: _settings(reads=True),  # DescribeConfigs
     33: _settings(reads=False),  # AlterConfigs
     35: _topics(),  # DescribeLogDirs
@@ -165,7 +160,6 @@ NAMES: Final[dict[int, Names]] = {
     37: _topics("topic_partitions"),  # CreatePartitions
     42: _groups("groups_names"),  # DeleteGroups
     44: _settings(reads=False),  # IncrementalAlterConfigs
-    45: _cluster("places of replicas"),  # AlterPartitionReassignments
     46: _none,  # ListPartitionReassignments
     48: _none,  # DescribeClientQuotas
     60: _none,  # DescribeCluster

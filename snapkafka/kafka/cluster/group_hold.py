@@ -25,14 +25,14 @@ from typing import Any, Final
 
 from aiokafka import errors
 from aiokafka.client import AIOKafkaClient
-from aiokafka.protocol.types import Array, Bytes, Int16, Int32, Int64, Schema, String
 
 from snapkafka.errors import OvertakenError
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import succeed
 
-from .wire_requests import OwnRequest
+from .groups import SUBSCRIPTION
+from .requests import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
 
 #: The client id of a member that holds a group, by which others distinguish it from a worker.
 HOLDER: Final = "snapkafka-restore"
@@ -45,9 +45,7 @@ REBALANCE_MS: Final = 10_000
 COORDINATOR_WITHIN_S: Final = 15.0
 AGAIN_S: Final = 0.2
 #: A subscription to nothing, in the form that all of Kafka's tools read: version, topics, user data.
-SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("data", Bytes)).encode(
-    (0, [], b"")
-)
+NOTHING: Final = SUBSCRIPTION.encode((0, [], b""))
 _MOVES: Final = (
     errors.GroupCoordinatorNotAvailableError,
     errors.NotCoordinatorForGroupError,
@@ -59,81 +57,10 @@ _LOST: Final = (
     errors.RebalanceInProgressError,
     errors.InconsistentGroupProtocolError,
 )
-_TEXT: Final = String("utf-8")
 
 
 class GroupTakenError(Exception):
     """A group that has members."""
-
-
-# In versions that every broker from Kafka 0.11 to 4 has.
-
-
-class JoinGroup(OwnRequest):
-    API_KEY, API_VERSION = 11, 2
-    SCHEMA = Schema(
-        ("group", _TEXT),
-        ("session_timeout", Int32),
-        ("rebalance_timeout", Int32),
-        ("member_id", _TEXT),
-        ("protocol_type", _TEXT),
-        ("protocols", Array(("name", _TEXT), ("metadata", Bytes))),
-    )
-    ANSWER = Schema(
-        ("throttle_time_ms", Int32),
-        ("error_code", Int16),
-        ("generation_id", Int32),
-        ("protocol", _TEXT),
-        ("leader_id", _TEXT),
-        ("member_id", _TEXT),
-        ("members", Array(("member_id", _TEXT), ("metadata", Bytes))),
-    )
-
-
-class SyncGroup(OwnRequest):
-    API_KEY, API_VERSION = 14, 1
-    SCHEMA = Schema(
-        ("group", _TEXT),
-        ("generation_id", Int32),
-        ("member_id", _TEXT),
-        ("assignment", Array(("member_id", _TEXT), ("metadata", Bytes))),
-    )
-    ANSWER = Schema(("throttle_time_ms", Int32), ("error_code", Int16), ("assignment", Bytes))
-
-
-class Heartbeat(OwnRequest):
-    API_KEY, API_VERSION = 12, 1
-    SCHEMA = Schema(("group", _TEXT), ("generation_id", Int32), ("member_id", _TEXT))
-    ANSWER = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
-
-
-class LeaveGroup(OwnRequest):
-    API_KEY, API_VERSION = 13, 1
-    SCHEMA = Schema(("group", _TEXT), ("member_id", _TEXT))
-    ANSWER = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
-
-
-class OffsetCommit(OwnRequest):
-    API_KEY, API_VERSION = 8, 2
-    SCHEMA = Schema(
-        ("group", _TEXT),
-        ("generation_id", Int32),
-        ("member_id", _TEXT),
-        ("retention_time", Int64),
-        (
-            "topics",
-            Array(
-                ("topic", _TEXT),
-                ("partitions", Array(("partition", Int32), ("offset", Int64), ("metadata", _TEXT))),
-            ),
-        ),
-    )
-    ANSWER = Schema(
-        (
-            "topics",
-            Array(("topic", _TEXT), ("partitions", Array(("partition", Int32), ("error_code", Int16)))),
-        )
-    )
 
 
 class GroupHold:
@@ -184,12 +111,12 @@ class GroupHold:
 
     async def _join(self, protocol: str) -> bool:
         session_ms = round(self._session_s * 1_000)
-        wanted = (self.group, session_ms, REBALANCE_MS, "", "consumer", [(protocol, SUBSCRIPTION)])
+        wanted = (self.group, session_ms, REBALANCE_MS, "", "consumer", [(protocol, NOTHING)])
         try:
             joined = await self._ask(lambda: JoinGroup(*wanted))
         except errors.InconsistentGroupProtocolError:
             return False
-        self._member, self._generation = joined.member_id, joined.generation_id
+        self._member, self._generation = joined.member, joined.generation
         await self._ask(lambda: SyncGroup(self.group, self._generation, self._member, []))
         return True
 
@@ -285,5 +212,5 @@ class GroupHold:
 def _codes(response: Any) -> list[int]:
     """Return the error codes of a response, of each partition if it has partitions."""
     if hasattr(response, "topics"):
-        return [code for _, partitions in response.topics for _, code in partitions]
-    return [response.error_code]
+        return [each.error for topic in response.topics for each in topic.partitions]
+    return [response.error]

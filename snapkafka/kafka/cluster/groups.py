@@ -10,33 +10,19 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aiokafka import errors
-from aiokafka.protocol.types import (
-    Array,
-    Boolean,
-    Bytes,
-    CompactArray,
-    CompactString,
-    Int16,
-    Int32,
-    Schema,
-    String,
-    TaggedFields,
-)
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.forking import fork_of, prefixed
 
 from .asking_again import COORDINATOR_MOVES
-from .wire_requests import OwnRequest, uuid_type
+from .requests import ConsumerGroupDescribe, form
 
 #: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
-_SUBSCRIPTION: Final = Schema(("version", Int16), ("topics", Array(String("utf-8"))), ("user_data", Bytes))
-_ASSIGNMENT: Final = Schema(
-    ("version", Int16), ("assignment", Array(("topic", String("utf-8")), ("partitions", Array(Int32))))
-)
+SUBSCRIPTION: Final = form("version:i16 topics:[str] data:bytes")
+_ASSIGNMENT: Final = form("version:i16 assigned:[topic:str partitions:[i32]]")
 #: Groups asked for at the same time.
 CONCURRENCY: Final = 8
 #: What `ListGroups` calls groups that read topics. Those of share and streams consumers are not described by the
@@ -66,69 +52,6 @@ class ConsumerGroup:
     state: str
     members: tuple[Member, ...]
     topics: frozenset[str] | None
-
-
-_PARTITIONS: Final = Schema(
-    (
-        "topic_partitions",
-        CompactArray(
-            ("topic_id", uuid_type),
-            ("topic_name", CompactString("utf-8")),
-            ("partitions", CompactArray(Int32)),
-            ("tags", TaggedFields),
-        ),
-    ),
-    ("tags", TaggedFields),
-)
-
-
-class ConsumerGroupDescribeRequest(OwnRequest):
-    """The request to describe a group of the new consumer protocol (KIP-848), which aiokafka lacks."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY, API_VERSION = 69, 0
-    SCHEMA = Schema(
-        ("group_ids", CompactArray(CompactString("utf-8"))),
-        ("include_authorized_operations", Boolean),
-        ("tags", TaggedFields),
-    )
-    ANSWER = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "groups",
-            CompactArray(
-                ("error_code", Int16),
-                ("error_message", CompactString("utf-8")),
-                ("group_id", CompactString("utf-8")),
-                ("group_state", CompactString("utf-8")),
-                ("group_epoch", Int32),
-                ("assignment_epoch", Int32),
-                ("assignor_name", CompactString("utf-8")),
-                (
-                    "members",
-                    CompactArray(
-                        ("member_id", CompactString("utf-8")),
-                        ("instance_id", CompactString("utf-8")),
-                        ("rack_id", CompactString("utf-8")),
-                        ("member_epoch", Int32),
-                        ("client_id", CompactString("utf-8")),
-                        ("client_host", CompactString("utf-8")),
-                        ("subscribed_topic_names", CompactArray(CompactString("utf-8"))),
-                        ("subscribed_topic_regex", CompactString("utf-8")),
-                        ("assignment", _PARTITIONS),
-                        ("target_assignment", _PARTITIONS),
-                        ("tags", TaggedFields),
-                    ),
-                ),
-                ("authorized_operations", Int32),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("tags", TaggedFields),
-    )
-
-    def __init__(self, group: str) -> None:
-        super().__init__([group], False, {})
 
 
 async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
@@ -161,26 +84,19 @@ async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
     return _members_of_new(found.members)
 
 
-class _NewGroup(NamedTuple):
-    """A group of the new consumer protocol, as the broker describes it."""
-
-    state: str
-    members: list[Any]
-
-
-async def _describe_new(admin: Any, group: str) -> _NewGroup | None:
+async def _describe_new(admin: Any, group: str) -> Any:
     """Describe a group of the new consumer protocol (KIP-848); None: there is none of that name."""
     coordinator = await admin.find_coordinator(group)
     try:
-        answer = await admin._client.send(coordinator, ConsumerGroupDescribeRequest(group))
+        answer = await admin._client.send(coordinator, ConsumerGroupDescribe([group], False))
     except LedgerUnusableError:
         return None  # the broker is older than such groups
-    ((code, message, _, state, _, _, _, members, *_),) = answer.groups
-    if code == GROUP_ID_NOT_FOUND:
+    (found,) = answer.groups
+    if found.error == GROUP_ID_NOT_FOUND:
         return None
-    if code:
-        raise errors.for_code(code)(message or group)
-    return _NewGroup(state, members)
+    if found.error:
+        raise errors.for_code(found.error)(found.why or group)
+    return found
 
 
 def _members(found: Iterable[Any]) -> tuple[Member, ...]:
@@ -188,7 +104,7 @@ def _members(found: Iterable[Any]) -> tuple[Member, ...]:
 
 
 def _members_of_new(found: Iterable[Any]) -> tuple[Member, ...]:
-    return tuple(Member(member=it[0], client=it[4], host=it[5]) for it in found)
+    return tuple(Member(member=it.member, client=it.client, host=it.host) for it in found)
 
 
 async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, int]) -> list[ConsumerGroup]:
@@ -261,9 +177,9 @@ def _topics_of(members: Iterable[Any]) -> set[str] | None:
     try:
         for _, _, _, subscription, assignment in members:
             if subscription:
-                topics.update(_SUBSCRIPTION.decode(BytesIO(subscription))[1] or ())
+                topics.update(SUBSCRIPTION.decode(BytesIO(subscription)).topics or ())
             if assignment:
-                topics.update(topic for topic, _ in _ASSIGNMENT.decode(BytesIO(assignment))[1] or ())
+                topics.update(each.topic for each in _ASSIGNMENT.decode(BytesIO(assignment)).assigned or ())
     except (ValueError, UnicodeDecodeError):
         return None
     return topics
@@ -272,9 +188,9 @@ def _topics_of(members: Iterable[Any]) -> set[str] | None:
 def _topics_of_new(members: Iterable[Any]) -> set[str]:
     """Return the topics to which members subscribe, or which they were or are to be assigned: those of a pattern."""
     topics: set[str] = set()
-    for *_, subscribed, _, assignment, target, _ in members:
-        topics.update(subscribed or ())
-        topics.update(name for partitions, _ in (assignment, target) for _, name, *_ in partitions)
+    for member in members:
+        topics.update(member.topics or ())
+        topics.update(each.topic for given in (member.assigned, member.target) for each in given.partitions)
     return topics
 
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
-from snapkafka.kafka.cluster.wire_requests import TopicDescription
+from snapkafka.kafka.cluster.descriptions import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
 from snapkafka.ports import Gulps
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
-from snapkafka.topic_config import TopicSettings
 from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
 
@@ -120,7 +119,7 @@ class KafkaLedger:
                 f"ledger {self.topic} has {found.partitions} partitions; it must have exactly one",
                 hint="delete it and create it with 1 partition (docs/reference/ledger.md)",
             )
-        await self._check_settings(found.replicas, repair=create)
+        await self._check_settings(found.replicas, appends=create)
         if found.topic_id != self._topic_id or self._lost is not None:
             await self._producer.drop()
             self._seen_end, self._marks, self._lost = 0, Marks(), None
@@ -147,54 +146,22 @@ class KafkaLedger:
             )
         return found
 
-    async def _check_settings(self, replicas: int, *, repair: bool) -> None:
-        """Refuse settings that would lose records or make them unreadable; repair inherited ones.
-
-        Settings that the topic inherits from its broker were not chosen for it. Settings on the topic itself stay.
-        """
+    async def _check_settings(self, replicas: int, *, appends: bool) -> None:
+        """Refuse settings that lose records or make them unreadable, or that refuse what is appended."""
         try:
-            holding, own = await self._admin.topic_settings(self.topic)
+            holding, _ = await self._admin.topic_settings(self.topic)
         except LedgerUnusableError:
             return  # without the right to look, the administrator's word is taken
-        if not own and await self._is_whole(holding):
-            # Made by the broker when some client asked for it (auto.create.topics.enable), with settings for no one.
-            await self._admin.alter_topic(self.topic, settings_for(replicas))
-            return
-        if repair:
-            await self._repair(holding, own, replicas)
-            holding, own = await self._admin.topic_settings(self.topic)
         for name, why in harmful(holding, replicas).items():
-            hint = f"set {name}={settings_for(replicas)[name]} on it (docs/reference/ledger.md)"
             what = f"ledger {self.topic} has {name}={holding[name]}: {why}"
-            if name in LOSES | UNREADABLE or (repair and name == "min.insync.replicas"):
+            hint = (
+                f"delete it, or kafka-configs.sh --bootstrap-server {self.connection.bootstrap} --alter"
+                f" --entity-type topics --entity-name {self.topic} --add-config"
+                f" {name}={settings_for(replicas)[name]}"
+            )
+            if name in LOSES | UNREADABLE or (appends and name == "min.insync.replicas"):
                 raise LedgerUnusableError(what, hint=hint)
             logger.warning("snapkafka: %s; %s", what, hint, extra=about(namespace=self._namespace))
-
-    async def _repair(self, holding: Mapping[str, str], own: Mapping[str, str], replicas: int) -> None:
-        wrong = harmful(holding, replicas, inherited=True).keys() - own.keys()
-        if wrong & LOSES and not await self._is_whole(holding):
-            wrong -= LOSES
-        if not wrong:
-            return
-        changes = {name: settings_for(replicas)[name] for name in sorted(wrong)}
-        try:
-            await self._admin.alter_settings(self.topic, changes)
-        except LedgerUnusableError:
-            return  # not allowed; whatever cannot be lived with is refused by name
-        logger.warning(
-            "snapkafka: ledger %s inherited settings of its broker that would harm it; they are now set on the"
-            " topic: %s",
-            self.topic,
-            ", ".join(f"{name}={value} (was {holding[name]})" for name, value in changes.items()),
-            extra=about(namespace=self._namespace),
-        )
-
-    async def _is_whole(self, settings: Mapping[str, str]) -> bool:
-        """Return whether the topic has lost nothing yet. Clients that run while it is deleted create it again, and
-        write to it at once."""
-        if await self.end() == 0:
-            return True
-        return not TopicSettings.parse(settings).compacts and await self.start() == 0
 
     async def _is_same(self) -> bool:
         """Return whether the topic is still the one that was opened. A broker that does not answer proves nothing."""

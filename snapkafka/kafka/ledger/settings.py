@@ -1,4 +1,4 @@
-"""Settings of the ledger's topic: those at its creation, and the broker defaults that would harm it.
+"""Settings of the ledger's topic: those at its creation, and those with which it is refused.
 
 A topic inherits every setting that it does not have itself from its broker, and operators choose those for other
 topics: short retention, compaction, a codec, small records, more replicas in sync than a small topic has. So each
@@ -39,7 +39,7 @@ SETTINGS: Final = {
 #: Readers that have none of the packages for these meet records that they cannot unpack.
 _CODECS: Final = {"zstd": codec.has_zstd, "lz4": codec.has_lz4, "snappy": codec.has_snappy}
 
-#: By these records are lost: whether it is too late to change them depends on what the log has lost already.
+#: By these records are lost.
 LOSES: Final = frozenset({"cleanup.policy", "retention.ms", "retention.bytes"})
 #: By these a reader cannot read what is there.
 UNREADABLE: Final = frozenset({"compression.type"})

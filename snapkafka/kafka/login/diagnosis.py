@@ -25,7 +25,7 @@ from snapkafka.errors import (
     Option,
     SnapkafkaError,
 )
-from snapkafka.kafka.cluster.wire_requests import MetadataRequestV12
+from snapkafka.kafka.cluster.requests import Metadata
 
 from .addresses import Address, addresses
 
@@ -113,8 +113,8 @@ async def _why(security: Mapping[str, Any], where: Address) -> SnapkafkaError | 
             return refusal(str(where), error)
         raise
     try:
-        if brokers := (await tried.send(MetadataRequestV12([]))).brokers:
-            return await _unreachable(where, [Address(host, port) for _, host, port, *_ in brokers])
+        if brokers := (await tried.send(Metadata([], False, False))).brokers:
+            return await _unreachable(where, [Address(each.host, each.port) for each in brokers])
     except (errors.KafkaError, ValueError, struct.error):
         pass
     finally:

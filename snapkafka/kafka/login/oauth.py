@@ -12,7 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aiokafka.abc import AbstractTokenProvider
 
@@ -27,32 +27,20 @@ ASSUMED_S: Final = 300.0
 TOKEN_BYTES_MAX: Final = 1_000_000
 
 
-class Client(Protocol):
-    """A client of an identity provider, as `Security` has it."""
-
-    @property
-    def token_url(self) -> str: ...
-
-    @property
-    def client_id(self) -> str: ...
-
-    @property
-    def client_secret(self) -> str: ...
-
-    @property
-    def scope(self) -> str: ...
-
-
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is not looked into
     """A source of valid tokens from `sasl.oauthbearer.token.endpoint.url`; each is renewed before it expires.
+
+    Args:
+        client: id, secret and scope.
 
     Raises (by its methods):
         AuthenticationError: the identity provider refuses the client, or does not answer.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, url: str, client: tuple[str, str, str] = ("", "", "")) -> None:
         super().__init__()
-        self._client = client
+        self._url = url
+        self._id, self._secret, self._scope = client
         self._lock = threading.Lock()
         self._token, self._renew_at, self._expires = "", 0.0, 0.0
 
@@ -73,7 +61,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
 
     def _fetch(self) -> tuple[str, float]:
         """Fetch a token; return it and its validity in seconds (0: unknown)."""
-        url = self._client.token_url
+        url = self._url
         if url.startswith("file:"):
             path = urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
             try:
@@ -89,7 +77,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
             return str(answer["access_token"]), float(answer.get("expires_in") or 0)
         except urllib.error.HTTPError as error:
             raise AuthenticationError(
-                f"the identity provider at {url} refuses client {self._client.client_id}: HTTP {error.code}",
+                f"the identity provider at {url} refuses client {self._id}: HTTP {error.code}",
                 hint="check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.scope",
             ) from error
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -100,10 +88,9 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka is
 
     def _request(self, url: str) -> urllib.request.Request:
         form = {"grant_type": "client_credentials"}
-        if self._client.scope:
-            form["scope"] = self._client.scope
-        name, secret = self._client.client_id, self._client.client_secret
-        basic = base64.b64encode(f"{name}:{secret}".encode()).decode()
+        if self._scope:
+            form["scope"] = self._scope
+        basic = base64.b64encode(f"{self._id}:{self._secret}".encode()).decode()
         headers = {"Authorization": f"Basic {basic}", "Accept": "application/json"}
         return urllib.request.Request(url, urllib.parse.urlencode(form).encode(), headers, method="POST")
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from snapkafka.errors import BadInputError, CertificateError, DependencyMissingError, MechanismError
 
+from .oauth import TokenProvider
 from .properties import NAMES, given_settings, pem_blocks, text_of, variable
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -178,9 +179,7 @@ class Security:
         if self.mechanism in WITH_PASSWORD:
             found |= {"sasl_plain_username": self.username, "sasl_plain_password": self.password}
         elif self.mechanism == "OAUTHBEARER":
-            from .oauth import TokenProvider
-
-            found["sasl_oauth_token_provider"] = TokenProvider(self)
+            found["sasl_oauth_token_provider"] = self._tokens()
         else:
             _require_gssapi()
             found["sasl_kerberos_service_name"] = self.kerberos_service or "kafka"
@@ -236,9 +235,7 @@ class Security:
         if self.mechanism in WITH_PASSWORD:
             found |= {"sasl.username": self.username, "sasl.password": self.password}
         elif self.mechanism == "OAUTHBEARER":
-            from .oauth import TokenProvider
-
-            provider = TokenProvider(self)
+            provider = self._tokens()
             found["oauth_cb"] = lambda _config: provider.token_and_expiry()
         else:
             found["sasl.kerberos.service.name"] = self.kerberos_service or "kafka"
@@ -248,6 +245,9 @@ class Security:
             }
             found |= {name: value for name, value in kerberos.items() if value}
         return found
+
+    def _tokens(self) -> TokenProvider:
+        return TokenProvider(self.token_url, (self.client_id, self.client_secret, self.scope))
 
     def _jaas(self) -> str:
         package = "org.apache.kafka.common.security"

@@ -25,8 +25,6 @@ from snapkafka.errors import BadInputError
 from snapkafka.runtime.child import Child
 from snapkafka.runtime.door import DOOR, Door
 from snapkafka.runtime.locked import locked
-from snapkafka.runtime.tethered import tethered
-from snapkafka.until import Tries
 
 #: In the environment of a worker: it belongs to this fork.
 FORK: Final = "SNAPKAFKA_FORK"
@@ -118,12 +116,10 @@ class Workers:
                 )
             door = self._files.enter_context(Door(self._folder / f"door-{number}", fork))
             child = Child(
-                tethered(
-                    locked(words, self._allow) if self._lock else words,
-                    grace_s=LEAVES_WITHIN_S,
-                ),
+                locked(words, self._allow) if self._lock else words,
                 env={**environ, FORK: fork, DOOR: str(door.path)},
                 output=out,
+                grace_s=LEAVES_WITHIN_S,
             )
             self._running.append(_Running(shlex.join(words), child, log, door, time.monotonic()))
 
@@ -157,11 +153,6 @@ class Workers:
 
     async def end(self) -> None:
         """End all of them: by TERM, with some time to leave their groups; then by killing each process group."""
-        for one in self._running:
-            one.child.terminate()
-        async for _ in Tries(LEAVES_WITHIN_S):
-            if all(one.child.status is not None for one in self._running):
-                break
         await asyncio.gather(*(asyncio.to_thread(one.child.end) for one in self._running))
         self._files.close()
 

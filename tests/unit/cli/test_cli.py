@@ -181,7 +181,9 @@ def test_an_address_is_needed() -> None:
 
 
 COMMAND = get_command(commands.app)
-ALL = {name: command for name, command in every(COMMAND) if name != "demo"}
+#: Programs of their own, which have their own help.
+ELSEWHERE = {"broker", "demo"}
+ALL = {name: command for name, command in every(COMMAND) if name not in ELSEWHERE}
 
 
 def help_of(name: str) -> list[str]:
@@ -202,7 +204,7 @@ def test_help_lists_every_command_once_in_a_group_by_task() -> None:
         elif panel != "Options" and (found := re.match(r"│ (\w+)  +\S", line)):
             assert found[1] not in listed
             listed[found[1]] = panel
-    assert set(listed) == {name.partition(" ")[0] for name in ALL} | {"demo"}
+    assert set(listed) == {name.partition(" ")[0] for name in ALL} | ELSEWHERE
     assert list(dict.fromkeys(listed.values())) == [*Panel]
     assert listed == {name: HELPS[name].panel for name in listed}
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from snapkafka.demo import System
-from snapkafka.demo import __main__ as demo
+from snapkafka.demo.__main__ import forget_other_systems
 from snapkafka.demo.practice import Practice
+from snapkafka.demo.settings import new_app
 
 
 def test_standard_output_is_the_result_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,9 +22,17 @@ def test_standard_output_is_the_result_alone(tmp_path: Path, capsys: pytest.Capt
     assert printed.err
 
 
-@pytest.mark.parametrize("port", ["0", "-1", "65536", "kafka"])
-def test_a_port_that_there_is_not_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as refused:
-        demo.main(["--kafka-only", port])
-    assert refused.value.code == 2
-    assert f"--kafka-only: invalid port value: '{port}'" in capsys.readouterr().err
+def test_the_demo_leaves_other_systems_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faust takes BROKER_URL and the like from the environment before it looks at the app."""
+    monkeypatch.setenv("BROKER_URL", "kafka://production:9092")
+    monkeypatch.setenv("PROCESSING_GUARANTEE", "exactly_once")
+    monkeypatch.setenv("SNAPKAFKA_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setenv("SNAPKAFKA_NAMESPACE", "demo")
+    conf = new_app("accounts").conf
+    assert [str(url) for url in conf.broker] == ["kafka://127.0.0.1:1"]
+    assert conf.processing_guarantee.value == "at_least_once"
+    kept = {"PATH": "/bin", "SNAPKAFKA_CACHE": "/c", "SNAPKAFKA_DEMO_SESSION_S": "9"}
+    other = {"SNAPKAFKA": "off", "SNAPKAFKA_NAMESPACE": "shop", "F_DATADIR": "/var/faust"}
+    environ = {**kept, **other}
+    forget_other_systems(environ)
+    assert environ == kept

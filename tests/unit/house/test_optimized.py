@@ -30,12 +30,6 @@ def printed(*arguments: str, status: int = 0) -> str:
     return done.stdout
 
 
-def test_the_command_has_its_help() -> None:
-    shown = printed("-m", "snapkafka", "trigger", "--help")
-    assert "--ttl" in shown
-    assert shown == printed("-m", "snapkafka.cli", "trigger", "--help")
-
-
 def test_the_simulator_has_the_same_trace() -> None:
     command = ("-m", "snapkafka.sim", "--seed", "7")
     assert printed("-OO", *command) == printed(*command)

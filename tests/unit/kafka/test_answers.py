@@ -5,23 +5,23 @@ from __future__ import annotations
 import gc
 import sys
 
-from snapkafka.kafka.cluster.wire_requests import MetadataRequestV12, descriptions
+from snapkafka.kafka.cluster.descriptions import descriptions
+from snapkafka.kafka.cluster.requests import Metadata
 
 ASKED = 500
-ANSWER = MetadataRequestV12.RESPONSE_TYPE(
-    throttle_time_ms=0,
-    brokers=[(1, "localhost", 9092, None, {})],
-    cluster_id="cluster",
-    controller_id=1,
-    topics=[(0, "_snapkafka.x", b"\x07" * 16, False, [(0, 0, 1, 3, [1], [1], [], {})], 3400, {})],
-    tags={},
+ANSWER = Metadata.RESPONSE_TYPE(
+    throttle_ms=0,
+    brokers=[(1, "localhost", 9092, None)],
+    cluster="cluster",
+    controller=1,
+    topics=[(0, "_snapkafka.x", b"\x07" * 16, False, [(0, 0, 1, 3, [1], [1], [])], 3400)],
 ).encode()
 
 
 def _answered() -> int:
     """Blocks of memory that Python has in use, once so many answers were read."""
     for _ in range(ASKED):
-        found, failed = descriptions(MetadataRequestV12.RESPONSE_TYPE.decode(ANSWER))
+        found, failed = descriptions(Metadata.RESPONSE_TYPE.decode(ANSWER))
         assert found["_snapkafka.x"].partitions == 1 and not failed
         del found, failed
     return sys.getallocatedblocks()

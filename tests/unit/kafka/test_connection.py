@@ -19,13 +19,6 @@ from snapkafka.kafka.login.connection import translated
 HERE = Connection(bootstrap="broker:9092")
 
 
-def test_settings_are_those_of_any_aiokafka_client() -> None:
-    connection = Connection(bootstrap="one:9092, two:9093", security={"sasl_mechanism": "PLAIN"})
-    settings = connection.client_settings()
-    assert settings["bootstrap_servers"] == ["one:9092", "two:9093"]
-    assert settings["sasl_mechanism"] == "PLAIN"
-
-
 @pytest.mark.parametrize(
     ("bootstrap", "hosts"),
     [
@@ -47,12 +40,6 @@ def test_addresses_are_read_as_people_and_faust_write_them(bootstrap: str, hosts
 def test_what_is_no_address_is_said(bootstrap: str) -> None:
     with pytest.raises(BadInputError):
         Connection(bootstrap=bootstrap)
-
-
-def test_an_ipv6_address_needs_brackets() -> None:
-    with pytest.raises(BadInputError) as raised:
-        Connection(bootstrap="::1")
-    assert raised.value.advice == "write an IPv6 address in brackets: [::1]:9092"
 
 
 def test_who_logs_in_and_is_not_answered_may_have_said_the_wrong_thing() -> None:

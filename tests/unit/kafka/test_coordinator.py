@@ -96,24 +96,6 @@ class Groups:
         return [SimpleNamespace(groups=answers)]
 
 
-async def test_which_broker_coordinates_a_group_is_asked_once() -> None:
-    admin, known = Groups(), dict[str, int]()
-    first = await list_groups(admin, [1, 2], known)
-    assert [(group.name, group.topics) for group in first] == [
-        (name, frozenset({f"read-by-{name}"})) for name in ("a", "b", "moved")
-    ]
-    assert sorted(admin.requests) == [
-        *("describe a", "describe b", "describe moved"),
-        *("find a", "find b", "find moved"),
-        "list [1, 2]",
-        *("positions a", "positions b", "positions moved"),
-    ]
-    admin.requests.clear()
-    assert await list_groups(admin, [1, 2], known) == first
-    assert "find" not in " ".join(admin.requests)
-    assert len(admin.requests) == 7
-
-
 @pytest.mark.parametrize("away", [False, True])
 async def test_a_group_whose_coordinator_has_moved_is_found_again(away: bool) -> None:
     """The wrong broker knows no positions: what the group reads would be missing, and markers would be sent there."""

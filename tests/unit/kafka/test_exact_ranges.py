@@ -58,11 +58,6 @@ def reading(monkeypatch: pytest.MonkeyPatch, broker: Broker) -> Iterator[Any]:
     return messages_of({}, [("t", 0, 3, 6), ("t", 1, 4, 4)], refuse)
 
 
-def test_it_yields_the_range_and_nothing_past_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = Broker([Message(3), Message(5), Message(6)])
-    assert [message.offset() for message in reading(monkeypatch, broker)] == [3, 5]
-
-
 def test_a_caller_that_is_slow_is_no_silence_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     broker, found = Broker([Message(3), Message(4)], [], [Message(5)]), []
     for message in reading(monkeypatch, broker):

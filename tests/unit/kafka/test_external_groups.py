@@ -94,11 +94,6 @@ async def test_who_ran_without_taking_part_at_the_trigger_counts_though_it_is_aw
         assert seen == (() if found is None else (OpenEntry(group="relay", topics=found),))
 
 
-async def test_whoever_there_is_writes_nothing_back() -> None:
-    admin = FakeAdmin(failure=LedgerUnusableError("no right"))
-    assert await external_readers(admin, CAPTURED, sinks=["*"]) == ()
-
-
 @pytest.mark.parametrize("why", [LedgerUnusableError("no right"), BrokerUnavailableError("gone")])
 async def test_groups_that_cannot_be_seen_are_no_proof_that_there_are_none(why: Exception) -> None:
     (entry,) = await external_readers(FakeAdmin(failure=why), CAPTURED)
@@ -113,14 +108,3 @@ def test_an_earlier_look_counts_unless_it_has_seen_nothing() -> None:
     assert still_open([unseen], [till], []) == (till,), "they could not be seen then, and can be now"
     assert still_open([bank], [unseen], []) == (bank, unseen)
     assert still_open([bank], [], ["*"]) == ()
-
-
-def test_what_a_person_reads() -> None:
-    bank, till = OpenEntry(group="bank", topics=("bills", "letters")), OpenEntry(group="till")
-    first, second = unseen_paths([bank, till])
-    assert first == (
-        "group bank reads bills, letters without snapkafka and may write back to inputs (if not, declare it as a sink)"
-    )
-    assert second.startswith("group till reads unknown topics without snapkafka")
-    *_, last = unseen_paths([OpenEntry(group=f"g{n}") for n in range(1_000)])
-    assert last == "and 995 more groups: the manifest lists all"

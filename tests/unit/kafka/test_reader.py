@@ -10,51 +10,15 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition as KafkaPartition
-from aiokafka.errors import OffsetOutOfRangeError
 
-from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka import Connection, LedgerCutShortError, LedgerRecreatedError
+from snapkafka.kafka import Connection
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.gulps import Gulps
-from snapkafka.kafka.ledger.reader import SLICE_S, ReadEntry, _Reader, read_entries
+from snapkafka.kafka.ledger.reader import SLICE_S, ReadEntry, read_entries
 from snapkafka.kafka.login import clients
 from snapkafka.protocol import LedgerRecord, Pause
 
 TP = KafkaPartition("_snapkafka.n", 0)
-
-
-@pytest.mark.parametrize(
-    ("found", "error", "said"),
-    [
-        (False, LedgerRecreatedError, "was deleted meanwhile"),
-        (
-            LedgerCutShortError(TP.topic, 3, 9),
-            LedgerCutShortError,
-            "offsets 3 to 8 had been read",
-        ),
-        (True, LedgerUnusableError, "it was trimmed"),
-    ],
-)
-async def test_an_end_below_what_was_read_is_no_trimmed_beginning(
-    found: bool | Exception, error: type[Exception], said: str
-) -> None:
-    """A ledger that lost its acknowledged tail was taken for one that was trimmed, and `run it again` did not help."""
-    suspect = asyncio.Event()
-
-    async def is_same() -> bool:
-        assert suspect.is_set(), "or the records are not compared"
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    async def getmany(*_: Any, **__: Any) -> Any:
-        raise OffsetOutOfRangeError({TP: 9})
-
-    one = _Reader(Connection(bootstrap="127.0.0.1:1"), TP.topic, 9, is_same, suspect)
-    one._consumer = SimpleNamespace(getmany=getmany)
-    with pytest.raises(error, match=said) as raised:
-        await one.some()
-    assert type(raised.value) is error
 
 
 class Log:

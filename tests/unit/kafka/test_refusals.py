@@ -11,7 +11,7 @@ from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
-from snapkafka.kafka.cluster.broker_errors import DeleteTopicsRequest, raise_refusal
+from snapkafka.kafka.cluster.requests import DeleteTopics
 
 POLICY: Final = errors.PolicyViolationError.errno
 REASON: Final = "names of topics begin with the name of a team,\nsee the wiki"
@@ -23,9 +23,10 @@ class Client:
     def __init__(self, reason: str | None, code: int = POLICY) -> None:
         self.answer = SimpleNamespace(
             topic_errors=[("shop", code, reason)],
-            topics=[("shop", code, reason, {})],
             resources=[(code, reason, 2, "shop", [])],
         )
+        refused = SimpleNamespace(name="shop", error=code, why=reason)
+        self.of_ours = SimpleNamespace(topics=[refused], resources=[refused])
         self.asked: list[Any] = []
         nodes = [SimpleNamespace(nodeId=1)]
         self._client = SimpleNamespace(cluster=SimpleNamespace(brokers=lambda: nodes), send=self._send)
@@ -35,13 +36,10 @@ class Client:
 
     async def _send_to_controller(self, request: Any) -> Any:
         self.asked.append(request)
-        return self.answer
+        return self.of_ours
 
     async def create_topics(self, topics: Any, *, validate_only: bool) -> Any:
         return self.answer
-
-    async def alter_configs(self, resources: Any) -> Any:
-        return [self.answer]
 
     async def describe_configs(self, resources: Any) -> Any:
         return [self.answer]
@@ -58,8 +56,7 @@ def admin_of(monkeypatch: pytest.MonkeyPatch, client: Client) -> KafkaTopicAdmin
 WAYS: Final[dict[str, Callable[[KafkaTopicAdmin], Awaitable[Any]]]] = {
     "create": lambda admin: admin.create_topic("shop", replicas=1),
     "validate": lambda admin: admin.create_topic("shop", replicas=1, validate_only=True),
-    "alter": lambda admin: admin.alter_topic("shop", {"retention.ms": "1"}),
-    "alter-one": lambda admin: admin.alter_settings("shop", {"retention.ms": "1"}),
+    "alter": lambda admin: admin.alter_settings("shop", {"retention.ms": "1"}),
     "describe": lambda admin: admin.topic_settings("shop"),
     "delete": lambda admin: admin.delete_topics("shop"),
 }
@@ -101,9 +98,5 @@ async def test_topics_are_deleted_by_a_request_whose_answer_has_reasons(
     client = Client(None, code=0)
     await admin_of(monkeypatch, client).delete_topics("shop", "till")
     (request,) = client.asked
-    assert isinstance(request, DeleteTopicsRequest)
+    assert isinstance(request, DeleteTopics)
     assert request.topics == ["shop", "till"]
-
-
-def test_no_error_raises_nothing() -> None:
-    raise_refusal(0, "unused", "shop")

@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.assembly.loss import with_time_of_loss
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
+from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka.cluster.restorable import in_words, restorable
 from snapkafka.manifest_entries import RestorableEntry
 from snapkafka.protocol import ChangelogCut, TopicPartition
@@ -53,17 +53,6 @@ async def test_show_says_it_of_what_is_captured(cluster: FakeCluster) -> None:
     assert "no longer restorable since 2027-01-15 09:00:00 UTC: orders" in in_words(found, CUT + 2 * HOUR)
 
 
-async def test_show_says_that_of_compaction_only_the_earliest_time_is_known(cluster: FakeCluster) -> None:
-    cluster.the_admin.settings = {"orders": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR)}}
-    found = await shown(cluster)
-    assert found.how == "from"
-    assert in_words(found, NOW).startswith(
-        "restorable until 2027-01-15 09:00:00 UTC at least: orders[0] may be compacted"
-    )
-    passed = in_words(found, CUT + 2 * HOUR)
-    assert passed.startswith("possibly no longer restorable since 2027-01-15 09:00:00 UTC: orders[0] may be")
-
-
 async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
     cluster.the_admin.starts[TopicPartition("orders", 1)] = 11
     found = await shown(cluster)
@@ -75,15 +64,6 @@ async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
     again = (await ops.show(cluster, "ns", "mine")).restorable
     assert again is not None
     assert again.why == "it was deleted, or recreated, since the cut"
-
-
-@pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
-async def test_show_of_what_cannot_be_looked_at(cluster: FakeCluster, error: type[SnapkafkaError]) -> None:
-    await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
-    cluster.the_admin.failure = error("not allowed to look")
-    found = (await ops.show(cluster, "ns", "mine")).restorable
-    assert found is not None
-    assert in_words(found, NOW) == "unknown for how long it is restorable: not allowed to look"
 
 
 async def test_of_a_windowed_table_and_by_size() -> None:

@@ -16,7 +16,6 @@ from snapkafka.errors import (
     DependencyMissingError,
     MechanismError,
     SnapkafkaError,
-    all_errors,
 )
 from snapkafka.kafka import Connection, KafkaBulk, Security
 from snapkafka.kafka.login import oauth
@@ -122,13 +121,6 @@ def test_what_is_wrong_is_named_with_its_setting(
     assert error.value.advice
 
 
-def test_each_reason_has_an_exit_status_of_its_own() -> None:
-    statuses = [cls.exit_status for cls in all_errors()]
-    assert len(set(statuses)) == len(statuses)
-    found = {cls.code: cls.exit_status for cls in all_errors()}
-    assert (found["authentication-failed"], found["wrong-mechanism"], found["certificate"]) == (19, 20, 21)
-
-
 def test_certificates_in_the_form_of_each_client(pem: Certificates) -> None:
     environ = {
         **TLS,
@@ -217,9 +209,7 @@ def test_a_token_is_fetched_again_before_it_expires(tmp_path: Path, monkeypatch:
     now = [time.time()]
     monkeypatch.setattr(time, "time", lambda: now[0])
     file = tmp_path / "token"
-    provider = oauth.TokenProvider(
-        Security(protocol="SASL_SSL", mechanism="OAUTHBEARER", token_url=f"file:{file}")
-    )
+    provider = oauth.TokenProvider(f"file:{file}")
     first, second = token("one", holds_s=100), token("two", holds_s=200)
     file.write_text(first)
     held, expires = provider.token_and_expiry()
@@ -232,5 +222,5 @@ def test_a_token_is_fetched_again_before_it_expires(tmp_path: Path, monkeypatch:
     assert provider.token_and_expiry()[0] == second
     opaque = tmp_path / "opaque"
     opaque.write_text(json.dumps("no JWT"))
-    other = oauth.TokenProvider(Security(token_url=f"file:{opaque}"))
+    other = oauth.TokenProvider(f"file:{opaque}")
     assert other.token_and_expiry()[1] == pytest.approx(now[0] + oauth.ASSUMED_S)

@@ -116,43 +116,48 @@ async def test_whoever_is_cancelled_twice_still_leaves_no_child(tmp_path: Path) 
     await asyncio.to_thread(wait_until, "its end", lambda: not marked(tmp_path), timeout_s=10)
 
 
-PARENT = (
-    "import os, subprocess, sys\n"
-    "subprocess.Popen([sys.executable, '-c', sys.argv[1], str(os.getpid())], start_new_session={leads})\n"
-    "sys.stdin.read()\n"
+OWNER = (
+    "import os, pathlib, sys\n"
+    "from snapkafka.runtime.child import Child\n"
+    "_, code, folder, grace_s = sys.argv\n"
+    "with Child([sys.executable, '-c', code], folders=[pathlib.Path(folder)], grace_s=float(grace_s)):\n"
+    "    sys.stdin.read()\n"
 )
-TETHERED = (
-    "import os, signal, subprocess, sys, time\n"
-    "from snapkafka.runtime.child import ending_with\n"
-    "from snapkafka.runtime.signals import raise_on_ending_signals\n"
-    "raise_on_ending_signals()\n"
-    "with ending_with(int(sys.argv[1])):\n"
-    "    subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-    " time.sleep(600)'])\n"
-    "    print('ready', flush=True)\n"
-    "    time.sleep(600)\n"
-)
+#: Leaves in order at TERM, which takes a moment; what it has started ignores that.
+LEAVES = (
+    "import pathlib, os, signal, sys, time\n"
+    "def leave(*_):\n"
+    "    time.sleep(0.5)\n"
+    "    pathlib.Path(os.environ['MARK'], 'left').touch()\n"
+    "    sys.exit(143)\n"
+    "signal.signal(signal.SIGTERM, leave)\n"
+) + WAITS
 
 
-@pytest.mark.parametrize("leads", [True, False])
-def test_a_child_whose_parent_was_killed_ends_itself(tmp_path: Path, leads: bool) -> None:
-    """With its group where it leads one; a group that it was born into is nobody's to end."""
+@pytest.mark.parametrize("grace_s", [20, 0])
+def test_a_child_whose_owner_was_killed_ends_with_its_group_and_its_folder(
+    tmp_path: Path, grace_s: int
+) -> None:
     environment = {**os.environ, "MARK": str(tmp_path)}
-    command = [*python(PARENT.format(leads=leads)), TETHERED]
-    parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-    assert parent.stdin is not None
-    assert parent.stdout is not None
+    folder = tmp_path / "data"
+    folder.mkdir()
+    command = [*python(OWNER), LEAVES, str(folder), str(grace_s)]
+    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    assert owner.stdin is not None
+    assert owner.stdout is not None
     try:
-        assert parent.stdout.readline() == b"ready\n"
-        parent.kill()
-        parent.wait()
-        left = 0 if leads else 1
-        wait_until("its end", lambda: len(marked(tmp_path)) == left, timeout_s=10)
+        assert owner.stdout.readline() == b"ready\n"
+        assert len(marked(tmp_path)) == 4, "owner, child, what that has started, and the watchdog"
+        owner.kill()
+        owner.wait()
+        wait_until("its end", lambda: not marked(tmp_path), timeout_s=15)
+        assert not folder.exists()
+        assert (tmp_path / "left").exists() == (grace_s > 0)
     finally:
         for pid in marked(tmp_path):
             os.kill(pid, signal.SIGKILL)
-        parent.stdin.close()
-        parent.stdout.close()
+        owner.stdin.close()
+        owner.stdout.close()
 
 
 @pytest.mark.parametrize("number", list(CODES))

@@ -15,7 +15,7 @@ import pytest
 
 from snapkafka.cli import running
 from snapkafka.demo import wait_until
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.runtime import exit_status
 from snapkafka.store import LocalStore
 from tests.worlds.on_disk import in_state, write_snapshot
@@ -64,13 +64,6 @@ def test_a_full_disk_is_no_verdict() -> None:
         done = ended(*SHOW, stdout=full)
     assert done.returncode not in (0, EXIT_NOT_GOOD)
     assert b"No space left on device" in done.stderr
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_closed_stream_is_no_bug(number: int) -> None:
-    done = ended("/bin/sh", "-c", f'"$0" "$@" {number}>&-', *SHOW)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert bool(done.stdout) is (number == 2)
 
 
 @pytest.mark.parametrize(
@@ -129,30 +122,6 @@ def test_what_does_not_let_itself_be_cancelled_is_ended_all_the_same() -> None:
         asked.send_signal(signal.SIGTERM)
         assert asked.wait(30) == exit_status(signal.SIGTERM)
         assert len(asked.stderr.read().splitlines()) == 1
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_without_unicode_shows_what_it_can(many: str, encoding: str) -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    query = (*COMMAND, "query", "SELECT key, value || '€' AS value FROM state LIMIT 1", "--storage", many)
-    shown = ended(*query, env=environment)
-    assert (shown.returncode, shown.stderr) == (0, b"")
-    assert rb"\u20ac" in shown.stdout
-    data = ended(*query, "--json", env=environment).stdout.decode(encoding)
-    assert json.loads(data)["rows"] == [{"key": "key00000", "value": "ü" * 40 + "€"}]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environment"),
-    [((b"--storage", b"\xff"), {}), ((), {b"SNAPKAFKA_NAMESPACE": b"\xff"})],
-    ids=["argument", "environment"],
-)
-def test_what_is_no_text_is_refused(arguments: tuple[bytes, ...], environment: dict[bytes, bytes]) -> None:
-    done = ended(
-        *COMMAND, "trigger", "--bootstrap", "127.0.0.1:1", *arguments, env={**os.environb, **environment}
-    )
-    assert done.returncode == BadInputError.exit_status
-    assert r"'\udcff'" in done.stderr.decode().splitlines()[0]
 
 
 def test_a_user_without_a_name_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:

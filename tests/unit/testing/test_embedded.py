@@ -12,10 +12,10 @@ from snapkafka.testing import EmbeddedKafka, embedded
 
 
 def test_what_is_fetched_first_takes_nothing_from_the_time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the first start ever Java and Kafka are downloaded."""
+    """At the first start ever Kafka is downloaded."""
     now_s, left_s = [0.0], []
 
-    def fetch() -> list[Path]:
+    def fetch(_: str) -> list[Path]:
         now_s[0] += 100
         return []
 
@@ -24,7 +24,7 @@ def test_what_is_fetched_first_takes_nothing_from_the_time_to_start(monkeypatch:
 
     monkeypatch.setattr(embedded, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     monkeypatch.setattr(embedded, "java", lambda: SimpleNamespace(executable="java", home=Path("no Java")))
-    monkeypatch.setattr(embedded, "kafka_jars", fetch)
+    monkeypatch.setattr(embedded, "locked_jars", fetch)
     for step in ("_format", "_launch"):
         monkeypatch.setattr(EmbeddedKafka, step, lambda *_: None)
     monkeypatch.setattr(EmbeddedKafka, "_await_ready", await_ready)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import docker
 import pytest
@@ -67,21 +66,6 @@ def test_one_node_can_do_transactions_and_takes_the_settings_of_a_test() -> None
     assert container.states == ["started", "stopped"]
 
 
-def test_docker_is_used_where_it_is_asked_for_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine that answers may lack the image, and has other brokers than the ones that were tested."""
-
-    @contextlib.contextmanager
-    def embedded(**_: Any) -> Iterator[Any]:
-        yield broker._ForeignBroker("a child process")
-
-    monkeypatch.delenv("SNAPKAFKA_TEST_KAFKA")
-    monkeypatch.delenv("SNAPKAFKA_TEST_BOOTSTRAP", raising=False)
-    monkeypatch.setattr(broker, "EmbeddedKafka", embedded)
-    with broker.kafka() as kafka:
-        assert kafka.bootstrap == "a child process"
-    assert not Container.made
-
-
 @pytest.mark.parametrize(
     "refusal",
     [docker.errors.ImageNotFound("no such image"), RuntimeError("exited"), TimeoutError("no word in 60 s")],
@@ -95,14 +79,4 @@ def test_one_that_does_not_start_is_named_and_removed(refusal: Exception) -> Non
     ):
         raise AssertionError("never there")
     assert "SNAPKAFKA_TEST_KAFKA=embedded" in reported.value.advice
-    assert Container.made[0].states == ["started", "stopped"]
-
-
-def test_what_fails_in_a_test_is_not_the_container() -> None:
-    def body(**kwargs: Any) -> None:
-        with broker.kafka(**kwargs):
-            raise TimeoutError("of the test")
-
-    with pytest.raises(TimeoutError, match="of the test"):
-        body()
     assert Container.made[0].states == ["started", "stopped"]

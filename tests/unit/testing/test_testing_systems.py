@@ -18,6 +18,7 @@ from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 from snapkafka.testing import RunningSystem, Taken, system
 from snapkafka.testing.run_worker import redirect
 from snapkafka.testing.systems import _topics_of
+from snapkafka.testing.workers import Worker
 
 APP = faust.App("systems-unit", broker="kafka://production.invalid:9092", topic_partitions=3)
 BARE = faust.App("systems-bare", broker="kafka://production.invalid:9092")
@@ -119,10 +120,9 @@ def test_a_worker_meets_no_broker_but_the_one_of_the_test(tmp_path: Path) -> Non
 
 
 def test_a_worker_that_ended_is_named_with_its_last_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+    log = tmp_path / "shop-0.txt"
     log.write_text("ImportError: no shop\n")
-    ended: Any = SimpleNamespace(process=SimpleNamespace(poll=lambda: 1), app="shop:app", log=log)
-    ended.last_lines = log.read_text
-    running = RunningSystem("127.0.0.1:1", "shop", tmp_path, [ended])
+    ended: Any = SimpleNamespace(status=1)
+    running = RunningSystem("127.0.0.1:1", "shop", tmp_path, [Worker("shop:app", "shop-0", ended, log)])
     with pytest.raises(TimedOutError, match=r"(?s)shop:app.*\b1\b.*ImportError"):
         running.snapshot()

@@ -17,9 +17,8 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime.class_archive import archive_options
-from snapkafka.runtime.environment import use_utf8
-from snapkafka.runtime.ivy import spark_jars
-from snapkafka.runtime.jdk import spark_java_home
+from snapkafka.runtime.jdk import spark_java_home, use_utf8
+from snapkafka.runtime.maven import locked_jars
 from snapkafka.runtime.memory import memory_bytes
 
 try:
@@ -223,7 +222,9 @@ def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> Spa
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)
     java, fitting = _of_java(offsets)
     own = {
-        "spark.jars": ",".join(str(jar) for jar in spark_jars(s3=s3)),
+        "spark.jars": ",".join(
+            str(jar) for name in ("spark", *(["s3"] if s3 else ())) for jar in locked_jars(name)
+        ),
         "spark.ui.enabled": str(ui).lower(),
         "spark.driver.extraJavaOptions": " ".join(
             (f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", java, _archive(java_home))
@@ -237,5 +238,5 @@ def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> Spa
     except Exception as error:  # Py4J's and pyspark's own errors have no common base
         raise DependencyMissingError(
             f"Spark does not start: {str(error).strip().splitlines()[0]}",
-            hint="check that Java 17 or 21 runs (JAVA_HOME)",
+            hint="check that Java 17 to 21 runs (JAVA_HOME)",
         ) from error

