@@ -42,11 +42,6 @@ class LedgerView:
         """Whether snapshots are switched off in this namespace (R15)."""
         return self.paused_at is not None
 
-    @property
-    def marker_topics(self) -> frozenset[str]:
-        """The topics to which markers may go, as the latest trigger names them."""
-        return self.snapshots[max(self.snapshots)].markers if self.snapshots else frozenset()
-
     def is_epoch(self, epoch: int) -> bool:
         """Return whether there is a `Trigger` at `epoch` - 1, the first of its (id, attempt); otherwise it is not an
         epoch (R1, R2)."""

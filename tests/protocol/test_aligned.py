@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from snapkafka.protocol import (
     Abort,
-    Aligning,
     Cause,
     CutReport,
     HoldInputs,
     HoldRecord,
     InputsRevoked,
     LetGo,
-    MarkerMet,
     RecordMet,
     StartTimer,
+    StopAsked,
     TimerExpired,
     TopicPartition,
-    WentAbsent,
 )
-from snapkafka.protocol.alignment import Graph
+from snapkafka.protocol.alignment import Graph, known_graph
 
 from .world import A, B, Process, World, records, settle
 
@@ -41,35 +39,6 @@ def alignment(world: World, epoch: int) -> tuple[bool, str]:
     found = world.fold.captured(epoch).alignment
     assert found is not None
     return found.aligned, found.why
-
-
-def test_r16_a_process_cuts_when_nothing_is_in_flight_to_it() -> None:
-    world = World()
-    front, back = system(world)
-    epoch = world.trigger(align=True)
-    settle(front, back)
-    assert [record.topics for record in records(front, Aligning)] == [("b",)]
-    assert front.epoch == epoch, "a source cuts at once"
-    assert back.epoch == 0, "a record is in flight to it"
-    red = front.send(B)
-    assert back.feed(RecordMet(epoch=red.epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
-    assert back.feed(MarkerMet(epoch=epoch)) == [], "white records of another sender may follow a marker"
-    read_one(back, 0)
-    assert back.epoch == epoch
-    assert LetGo() not in back.asked, "a red event could tear one of its own"
-    settle(front, back)
-    assert back.asked.count(LetGo()) == 1
-    assert alignment(world, epoch) == (True, "")
-
-
-def test_r16_without_alignment_the_same_record_is_in_flight() -> None:
-    world = World()
-    front, back = system(world)
-    epoch = world.trigger()
-    settle(front, back)
-    assert back.epoch == epoch
-    assert world.fold.captured(epoch).alignment is None
-    assert not records(front, Aligning)
 
 
 def test_r16_an_input_is_held_until_all_who_send_to_the_same_topic_have_closed() -> None:
@@ -101,14 +70,6 @@ def holding(world: World) -> tuple[Process, Process, Cause, int]:
     settle(one, two)
     assert HoldInputs(epoch=epoch) in one.asked and LetGo() not in one.asked
     return one, two, running, epoch
-
-
-def test_r16_processes_of_an_app_go_on_together() -> None:
-    """Each may have a copy of the other's table: a red change of it could not be held back."""
-    one, two, running, _ = holding(World())
-    two.end(running)
-    settle(one, two)
-    assert LetGo() in one.asked
 
 
 def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_are_revoked() -> None:
@@ -179,47 +140,6 @@ def test_r16_a_timeout_makes_it_an_ordinary_snapshot() -> None:
     assert back.feed(TimerExpired(epoch=epoch, align=True)) == [], "a late timer is harmless"
 
 
-def test_r16_once_a_process_did_not_wait_nobody_does() -> None:
-    world = World()
-    front, back = system(world)
-    third = Process(world, "third", (C,))
-    back.send(C)
-    epoch = world.trigger(align=True, align_timeout_ms=50)
-    settle(front, back, third)
-    assert back.epoch == third.epoch == 0
-    back.feed(TimerExpired(epoch=epoch, align=True))
-    settle(front, back, third)
-    assert third.epoch == epoch
-
-
-def test_r16_a_red_reply_cannot_wait() -> None:
-    world = World()
-    front, back = system(world)
-    epoch = world.trigger(align=True)
-    settle(front, back)
-    back.feed(RecordMet(epoch=epoch))
-    assert back.epoch == epoch
-    settle(front, back)
-    assert alignment(world, epoch) == (
-        False,
-        f"process {back.id} did not wait: a red reply or table change cannot be held back",
-    )
-
-
-def test_r16_another_snapshot_ends_the_alignment() -> None:
-    world = World()
-    front, back = system(world)
-    epoch = world.trigger(align=True)
-    settle(front, back)
-    later = world.trigger("later")
-    settle(front, back)
-    assert back.epoch == later
-    assert alignment(world, epoch) == (
-        False,
-        f"process {back.id} did not wait: it cut for another snapshot meanwhile",
-    )
-
-
 def test_r16_no_cut_has_positions_that_an_aborted_transaction_has_undone() -> None:
     """What it had started runs again: a snapshot with those positions would have lost its effects."""
     world = World()
@@ -275,17 +195,6 @@ def test_r16_what_is_held_goes_on_when_the_snapshot_fails() -> None:
     assert back.epoch == epoch, "R2 holds as ever"
 
 
-def test_r16_who_is_absent_holds_nothing() -> None:
-    world = World()
-    front, back = system(world)
-    epoch = world.trigger(align=True)
-    settle(front, back)
-    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
-    back.feed(WentAbsent())
-    assert LetGo() in back.asked
-    assert world.fold.snapshots[epoch].failure is not None
-
-
 def test_r16_who_cannot_hold_back_cuts_at_the_trigger_and_says_so() -> None:
     """So does everybody else, at once: nobody waits in vain."""
     world = World()
@@ -297,20 +206,6 @@ def test_r16_who_cannot_hold_back_cuts_at_the_trigger_and_says_so() -> None:
     settle(front, back, third)
     assert back.epoch == third.epoch == epoch
     assert alignment(world, epoch) == (False, f"process {back.id} cannot hold back its inputs")
-
-
-def test_r16_a_source_that_cannot_hold_back_has_nothing_to() -> None:
-    world = World()
-    source, back = Process(world, "source", ()), Process(world, "back", (B,))
-    settle(source, back)
-    source.machine._aligns = False
-    source.send(B)
-    epoch = world.trigger(align=True)
-    settle(source, back)
-    assert (source.epoch, back.epoch) == (epoch, 0)
-    read_one(back, 0)
-    settle(source, back)
-    assert alignment(world, epoch) == (True, "")
 
 
 def test_r16_the_time_to_live_names_who_is_waited_for_and_buries_nobody() -> None:
@@ -333,6 +228,22 @@ def test_r16_a_cycle_fails_by_name_and_is_refused_the_next_time() -> None:
     settle(front, back)
     failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("alignment-cycle", "back -> a -> front -> b -> back")
+    reads = {"front": ["a"], "back": ["b"]}
+    assert known_graph(world.fold, reads).cycle() == failure.culprit
+    assert known_graph(world.fold, {"front": ["a"]}).cycle() == ""
+
+
+def test_r16_an_ordinary_snapshot_shows_the_cycle_as_well_as_long_as_its_senders_live() -> None:
+    world = World()
+    front, back = system(world)
+    back.send(A)
+    world.trigger()
+    settle(front, back)
+    reads = {"front": ["a"], "back": ["b"]}
+    assert known_graph(world.fold, reads).cycle() == "back -> a -> front -> b -> back"
+    assert known_graph(world.fold, {"front": ["a"]}).cycle() == ""
+    back.feed(StopAsked())
+    assert known_graph(world.fold, reads).cycle() == ""
 
 
 def test_r16_an_app_that_reads_what_it_sends_is_a_cycle() -> None:
@@ -341,13 +252,3 @@ def test_r16_an_app_that_reads_what_it_sends_is_a_cycle() -> None:
     diamond = Graph({"a": ["t", "u"], "b": ["v"], "c": ["v"]}, {"b": ["t"], "c": ["u"], "d": ["v"]})
     assert diamond.cycle() == ""
     assert diamond.senders("d") == diamond.together("b") == {"b", "c"}
-
-
-def test_r16_who_states_where_it_sends_after_the_snapshot_failed_states_it_in_vain() -> None:
-    world = World()
-    front, _ = system(world)
-    epoch = world.trigger(align=True)
-    world.append(Abort(n=77, epoch=epoch, code="by-hand", reason="enough"))
-    front.catch_up()
-    assert [record.epoch for record in records(front, Aligning)] == [epoch]
-    assert world.snapshot(epoch).aligning == {}

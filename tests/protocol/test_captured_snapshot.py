@@ -177,16 +177,6 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
     assert state.snapshots[13].beside == {3}
 
 
-def test_r2_without_a_scope_nobody_is_an_outsider(whole: Captured) -> None:
-    assert whole.outsiders == ()
-
-
-def test_r3_a_process_that_was_red_for_something_before_says_for_what() -> None:
-    report = replace(REPORT, previous=1)
-    whole = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, report, CLOSED)
-    assert whole.processes[1].previous == 1
-
-
 def test_of_a_topic_that_nobody_named_the_id_is_not_known() -> None:
     whole = captured(LEFT, Bye(process=0, n=1), replace(HELLO, inputs=()), TRIGGER, REPORT, CLOSED)
     assert {(cut.topic, cut.topic_id) for cut in whole.inputs} == {("a", "")}
@@ -227,12 +217,6 @@ def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(w
         agents=(Position(agent="fast", topic="a", partition=1, offset=3),),
         steady=True,
     )
-
-
-def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
-    again = Assigned(process=2, n=3, generation=2, inputs=(TopicPartition("a", 0),))
-    whole = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED, again)
-    assert {cut.steady for cut in whole.inputs} == {False}
 
 
 def test_r6_a_torn_event_that_was_started_out_of_turn_counts_as_not_processed_too() -> None:
@@ -315,31 +299,6 @@ def test_how_an_input_is_read_goes_with_it() -> None:
     }
 
 
-def test_r7_a_changelog_that_nobody_has_written_ends_at_the_beginning() -> None:
-    empty = (replace(CLOSED.changelogs[0], end=0),)
-    for sent in ((), (SentEnd(topic="changelog", partition=0, white_end=0, last_seq=-1),)):
-        closed = replace(CLOSED, changelogs=empty, sent=sent)
-        assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, closed).changelogs[0].end == 0
-
-
-def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts() -> None:
-    """Whoever of them closed last."""
-    other = CutReport(process=3, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=())
-    sent = (SentEnd(topic="changelog", partition=0, white_end=6, last_seq=0),)
-    whole = captured(
-        LEFT,
-        Bye(process=0, n=1),
-        HELLO,
-        Hello(n=5, app="p"),
-        TRIGGER,
-        other,
-        replace(REPORT, epoch=5),
-        replace(CLOSED, epoch=5, report=6),
-        Closed(process=3, n=2, epoch=5, report=5, sent=sent),
-    )
-    assert [cut.end for cut in whole.changelogs] == [8]
-
-
 def test_r11_a_closed_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> None:
     """It counts for all readers; of what stands in it nothing is known."""
     closed = decode(encode(CLOSED)[:-1] + b"\xff")
@@ -375,6 +334,49 @@ def test_r10_replays_are_counted(whole: Captured) -> None:
     assert captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, untorn).replays == 1
 
 
+def test_what_the_apps_declare_and_report_stands_in_it() -> None:
+    """Sources and what no snapshot holds, as those tell that closed: not who had left, nor who came later."""
+    mine = replace(HELLO, sources=("b", "a"), uncaptured=("an in-memory channel", "another"))
+    left = replace(LEFT, sources=("old",), uncaptured=("of old",))
+    later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))
+    whole = captured(left, Bye(process=0, n=1), mine, TRIGGER, REPORT, CLOSED, later)
+    assert whole.sources == ("a", "b")
+    assert [(item.app, item.what) for item in whole.uncaptured] == [
+        ("p", "an in-memory channel"),
+        ("p", "another"),
+    ]
+
+
+def test_r3_a_process_that_was_red_for_something_before_says_for_what() -> None:
+    report = replace(REPORT, previous=1)
+    whole = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, report, CLOSED)
+    assert whole.processes[1].previous == 1
+
+
+def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
+    again = Assigned(process=2, n=3, generation=2, inputs=(TopicPartition("a", 0),))
+    whole = captured(LEFT, Bye(process=0, n=1), HELLO, TRIGGER, REPORT, CLOSED, again)
+    assert {cut.steady for cut in whole.inputs} == {False}
+
+
+def test_r7_of_two_that_wrote_to_a_changelog_the_one_that_wrote_further_counts() -> None:
+    """Whoever of them closed last."""
+    other = CutReport(process=3, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=())
+    sent = (SentEnd(topic="changelog", partition=0, white_end=6, last_seq=0),)
+    whole = captured(
+        LEFT,
+        Bye(process=0, n=1),
+        HELLO,
+        Hello(n=5, app="p"),
+        TRIGGER,
+        other,
+        replace(REPORT, epoch=5),
+        replace(CLOSED, epoch=5, report=6),
+        Closed(process=3, n=2, epoch=5, report=5, sent=sent),
+    )
+    assert [cut.end for cut in whole.changelogs] == [8]
+
+
 def test_inputs_stand_in_the_order_of_receivers_and_partitions() -> None:
     other = Hello(n=5, app="q", inputs=(InputTopic(topic="0", partitions=1),))
     report = CutReport(
@@ -403,16 +405,3 @@ def test_inputs_stand_in_the_order_of_receivers_and_partitions() -> None:
         (3, "q", "0", 0),
     ]
     assert [process.process for process in whole.processes] == [0, 2, 3]
-
-
-def test_what_the_apps_declare_and_report_stands_in_it() -> None:
-    """Sources and what no snapshot holds, as those tell that closed: not who had left, nor who came later."""
-    mine = replace(HELLO, sources=("b", "a"), uncaptured=("an in-memory channel", "another"))
-    left = replace(LEFT, sources=("old",), uncaptured=("of old",))
-    later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))
-    whole = captured(left, Bye(process=0, n=1), mine, TRIGGER, REPORT, CLOSED, later)
-    assert whole.sources == ("a", "b")
-    assert [(item.app, item.what) for item in whole.uncaptured] == [
-        ("p", "an in-memory channel"),
-        ("p", "another"),
-    ]

@@ -158,6 +158,8 @@ def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader(all_gone: bool) 
     settle(p, heir)
     start = len(world.ledger) if all_gone else 1
     world.append(take_checkpoint(enumerate(world.ledger), first_n=N)[0])
+    (again,) = take_checkpoint(enumerate(world.ledger), first_n=2 * N)
+    assert not any(isinstance(one.record, Checkpoint) for one in again.kept), "none holds another"
     epoch = world.trigger()
     settle(p, heir)
     late = read(enumerate(world.ledger[start:], start), start)

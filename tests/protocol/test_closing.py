@@ -19,12 +19,10 @@ from snapkafka.protocol import (
     MarkerFailed,
     MarkerSent,
     RecordMet,
-    SendMarkers,
     SentEnd,
     SeqRange,
     StartTimer,
     Status,
-    StopAsked,
     TopicPartition,
     TurnedRed,
 )
@@ -32,40 +30,6 @@ from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED
 from snapkafka.protocol.sent import RANGES_MAX
 
 from .world import A, B, Process, Stored, World, records, settle
-
-
-def test_r7_markers_leave_in_the_instant_of_the_cut_if_nothing_white_runs(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R7: if none is running, each marker enters its partition before the first red record there."""
-    p, _ = pair
-    p.send(B)
-    world.trigger()
-    p.catch_up()
-    p.send(B)
-    assert [(r.marker, r.seq) for r in world.log(B)] == [(False, 0), (True, 1), (False, 2)]
-
-
-def test_r7_markers_wait_for_white_events_and_sends(world: World, pair: tuple[Process, Process]) -> None:
-    """R7: When its white events are done a process sends its markers."""
-    p, _ = pair
-    p.send(B)
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    p.catch_up()
-    p.send(B, p.start(A, 1))  # red, before the marker: the header tells the colours apart
-    effect = p.machine.send_entered(white)
-    p.end(white)
-    assert not [a for a in p.asked if isinstance(a, SendMarkers)], (
-        "a white send has entered and is not appended"
-    )
-    seq = p.machine.send_stamped(effect, B)
-    p.do(p.machine.send_appended(effect))
-    assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch], (
-        "not only when it is acknowledged"
-    )
-    p.do(p.machine.send_acked(effect, B, seq, 2))
-    assert [a.epoch for a in p.asked if isinstance(a, SendMarkers)] == [epoch]
 
 
 def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(world: World) -> None:
@@ -79,131 +43,6 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
         StartTimer(epoch=epoch, ttl_ms=77),
     ]
     assert report.assigned == -1, "no inputs yet"
-
-
-def test_r7_acknowledgements_may_come_in_any_order(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    p.send(B, ack=False)
-    p.send(B, ack=False)
-    p.unacked.reverse()
-    p.ack()
-    world.trigger()
-    settle(p, q)
-    (sent,) = records(p, Closed)[-1].sent
-    assert (sent.white_end, sent.last_seq) == (2, 1)
-
-
-def test_r11_the_numbers_of_a_process_have_no_gaps(world: World, pair: tuple[Process, Process]) -> None:
-    """Of an author all numbers up to some point are remembered as one: a gap would have to be remembered."""
-    p, q = pair
-    for name in ("first", "second"):
-        world.trigger(name)
-        settle(p, q)
-    numbers = [record.n for record in world.ledger if record.process == p.id]
-    assert numbers == [*range(1, len(numbers) + 1)]
-
-
-def test_r7_closed_reports_white_ends(world: World, pair: tuple[Process, Process]) -> None:
-    """R7: per topic-partition its white end, last white seq and marker."""
-    p, q = pair
-    p.send(B)
-    p.send(B)
-    white = p.start(A, 0)
-    world.trigger()
-    p.catch_up()
-    p.send(B, p.start(A, 1))
-    p.send(B, white)
-    p.end(white)
-    settle(p, q)
-    closed = records(p, Closed)[-1]
-    (sent,) = closed.sent
-    assert (sent.topic, sent.white_end, sent.last_seq, sent.marker) == ("b", 4, 3, 4)
-    assert closed.cut_us == 1, "as the driver measured it"
-
-
-def test_r7_a_failed_white_send_aborts(world: World, pair: tuple[Process, Process]) -> None:
-    """R7: A failed white send means no `Closed`: `Abort(E)`, with the reason."""
-    p, q = pair
-    p.send(B, ack=False)
-    epoch = world.trigger()
-    settle(p, q)
-    effect, tp, seq, _ = p.unacked.popleft()
-    p.do(p.machine.send_failed(effect, tp, seq, "too large"))
-    failure = world.failure(epoch)
-    assert (failure.code, failure.culprit) == ("send-failed", "b[0]")
-    assert "too large" in failure.reason
-
-
-def test_r7_a_failed_red_send_harms_nobody(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    p.start(A, 0)  # keeps the cut open
-    epoch = world.trigger()
-    settle(p, q)
-    p.send(B, ack=False)
-    effect, tp, seq, _ = p.unacked.popleft()
-    p.do(p.machine.send_failed(effect, tp, seq, "too large"))
-    assert world.snapshot(epoch).open
-
-
-def test_r8_channels_are_known_by_offsets(world: World, pair: tuple[Process, Process]) -> None:
-    """R8: Channel state of (s, input) = the white records of s at offsets [receiver's position, b)."""
-    p, q = pair
-    for _ in range(3):
-        p.send(B)
-    q.end(q.start(B, 0))
-    epoch = world.trigger()
-    settle(p, q)
-    captured = world.fold.captured(epoch)
-    (source,) = [i for i in captured.inputs if i.topic == "b"]
-    (sender,) = [s for s in captured.senders if (s.process, s.topic) == (p.id, "b")]
-    assert (source.position, sender.white_end, sender.last_seq) == (1, 3, 2)
-    assert (source.receiver, source.app) == (q.id, "q")
-
-
-def test_r8_the_receiver_records_the_channel_at_the_marker(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    p.send(B)
-    q.start(B, 0)  # keeps q's cut open until the marker has come
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.log(B)[1].marker
-    q.feed(ChannelEnded(tp=B, offset=1, sender=p.id, epoch=epoch, previous=0))
-    q.end(next(iter(q.machine.colours.running)))
-    settle(p, q)
-    (recorded,) = records(q, Closed)[-1].recorded
-    assert recorded == ChannelRange(sender=p.id, topic="b", partition=0, start=1, end=1)
-
-
-def test_r8_senders_that_left_are_named(world: World, pair: tuple[Process, Process]) -> None:
-    """R8: for a sender that left before the trigger, the log end in the receiver's `Closed`."""
-    p, q = pair
-    p.send(B)
-    p.feed(StopAsked())
-    epoch = world.trigger()
-    p2 = Process(world, "p", (A,), assign=False)
-    assert p2.epoch == epoch, "born red"
-    q.catch_up()
-    captured_left = world.snapshot(epoch).left
-    assert captured_left == {p.id}
-
-
-def test_r7_a_send_that_is_given_up_keeps_nobody_from_closing(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R7: `Closed` when every white send is acknowledged; of one that never left there is nothing in the log."""
-    p, q = pair
-    first, second = p.machine.send_entered(None), p.machine.send_entered(None)
-    epoch = world.trigger()
-    settle(p, q)
-    p.do(p.machine.send_withdrawn(first))
-    settle(p, q)
-    assert world.snapshot(epoch).open, "one is still on its way"
-    p.do(p.machine.send_withdrawn(second))
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    assert not p.machine.send_withdrawn(p.machine.send_entered(None))
 
 
 def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
@@ -448,19 +287,6 @@ def test_r8_an_earlier_end_distinguishes_a_copy_from_what_was_sent_since(
     assert second.last_seq == first.last_seq + 1
 
 
-def test_r7_who_sends_no_markers_closes_without(world: World, pair: tuple[Process, Process]) -> None:
-    """Design, section 4: where markers cannot go, headers alone do it. A process in transactions sends none at all."""
-    p, q = pair
-    p.machine.send_no_markers()
-    p.send(B)
-    epoch = world.trigger()
-    settle(p, q)
-    assert not [a for a in p.asked if isinstance(a, SendMarkers)]
-    (closed,) = records(p, Closed)
-    assert [(end.white_end, end.marker) for end in closed.sent] == [(1, -1)]
-    assert world.snapshot(epoch).status is Status.CAPTURED
-
-
 def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: World) -> None:
     """A marker serves the epochs in (previous, epoch] of its sender; the receiver may have cut for others too."""
     q = Process(world, "q", (B,))
@@ -499,22 +325,6 @@ def test_r7_closed_reports_where_the_changelogs_end(world: World) -> None:
     assert ends == [("t", "p-t-changelog", 0, 3), ("t", "p-t-changelog", 0, 4)]
     (sent,) = records(p, Closed)[-1].sent
     assert (sent.white_end, sent.marker) == (4, -1), "no marker goes into a changelog"
-
-
-def test_r7_where_nothing_white_lies_the_ends_are_at_the_beginning(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """`SentEnd.last_seq`: -1: none."""
-    p, q = pair
-    white = p.start(A, 0)
-    world.trigger()
-    p.catch_up()
-    p.send(B)
-    p.end(white)
-    settle(p, q)
-    closed = records(p, Closed)[-1]
-    assert [(sent.white_end, sent.last_seq) for sent in closed.sent] == [(0, -1)]
-    assert [end.end for end in closed.changelogs] == [0]
 
 
 def test_a_cut_for_a_snapshot_that_is_long_forgotten_still_closes_for_an_older_one(world: World) -> None:
@@ -662,3 +472,19 @@ def test_r8_without_ends_that_count_a_process_asks_itself(
     settle(p, q)
     assert [ask.tps for ask in p.asked_ends] == [(A,)]
     assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=0),)]
+
+
+def test_r8_the_receiver_records_the_channel_at_the_marker(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    p.send(B)
+    q.start(B, 0)  # keeps q's cut open until the marker has come
+    epoch = world.trigger()
+    settle(p, q)
+    assert world.log(B)[1].marker
+    q.feed(ChannelEnded(tp=B, offset=1, sender=p.id, epoch=epoch, previous=0))
+    q.end(next(iter(q.machine.colours.running)))
+    settle(p, q)
+    (recorded,) = records(q, Closed)[-1].recorded
+    assert recorded == ChannelRange(sender=p.id, topic="b", partition=0, start=1, end=1)

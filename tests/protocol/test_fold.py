@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from snapkafka.protocol import (
@@ -22,13 +20,11 @@ from snapkafka.protocol import (
     Retention,
     Retire,
     Status,
-    StopAsked,
     TopicPartition,
     Trigger,
     Verdict,
 )
 from snapkafka.protocol.deduplication import KEEP_ABOVE
-from snapkafka.protocol.ledger_state import Waiting
 
 from .world import A, B, Process, World, settle
 
@@ -140,73 +136,6 @@ def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() ->
     assert not fold.processes[0].dead, "it had said Bye"
 
 
-def test_r11_a_snapshot_says_what_it_waits_for(world: World, pair: tuple[Process, Process]) -> None:
-    """Most telling first: who has not reported, who has not closed, which inputs are not cut."""
-    p, q = pair
-    p.start(A, 0)
-    epoch = world.trigger()
-    assert world.snapshot(epoch).status is Status.INITIATED
-    p.catch_up()
-    assert world.snapshot(epoch).status is Status.CAPTURING
-    assert world.fold.waiting(epoch) == [
-        Waiting(what="closing", process=p.id, app="p"),
-        Waiting(what="report", process=q.id, app="q"),
-        Waiting(what="input", process=p.id, app="p", topic="a", partition=0),
-        Waiting(what="input", process=q.id, app="q", topic="b", partition=0),
-    ]
-    assert [str(wait) for wait in world.fold.waiting(epoch)] == [
-        f"process {p.id} of app p to finish events that began before the cut",
-        f"process {q.id} of app q to report its cut",
-        f"the cut of input a[0] by process {p.id} of app p",
-        f"the cut of input b[0] by process {q.id} of app q",
-    ]
-    assert world.fold.uncut(epoch) == {("q", B)}, "a report has cut it, though it does not count yet"
-    q.feed(StopAsked())
-    assert world.fold.input_topics() == {"a"}
-
-
-def test_r2_a_report_is_none_for_the_epoch_that_its_author_was_red_for_before(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """It serves the epochs in (previous, epoch]."""
-    first = world.trigger("first")
-    late = Process(world, "p")
-    second = world.trigger("second")
-    late.catch_up()
-    assert late.id in world.snapshot(second).reports
-    assert late.id not in world.snapshot(first).reports
-
-
-def test_r9_a_table_partition_that_was_had_in_red_and_moved_on_is_not_cut_by_who_has_it_now() -> None:
-    """A changelog whose input nobody named: its first reader got it, and turned red, before the second did."""
-    changelog = TopicPartition("changelog", 0)
-    cut = CutReport(process=0, n=2, epoch=3, previous=0, heard="ledger", assigned=-1, positions=())
-    fold = fold_of(
-        Hello(n=1, app="p"),
-        Hello(n=2, app="p"),
-        Trigger(n=3, id="s"),
-        Assigned(process=0, n=1, generation=1, inputs=(), changelogs=(changelog,)),
-        cut,
-        Assigned(process=1, n=1, generation=2, inputs=(), changelogs=(changelog,)),
-        replace(cut, process=1, assigned=5, changelogs=(changelog,)),
-    )
-    assert fold.snapshots[3].reports.keys() == {0, 1}
-    assert fold.snapshots[3].claims == {}
-
-
-def test_r1_apps_in_scope_are_those_that_the_trigger_names(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R1: apps in scope."""
-    p, q = pair
-    epoch = world.trigger(apps=("q",))
-    assert world.snapshot(epoch).required == {q.id}
-    assert world.snapshot(epoch).apps == {"q": frozenset({"b"})}
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    assert world.snapshot(epoch).expected == {("q", B)}, "what is given to others is none of it"
-
-
 def test_r12_who_is_lost_is_named(world: World, pair: tuple[Process, Process]) -> None:
     """R12: a required sender that dies fails E; the words say whether it died or stopped."""
     p, q = pair
@@ -242,15 +171,6 @@ def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(
     assert world.snapshot(refused).failed_at == refused - 1, "by its own Trigger"
     assert world.fold.highest_epoch == running
     assert not world.fold.is_epoch(refused)
-
-
-def test_r15_to_resume_what_was_not_paused_changes_nothing(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    epoch = world.trigger()
-    world.append(Pause(n=1, paused=False))
-    assert world.snapshot(epoch).open
-    assert not world.fold.paused
 
 
 def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(

@@ -6,7 +6,6 @@ import pytest
 
 from snapkafka.protocol import (
     NOBODY,
-    Abort,
     AppendHello,
     CameBack,
     ChangelogEnd,
@@ -19,7 +18,6 @@ from snapkafka.protocol import (
     InputsRevoked,
     Joined,
     LedgerRecreated,
-    LedgerState,
     MarkerMet,
     ReadLedgerTo,
     RecordMet,
@@ -87,70 +85,6 @@ def test_r15_what_is_taken_in_red_during_an_absence_spoils_one_snapshot_and_none
     assert world.snapshot(after).status is Status.CAPTURED
 
 
-def test_r15_a_process_that_was_absent_from_the_start_aborts_when_it_has_joined(world: World) -> None:
-    q = Process(world, "q", (B,))
-    epoch = world.trigger()
-    p = Process(world, "p", (A,), join=False)
-    p.feed(WentAbsent())
-    p.join()
-    assert world.failure(epoch).code == "contaminated"
-    p.feed(CameBack())
-    settle(p, q)
-    after = world.trigger("after")
-    settle(p, q)
-    assert world.snapshot(after).status is Status.CAPTURED
-
-
-def test_r15_the_very_first_record_of_a_ledger_may_be_a_trigger(world: World) -> None:
-    """Its epoch is 1; who was absent then aborts that one too."""
-    epoch = world.trigger()
-    p = Process(world, "p", join=False)
-    p.feed(WentAbsent())
-    p.join()
-    assert epoch == 1
-    assert world.snapshot(epoch).status is Status.FAILED
-
-
-def test_r15_what_ran_before_an_absence_is_still_white_after_it(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    event = p.start(A, 0)
-    p.feed(WentAbsent())
-    p.feed(CameBack())
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.snapshot(epoch).open, "it runs yet"
-    p.end(event)
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-
-
-def test_r11_what_runs_before_the_hello_is_read_is_white_for_what_comes_after_it(world: World) -> None:
-    p = Process(world, "p", join=False)
-    event = p.start(A, 0)
-    p.join()
-    epoch = world.trigger()
-    settle(p)
-    assert world.snapshot(epoch).open, "it runs yet"
-    p.end(event)
-    settle(p)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-
-
-def test_r12_a_process_that_reads_its_own_dead_takes_a_new_identity(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R12: a process that reads its own `Dead` takes a new identity before it sends again."""
-    p, _ = pair
-    p.send(B, p.start(A, 0), ack=False)
-    world.append(Dead(n=9, dead=p.id))
-    p.catch_up()
-    assert p.machine.process is None
-    p.ack()  # an acknowledgement from the earlier life does no harm
-    assert p.machine.colours.sent == {}
-
-
 def test_a_recreated_ledger_starts_a_new_life(world: World, pair: tuple[Process, Process]) -> None:
     p, _ = pair
     world.trigger()
@@ -166,39 +100,6 @@ def test_who_had_no_id_yet_in_a_ledger_that_is_gone_has_none_to_name(world: Worl
     p = Process(world, "p", join=False)
     p.feed(Joined(hello=Hello(n=1, app="p")))
     assert p.feed(LedgerRecreated()) == [AppendHello(void=NOBODY, was=NOBODY)]
-
-
-def test_of_a_recreated_ledger_old_snapshots_are_forgotten_like_of_any_other(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 2)
-    p = Process(world, "p")
-    world.ledger, world.fold, p.read = [], LedgerState(), 0
-    p.feed(LedgerRecreated())
-    p.join()
-    for n in range(5):
-        world.append(Abort(n=n, epoch=world.trigger(str(n)), code="x", reason="y"))
-    p.catch_up()
-    assert len(p.machine.ledger.snapshots) == 2
-
-
-def test_what_was_aborted_in_a_ledger_that_is_gone_is_an_epoch_like_any_other_in_the_new_one(
-    world: World,
-) -> None:
-    """It cut for none of that number any more, if it had not read its own `Abort` back. The simulator found it."""
-    p = Process(world, "p", (A,))
-    p.hold_ends = True
-    epoch = world.trigger("before")
-    p.catch_up()
-    p.feed(TimerExpired(epoch=epoch))
-    assert world.failure(epoch).code == "ttl"
-    world.ledger, world.fold, p.read, p.hold_ends = [], LedgerState(), 0, False
-    p.feed(LedgerRecreated())
-    p.join()
-    p.catch_up()
-    assert world.trigger("after") == epoch
-    settle(p)
-    assert world.snapshot(epoch).status is Status.CAPTURED
 
 
 def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
@@ -233,20 +134,6 @@ def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     assert {c.end for c in world.fold.captured(after).changelogs if c.app == "p"} == {1}, (
         "what the old life wrote"
     )
-
-
-def test_r12_what_an_old_life_wrote_counts_though_it_was_done_before_the_next_snapshot(world: World) -> None:
-    p = Process(world, "p", (A,))
-    event = p.start(A, 0)
-    p.send(TopicPartition("p-t-changelog", 0), event)
-    void = p.id
-    world.append(Dead(n=9, dead=void))
-    p.catch_up()
-    p.join(was=void)
-    p.end(event)
-    epoch = world.trigger()
-    settle(p)
-    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [1]
 
 
 def test_r12_a_later_life_of_an_earlier_reader_is_one_as_well(world: World) -> None:
@@ -327,20 +214,6 @@ def test_r12_an_end_that_an_old_life_had_asked_for_is_kept() -> None:
     recovered = ChangelogEnd(table="t", topic=changelog.topic, partition=0, end=0)
     assert [end.end for end in incarnations.ends([recovered])] == [2]
     assert incarnations.unknown == set(), "nothing is to be asked again"
-
-
-def test_r12_who_had_nothing_under_way_comes_back_as_if_new(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    world.append(Dead(n=9, dead=p.id))
-    p.catch_up()
-    (hello,) = [action for action in p.asked if isinstance(action, AppendHello)]
-    assert hello.was == NOBODY
-    p.join()
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
 
 
 @pytest.mark.parametrize("strays", ["sends", "is absent", "was absent", "in white only"])
@@ -489,3 +362,17 @@ def test_r12_who_joins_watches_over_what_is_under_way(world: World) -> None:
     assert world.failure(epoch).culprit == f"process {dead.id} of app p to report its cut"
     heir.catch_up()
     assert world.fold.processes[dead.id].dead
+
+
+def test_r15_a_process_that_was_absent_from_the_start_aborts_when_it_has_joined(world: World) -> None:
+    q = Process(world, "q", (B,))
+    epoch = world.trigger()
+    p = Process(world, "p", (A,), join=False)
+    p.feed(WentAbsent())
+    p.join()
+    assert world.failure(epoch).code == "contaminated"
+    p.feed(CameBack())
+    settle(p, q)
+    after = world.trigger("after")
+    settle(p, q)
+    assert world.snapshot(after).status is Status.CAPTURED

@@ -6,18 +6,15 @@ import pytest
 
 from snapkafka.checks import read_before
 from snapkafka.protocol import (
-    Abort,
     AppendHello,
     Dead,
     InputsRevoked,
     LedgerRecreated,
     LedgerState,
-    Status,
     TopicPartition,
-    WentAbsent,
 )
 
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, World, settle
 
 
 def another_life(p: Process, n: int) -> None:
@@ -48,18 +45,6 @@ def test_r12_what_a_life_wrote_counts_until_the_inputs_are_given_anew(world: Wor
     assert ends == [3, 3, 1]
 
 
-def test_r15_an_absence_says_nothing_against_what_is_captured(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    p.feed(WentAbsent())
-    settle(p, q)
-    assert records(p, Abort) == []
-
-
 def next_life(p: Process) -> AppendHello:
     """Join as the machine asked it to."""
     hello = [action for action in p.asked if isinstance(action, AppendHello)][-1]
@@ -73,25 +58,6 @@ def recreate_ledger(world: World, *processes: Process) -> None:
     for process in processes:
         process.read = 0
         process.feed(LedgerRecreated())
-
-
-def test_r12_what_a_life_before_the_last_has_under_way_is_named_as_well(world: World) -> None:
-    """It had nothing of its own under way in between, and its event went on."""
-    p = Process(world, "p", (A,))
-    first = p.id
-    event = p.start(A, 0)
-    for n in range(2):
-        void = p.id
-        world.append(Dead(n=n, dead=void))
-        p.catch_up()
-        assert next_life(p).was == void
-    p.end(event)
-    p.give(generation=2)
-    heir = Process(world, "p", ())
-    heir.give(A, generation=3)
-    epoch = world.trigger()
-    settle(p, heir)
-    assert {first, p.id} < {*world.fold.captured(epoch).inputs[0].earlier}
 
 
 @pytest.mark.parametrize("ledgers", [1, 2])
@@ -120,20 +86,3 @@ def test_r11_who_may_have_read_an_input_in_a_ledger_that_is_gone_is_an_earlier_r
     assert read_before(cuts["p"], p.id)
     assert not read_before(cuts["p"], heir.id), "it had nothing under way"
     assert cuts["q"].earlier == (), "its app does not read that"
-
-
-def test_r12_a_life_that_goes_on_with_an_event_is_an_earlier_reader_of_its_own_inputs_only(
-    world: World,
-) -> None:
-    p, other = Process(world, "p", (A,)), Process(world, "p", (B,))
-    first, event = other.id, other.start(B, 0)
-    world.append(Dead(n=1, dead=first))
-    other.catch_up()
-    assert next_life(other).was == first
-    other.end(event)
-    p.give(A, B, generation=2)
-    epoch = world.trigger()
-    settle(p, other)
-    cuts = {cut.topic: cut for cut in world.fold.captured(epoch).inputs}
-    assert {first, other.id} <= {*cuts["b"].earlier}
-    assert other.id not in cuts["a"].earlier

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from snapkafka.protocol import (
-    Abort,
     Dead,
-    Pause,
     Retire,
     Status,
     StopAsked,
     TimerExpired,
     TopicPartition,
-    Verdict,
 )
 
 from .world import A, B, Process, World, settle
@@ -84,60 +81,6 @@ def test_partitions_of_an_earlier_life_of_an_app_are_not_expected(world: World) 
     assert world.snapshot(epoch).status is Status.CAPTURED
 
 
-def test_while_paused_no_trigger_is_an_epoch(world: World, pair: tuple[Process, Process]) -> None:
-    """R15: off switches: `pause`/`resume` (a ledger record, no restart)."""
-    p, q = pair
-    running = world.trigger("running")
-    world.append(Pause(n=1, paused=True))
-    refused = world.trigger("refused")
-    settle(p, q)
-    assert p.epoch == running, "what was triggered before is an epoch"
-    for epoch in (running, refused):
-        assert world.failure(epoch).code == "paused"
-    world.append(Pause(n=2, paused=False))
-    good = world.trigger("good")
-    settle(p, q)
-    assert world.snapshot(good).status is Status.CAPTURED
-
-
-def test_r11_a_late_joiner_is_born_red_and_not_waited_for(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R11: id >= E is born red for E. Required senders of E: `Hello` below the trigger without `Bye` or `Dead`."""
-    epoch = world.trigger()
-    late = Process(world, "late")
-    assert late.epoch == epoch
-    settle(*pair, late)
-    assert late.id not in world.snapshot(epoch).required
-    assert world.snapshot(epoch).status is Status.CAPTURED
-
-
-def test_r11_what_comes_first_stands(world: World, pair: tuple[Process, Process]) -> None:
-    """R11: Failed: an `Abort`. What comes first stands."""
-    early, late = world.trigger("early"), world.trigger("late")
-    world.append(Abort(n=1, epoch=early, code="x", reason="by hand"))
-    settle(*pair)
-    world.append(Abort(n=2, epoch=late, code="x", reason="too late"))
-    assert world.snapshot(early).status is Status.FAILED
-    assert world.snapshot(early).failed_at == late
-    assert world.snapshot(late).status is Status.CAPTURED
-
-
-def test_r11_repeats_are_dropped(world: World, pair: tuple[Process, Process]) -> None:
-    """R11: Every ledger record carries (process, n); repeats are dropped."""
-    p, _ = pair
-    hello = next(r for r in world.ledger if getattr(r, "app", "") == "p")
-    before = len(world.fold.processes)
-    world.append(hello)
-    assert len(world.fold.processes) == before
-    assert p.id in world.fold.processes
-
-
-def test_r11_garbage_only_moves_the_end(world: World) -> None:
-    world.fold.apply(0, None)
-    assert world.fold.end == 1
-
-
 def test_inputs_of_a_stopped_app_are_expected_until_it_is_retired(
     world: World, pair: tuple[Process, Process]
 ) -> None:
@@ -162,47 +105,6 @@ def test_an_app_that_was_retired_and_joins_again_is_retired_no_more(world: World
     assert world.fold.retired_apps() == set()
     assert world.fold.unretired(world.fold.processes[again.id])
     assert not world.fold.unretired(before)
-
-
-def test_r12_ttl_names_the_culprit_and_the_dead_are_not_waited_for_again(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R12: aborted by whoever notices; who notices appends `Dead(p)`, so that the next one does not wait for it."""
-    p, q = pair
-    epoch = world.trigger()
-    p.catch_up()  # q is silent
-    p.feed(TimerExpired(epoch=epoch))
-    failure = world.failure(epoch)
-    assert failure.code == "ttl"
-    assert f"process {q.id}" in failure.culprit
-    assert [r.dead for r in world.ledger if isinstance(r, Dead)] == [q.id]
-    assert p.feed(TimerExpired(epoch=epoch)) == [], "decided: a late timer is harmless"
-    assert q.id not in world.snapshot(world.trigger("next")).required
-
-
-def test_r12_nobody_closes_for_somebody_else(world: World, pair: tuple[Process, Process]) -> None:
-    """R12: a required sender that dies fails E."""
-    p, q = pair
-    p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    p.feed(StopAsked())
-    failure = world.failure(epoch)
-    assert failure.code == "process-lost"
-    assert str(p.id) in failure.culprit
-
-
-def test_r13_captured_is_not_yet_completed(world: World, pair: tuple[Process, Process]) -> None:
-    """R13: verification appends `Verdict`; a partial snapshot is never listed as good."""
-    good, bad = world.trigger("good"), world.trigger("bad")
-    settle(*pair)
-    failed = world.trigger("failed")
-    world.append(Abort(n=1, epoch=failed, code="x", reason="y"))
-    world.append(Verdict(n=2, epoch=good, verdict="VERIFIED"))
-    world.append(Verdict(n=3, epoch=failed, verdict="VERIFIED"))
-    assert world.snapshot(good).status is Status.COMPLETED
-    assert world.snapshot(bad).status is Status.CAPTURED
-    assert world.snapshot(failed).status is Status.FAILED
 
 
 def test_r12_ttl_says_who_gave_no_sign_and_whom_it_waited_for(

@@ -11,7 +11,6 @@ from snapkafka.protocol import (
     NOBODY,
     AppendHello,
     AppendToLedger,
-    Hello,
     LedgerCutShort,
     LedgerState,
     Pause,
@@ -76,30 +75,6 @@ def captured(world: World, *processes: Process, name: str) -> int:
     return epoch
 
 
-def test_r11_who_has_read_what_is_lost_joins_as_another_process_and_the_next_snapshot_is_good(
-    world: World,
-) -> None:
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    before = captured(world, p, q, name="before")
-    since = len(world.ledger)
-    captured(world, p, q, name="lost")
-    settle(p, q)
-    old, upto = (p.id, q.id), len(world.ledger)
-    lose(world, since)
-    for process, void in zip((p, q), old, strict=True):
-        said = notice(process, since)
-        assert (said.since, said.upto, said.void, said.process) == (since, upto, void, NOBODY)
-        assert process.machine.process is None
-        assert join(process) >= upto
-    settle(p, q)
-    assert [world.fold.is_alive(process) for process in old] == [False, False]
-    after = captured(world, p, q, name="after")
-    assert after > upto
-    assert [world.snapshot(epoch).contaminated for epoch in (before, after)] == ["", ""]
-    assert {p.epoch, q.epoch} == {after}
-
-
 def test_r11_a_number_that_was_used_before_is_no_process_and_no_epoch(world: World) -> None:
     """A worker starts, and a snapshot is asked for, while the ledger has not passed what it has lost."""
     p = Process(world, "p", (A,))
@@ -124,21 +99,6 @@ def test_r11_a_number_that_was_used_before_is_no_process_and_no_epoch(world: Wor
     settle(p, late)
     epoch = captured(world, p, late, name="then")
     assert epoch > upto
-
-
-def test_r11_whoever_lives_sees_to_it_that_the_ledger_passes_what_it_has_lost(world: World) -> None:
-    """The author of the loss is gone, and a snapshot fails for its number: the next one does not."""
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    upto = len(world.ledger) + 6
-    world.append(TailLost(n=77, since=len(world.ledger), upto=upto))
-    epoch = world.trigger("too early")
-    settle(p, q)
-    assert world.snapshot(epoch).failure is not None
-    filled = [record for record in world.ledger if isinstance(record, TailLost) and record.process >= 0]
-    assert [record.process for record in filled] == [p.id], "the first of them, and no other"
-    pass_by(world, filled[0])
-    captured(world, p, q, name="then")
 
 
 def test_r11_what_was_captured_meanwhile_is_unverifiable_by_name_and_what_is_open_fails(world: World) -> None:
@@ -187,26 +147,6 @@ def test_r12_a_hidden_process_that_comes_back_with_work_under_way_spoils_what_wa
     )
 
 
-def test_r11_a_process_with_a_number_of_the_lost_ones_is_another_one_from_then_on(world: World) -> None:
-    """It joined after the loss, and before anybody had noticed: two processes have stamped with one number."""
-    p = Process(world, "p", (A,))
-    settle(p)
-    since = len(world.ledger)
-    first = Process(world, "r", (TP_C,))
-    settle(first)
-    lose(world, since)
-    second = Process(world, "s", (B,))
-    assert second.id == since
-    assert not world.fold.processes[second.id].hidden
-    settle(second)
-    notice(first, since)
-    settle(second)
-    assert world.fold.processes[since].hidden
-    assert second.machine.process is None
-    assert isinstance(second.asked[-1], AppendHello)
-    assert join(second) > since
-
-
 def test_r11_a_loss_that_is_lost_again_is_said_again(world: World) -> None:
     """Nobody else may know which numbers were used."""
     p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
@@ -246,18 +186,6 @@ def test_r11_a_checkpoint_keeps_what_is_lost(world: World) -> None:
     assert fold.tails.upto == world.fold.tails.upto > 0
     assert fold.snapshots[epoch].contaminated == world.snapshot(epoch).contaminated != ""
     assert {view.process for view in fold.living()} == {view.process for view in world.fold.living()}
-
-
-def test_r11_who_has_read_nothing_that_is_lost_stays_who_it_is(world: World) -> None:
-    p = Process(world, "p", (A,))
-    settle(p)
-    since, process = len(world.ledger), p.id
-    world.append(TailLost(n=1, since=since, upto=since + 4, void=NOBODY))
-    pass_by(world, TailLost(n=1, since=since, upto=since + 4))
-    settle(p)
-    assert p.machine.process == process
-    assert not [record for record in world.ledger if isinstance(record, Hello)][1:]
-    captured(world, p, name="as before")
 
 
 def test_a_restore_that_may_have_appended_is_not_aborted_and_only_replaced_by_one_of_all_its_apps() -> None:
@@ -309,3 +237,42 @@ def test_a_process_whose_leaving_failed_takes_no_part_any_more(world: World) -> 
     assert process.machine.process is None
     assert process.machine.stood_down == was
     assert process.asked[asked:] == []
+
+
+def test_r11_who_has_read_what_is_lost_joins_as_another_process_and_the_next_snapshot_is_good(
+    world: World,
+) -> None:
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    settle(p, q)
+    before = captured(world, p, q, name="before")
+    since = len(world.ledger)
+    captured(world, p, q, name="lost")
+    settle(p, q)
+    old, upto = (p.id, q.id), len(world.ledger)
+    lose(world, since)
+    for process, void in zip((p, q), old, strict=True):
+        said = notice(process, since)
+        assert (said.since, said.upto, said.void, said.process) == (since, upto, void, NOBODY)
+        assert process.machine.process is None
+        assert join(process) >= upto
+    settle(p, q)
+    assert [world.fold.is_alive(process) for process in old] == [False, False]
+    after = captured(world, p, q, name="after")
+    assert after > upto
+    assert [world.snapshot(epoch).contaminated for epoch in (before, after)] == ["", ""]
+    assert {p.epoch, q.epoch} == {after}
+
+
+def test_r11_whoever_lives_sees_to_it_that_the_ledger_passes_what_it_has_lost(world: World) -> None:
+    """The author of the loss is gone, and a snapshot fails for its number: the next one does not."""
+    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
+    settle(p, q)
+    upto = len(world.ledger) + 6
+    world.append(TailLost(n=77, since=len(world.ledger), upto=upto))
+    epoch = world.trigger("too early")
+    settle(p, q)
+    assert world.snapshot(epoch).failure is not None
+    filled = [record for record in world.ledger if isinstance(record, TailLost) and record.process >= 0]
+    assert [record.process for record in filled] == [p.id], "the first of them, and no other"
+    pass_by(world, filled[0])
+    captured(world, p, q, name="then")

@@ -517,8 +517,11 @@ def test_they_start_where_the_latest_snapshot_since_has_found_their_agents(world
     assert world.fold.restored_starts("b") == {B: 3}
 
 
-def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets() -> None:
+def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """However many restores of others came later, and whoever reads: a worker that starts a year after it, too."""
+    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 0)
     world = World(fold=LedgerState(history=False))
     captured_at(world, "before", 9)
     restored(world, at(4, 6, agent="x"), at(2, agent="y"))
@@ -539,6 +542,7 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets() -> N
         assert late.restored_starts("b") == {B: expected}
         assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) != {}
         captured_at(world, f"after {expected}", 5)
+    assert list(late.restores.views) == ["r", "of c 2"], "what nobody goes by any more is not kept"
 
 
 def test_memory_is_bounded_however_many_restores_there_were() -> None:
