@@ -22,12 +22,11 @@ from snapkafka.protocol.restores import RestoreView
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.plan import Request
 from snapkafka.recovery.positions import apps_of, changelogs_of, group_offsets, inputs_of
-from snapkafka.recovery.reasons import member_refusals
+from snapkafka.recovery.refusals import with_members
 from snapkafka.recovery.session import RecoverySession, RestoreBulk, opened_session
 from snapkafka.recovery.state import differences
 from snapkafka.recovery.stored_rows import rows_of_state, workers_of
 from snapkafka.recovery.suppression import Suppression
-from snapkafka.recovery.target_facts import Refusal
 from snapkafka.wire import headers as wire
 
 #: Differences of a table that are named; all are counted.
@@ -89,16 +88,18 @@ async def check_restored(
     async with opened_session(
         where, request, lambda manifest: namespace or manifest.namespace, bulk=bulk
     ) as session:
-        refusals = list(member_refusals(await workers_of(session.admin, apps_of(session.captured))))
+        workers = with_members(await workers_of(session.admin, apps_of(session.captured)))
+        reasons = [f"{group} (group-has-members)" for group in workers]
         if damage := session.tables.damage:
-            refusals.append(Refusal(code="files", what=damage, hint="restore the files from a copy"))
+            reasons.append(f"{damage} (files)")
         starts, ends, open_transaction = await _bounds(session)
         if open_transaction:
-            hint = "wait until the broker has aborted it (60 s by default), and run the same command again"
-            refusals.append(Refusal(code="transaction-open", what=open_transaction, hint=hint))
-        if refusals:
-            reasons = "; ".join(f"{item.what} ({item.code})" for item in refusals)
-            raise RestoreRefusedError(f"nothing was compared: {reasons}", hint=refusals[0].hint)
+            reasons.append(f"{open_transaction} (transaction-open)")
+        if reasons:
+            raise RestoreRefusedError(
+                f"nothing was compared: {'; '.join(reasons)}",
+                hint="stop all workers; a broker aborts a transaction after 60 s",
+            )
         editing = Editing(session.captured, suppress)
         tables = await asyncio.to_thread(_tables, session, editing, starts, ends)
         last = _latest_plan(session)
@@ -188,6 +189,6 @@ async def _misplaced(session: RecoverySession, last: RestoreView | None) -> tupl
 
 
 def _latest_plan(session: RecoverySession) -> RestoreView | None:
-    """Find the last committed restore of one of these apps."""
+    """Find the last restore of one of these apps."""
     apps, views = apps_of(session.captured), session.state.restores.views.values()
-    return next((view for view in reversed([*views]) if view.committed and view.concerns(apps)), None)
+    return next((view for view in reversed([*views]) if view.done_at and view.concerns(apps)), None)

@@ -9,10 +9,10 @@ from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
+from snapkafka.protocol.records import Fork
 from snapkafka.query.engine import Placed, engine, in_thread
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import trusted
-from snapkafka.recovery.forks import Fork, fork_in
 from snapkafka.recovery.session import admin_of
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest, sql_text
@@ -59,7 +59,7 @@ async def diff_fork(
     if found is None:
         raise ForkRefusedError(f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are")
     (old,) = await manifest_places(where, namespace, [found.snapshot], storage=storage)
-    (new,) = await manifest_places(where, found.namespace, [after], good=True)
+    (new,) = await manifest_places(where, prefixed(fork, namespace), [after], good=True)
     older, newer = Placed(*read_manifest(old)), Placed(*read_manifest(new))
     trust = await trusted(None, [older, newer])
     with engine({"before": older, "fork": newer}) as database:
@@ -87,7 +87,7 @@ async def _found(where: Connection | Cluster, namespace: str) -> Fork | None:
     if LEDGER + namespace not in there:
         return None
     async with opened(where, namespace) as work:
-        return fork_in(work)
+        return work.reading.state.fork
 
 
 def _name_as_in_production(database: DuckDBPyConnection, fork: str) -> None:

@@ -15,7 +15,7 @@ from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, fork_of
-from snapkafka.recovery.forks import Fork, fork_in
+from snapkafka.protocol.records import Fork
 from snapkafka.recovery.session import admin_of
 from snapkafka.recovery.topics import Topics
 
@@ -67,7 +67,7 @@ async def _fork(where: Connection | Cluster, admin: Topics, ledger: str) -> Fork
     """Read the fork of a ledger; None: it was dropped meanwhile, or nothing of it was written yet."""
     try:
         async with opened(where, ledger.removeprefix(LEDGER)) as work:
-            return fork_in(work)
+            return work.reading.state.fork
     except LedgerUnusableError:
         if ledger in await admin.describe_topics([ledger]):
             raise

@@ -119,7 +119,6 @@ from .records import (
     Checkpoint,
     Closed,
     CutReport,
-    ForkTopic,
     LedgerRecord,
     TailLost,
     Trigger,

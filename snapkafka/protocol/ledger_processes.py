@@ -11,7 +11,6 @@ from typing import Final, assert_never
 
 from . import ownership
 from .deduplication import Repeats
-from .forking import ForkView
 from .ledger_snapshots import SnapshotFold, being_restored, cut_short, runs_without
 from .records import (
     LEDGER_CUT_SHORT,
@@ -75,9 +74,7 @@ class ProcessFold(SnapshotFold):
             case Restore():
                 self._restore(offset, record)
             case Fork():
-                if self.fork is None:
-                    self.fork = ForkView(record)
-                self.fork.apply(record)
+                self.fork = self.fork or record
             case Checkpoint():
                 pass  # for those who start here
             case _:
@@ -242,7 +239,7 @@ class ProcessFold(SnapshotFold):
             if process.hello.mode == RESTORE:
                 gone = over or process.process < view.author
             else:
-                gone = record.stage == "ready" and process.hello.app in view.apps and process.process < offset
+                gone = view.stage == "done" and process.hello.app in view.apps
             if gone:
                 self._leave(offset, process.process, dead=True)
         if over and not self._history:

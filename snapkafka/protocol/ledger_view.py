@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from .deduplication import Latest
-from .forking import ForkView
 from .lost_tail import LostTails
 from .ownership import Input, Owners
-from .records import FOREIGN, NOBODY, RESTORE, TopicPartition
+from .records import FOREIGN, NOBODY, RESTORE, Fork, TopicPartition
 from .restores import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
 
@@ -33,7 +32,7 @@ class LedgerView:
         self.highest_epoch = 0
         self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
         self.restores = Restores()
-        self.fork: ForkView | None = None  # whose ledger this is; None: that of no fork
+        self.fork: Fork | None = None  # whose ledger this is; None: that of no fork
         self._epochs: Latest[int] = Latest(float("inf"))
         self.tails = LostTails()
 

@@ -21,9 +21,8 @@ Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
 #: Why a process never read some records: they were deleted before it came to them, or its app sought past them.
 WhyUnread = Literal["lost", "sought"]
 
-#: How far a restore has come: it may be aborted before it is `ready`, and only finished after.
-RestoreStage = Literal["begun", "appending", "ready", "done", "aborted"]
-ForkStage = Literal["begun", "created"]
+#: How far a restore has come: it may be aborted before it is `appending`, and only finished after.
+RestoreStage = Literal["begun", "appending", "done", "aborted"]
 
 
 class TopicPartition(NamedTuple):
@@ -129,15 +128,6 @@ class TopicId:
 
     topic: str
     topic_id: str
-
-
-@value
-class ForkTopic:
-    """A topic that the plan of a fork creates. `topic_id`: Kafka's own, 32 hex digits; empty before it is created."""
-
-    topic: str
-    topic_id: str = ""
-    partitions: int = 0
 
 
 @value

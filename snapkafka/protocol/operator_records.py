@@ -7,8 +7,6 @@ from .offsets import (
     NOBODY,
     AgentPosition,
     CheckResult,
-    ForkStage,
-    ForkTopic,
     LogEnd,
     RestoreStage,
     TopicId,
@@ -57,13 +55,12 @@ class Restore:
 
     `plan` names the restore; only one is open at a time. `author`: the process that re-appends (its `Hello` has the
     mode "restore"), -1 before it joined. A rerun appends `begun` again with a new author, and only the author of the
-    latest `begun` can make the plan `ready`: that is the commit point. `appending` comes before the first record is
-    appended: from then on the plan cannot be aborted. `ready` carries the rest, in `parts` chunks numbered from 0.
+    latest `begun` can make the plan `done`: that is the commit point. `appending` comes before the first record is
+    appended: from then on the plan cannot be aborted. `done` carries the rest, in `parts` chunks numbered from 0.
     `ends`: of every input and changelog partition of these apps, taken before anything was appended: all records below
     are older than the restore. `positions`: per agent and input. `reason`: why it was aborted. `origin`: the topic id
-    of the snapshot's ledger where that is another cluster's (empty: it is this one). `replaces`: the open plan, not yet
-    ready, that this one takes the place of. `topics`: of the ends of a `ready` record, with the ids that they had then;
-    none: an earlier release wrote it.
+    of the snapshot's ledger where that is another cluster's (empty: it is this one). `replaces`: the open plan that
+    this one takes the place of. `topics`: of the ends of a `done` record, with the ids that they had then.
     """
 
     process: int = NOBODY
@@ -88,25 +85,20 @@ class Restore:
 
 @value
 class Fork:
-    """The fork to which this ledger belongs: `plan` creates `topics` from a snapshot of namespace `source`.
+    """The fork to which this ledger belongs: the restore `plan` creates it from a snapshot of namespace `source`.
 
-    `begun` comes before the first topic is created, with their names; `created` when all are there, with their ids, in
-    `parts` chunks numbered from 0. `expires_ms`: from then on it may be removed (ms since 1970; 0: never); a removal by
-    expiry removes these topics, while they have these ids, and no others. `fork`: its name. `apps`: of the source.
+    It comes before the first topic is created. `fork`: its name. `apps`: of the source. `expires_ms`: from then on it
+    may be removed (ms since 1970; 0: never).
     """
 
     process: int = NOBODY
     n: int
     plan: str
-    stage: ForkStage
     fork: str = ""
     source: str = ""
     snapshot: str = ""
     attempt: int = 1
     epoch: int = 0
     apps: tuple[str, ...] = ()
-    topics: tuple[ForkTopic, ...] = ()
-    part: int = 0
-    parts: int = 1
     expires_ms: int = 0
     who: str = ""

@@ -21,8 +21,6 @@ from .offsets import (
     ChangelogEnd,
     ChannelRange,
     CheckResult,
-    ForkStage,
-    ForkTopic,
     Heard,
     InputTopic,
     LogEnd,

@@ -3,15 +3,17 @@
 A restore re-appends the records in flight and the state of a snapshot at the ends of their partitions, so the log
 stays one log. Three facts about it have to be the same for every reader:
 
-    begun ──> appending ──> ready ──> done    `begun` to `done`: no input of these apps is run, no snapshot is taken
-      └─────> aborted <──┘                    `ready` is the commit point: before it nothing appended counts
+    begun ──> appending ──> done    until `done`: no input of these apps is run, no snapshot is taken
+      └─────> aborted <──┘          `done` is the commit point: before it nothing appended counts
 
 * *Bases.* Records below the base of a partition are older than the restore; records that an earlier process of the
   apps still appends at or above it are void, because it does not know of the restore.
 * *Positions.* A consumer group has one offset per input, a snapshot one position per agent. The group is set to the
   lowest; what an agent skips above that is a rule, which is spent when the group has passed it.
-* *Fencing.* Only the author that the latest `begun` names can make a plan `ready`: a tool that was suspended, and wakes
+* *Fencing.* Only the author that the latest `begun` names can make a plan `done`: a tool that was suspended, and wakes
   up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest of it.
+* *The groups are set before `done`.* A run that crashes between them is run again: it appends behind new ends, and sets
+  the groups again.
 * *A ledger that has lost its tail* may have lost that a plan is `appending`. So a plan that is open then counts as
   such, and only one of all its apps replaces it.
 * *No way back by forgetting.* Once a plan is `appending`, records of it may lie in the log above every committed
@@ -98,10 +100,9 @@ class RestoreView:
     replaces: frozenset[TopicPartition] = frozenset()  # what the plans before it may have appended to
     unsure: bool = False  # records of it may be lost: it may have appended to any partition of its apps
     parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
-    topic_ids: dict[str, str] = field(default_factory=dict)  # at the commit point
+    topic_ids: dict[str, str] = field(default_factory=dict)  # when it was done
     recreated: dict[str, int] = field(default_factory=dict)  # topic -> ledger offset that showed it
-    ready_at: int | None = None  # of the part that completed it
-    closed_at: int | None = None  # `done` or `aborted`
+    closed_at: int | None = None  # `aborted`, or the part that completed `done`
     reason: str = ""
 
     @property
@@ -114,9 +115,9 @@ class RestoreView:
         return self.closed_at is None
 
     @property
-    def committed(self) -> bool:
-        """Whether the commit point was reached."""
-        return self.ready_at is not None
+    def done_at(self) -> int | None:
+        """The ledger offset of the commit point; None: it was not reached."""
+        return self.closed_at if self.stage == "done" else None
 
     @property
     def owner(self) -> int:
@@ -192,7 +193,7 @@ class Restores:
         if view is None or view.plan != record.plan:
             if record.stage != "begun" or record.plan in self.views:
                 return False
-            if view is not None and (view.committed or record.replaces != view.plan):
+            if view is not None and record.replaces != view.plan:
                 return False
             if view is not None and view.unsure and not {*view.apps} <= {*record.apps}:
                 return False
@@ -206,11 +207,9 @@ class Restores:
                 return self._named(view, offset, record)
             case "appending":
                 return self._appending(view, offset, record)
-            case "ready":
-                return self._ready(view, offset, record)
-            case "done" if view.committed:
-                view.stage, view.closed_at, self.open = "done", offset, None
-            case "aborted" if not view.committed and not view.leaves and not view.unsure:
+            case "done":
+                return self._done(view, offset, record)
+            case "aborted" if not view.leaves and not view.unsure:
                 self._abort(view, offset, record.reason)
             case _:
                 return False
@@ -242,7 +241,7 @@ class Restores:
 
     def _appending(self, view: RestoreView, offset: int, record: Restore) -> bool:
         """Note that its author is about to append after these ends; those of an earlier author still count."""
-        if view.committed or not view.is_author(record.author):
+        if not view.is_author(record.author):
             return False
         view.stage = "appending"
         view.appending_at.add(offset)
@@ -252,19 +251,19 @@ class Restores:
 
     def _named(self, view: RestoreView, offset: int, record: Restore) -> bool:
         """Let a later author take over; its predecessor, and the `ends` that it reported, are void."""
-        if view.committed or record.author <= view.author:
+        if record.author <= view.author:
             return False
         view.author, view.authored_at = record.author, offset
         view.parts.clear()
         return True
 
-    def _ready(self, view: RestoreView, offset: int, record: Restore) -> bool:
-        if view.committed or not view.is_author(record.author):
+    def _done(self, view: RestoreView, offset: int, record: Restore) -> bool:
+        if not view.is_author(record.author):
             return False
         view.parts.setdefault(record.part, (offset, record))
         if len(view.parts) < record.parts or not view.leaves <= view.bases().keys():
             return False
-        view.stage, view.ready_at = "ready", offset
+        view.stage, view.closed_at, self.open = "done", offset, None
         view.topic_ids = {it.topic: it.topic_id for _, part in view.parts.values() for it in part.topics}
         self.bases |= view.bases()
         rules: dict[tuple[str, TopicPartition], dict[str, Rule]] = {}
@@ -277,11 +276,11 @@ class Restores:
     def joined(self, offset: int, hello: Hello, earlier: Mapping[int, ProcessView]) -> None:
         """Take in the topic ids that a process found: an id that differs from the restore's is of a recreated topic."""
         for view in self.views.values():
-            ready_at = view.ready_at
-            if ready_at is None:
+            done_at = view.done_at
+            if done_at is None:
                 continue
             for named in filter(view.shows_recreated, hello.topic_ids()):
-                before = (it.hello for process, it in earlier.items() if process < ready_at)
+                before = (it.hello for process, it in earlier.items() if process < done_at)
                 if not any(named in old.topic_ids() for old in before):
                     self._recreated(offset, view, named[0])
 
@@ -308,7 +307,7 @@ class Restores:
         """Return the bases of the restores that were committed below this ledger offset."""
         found: dict[TopicPartition, Base] = {}
         for view in self.views.values():
-            if view.ready_at is not None and view.ready_at < offset:
+            if view.done_at is not None and view.done_at < offset:
                 found |= view.bases(offset)
         return found
 
@@ -321,7 +320,7 @@ class Restores:
         the commit point from which on that holds."""
         found: dict[TopicPartition, tuple[int, int]] = {}
         for (of, tp), (plan, agents) in self._rules.items():
-            since = self.views[plan].ready_at
+            since = self.views[plan].done_at
             if of == app and since is not None:
                 found[tp] = (min(rule.offset for rule in agents.values()), since)
         return found

@@ -1,17 +1,16 @@
 """Restores and forks: a snapshot continues, in place, in another cluster, or as a second system.
 
-One pipeline with three targets; see docs/guide/restore.md and docs/guide/fork.md.
+One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/fork.md.
 
 | module | |
 |---|---|
 | `plan` | the request, the plan that is shown, confirmed and run, and the result |
 | `session` | the snapshot, its tables and the target cluster; held consumer groups |
-| `target_in_place`, `target_cluster`, `target_fork` | the plan and the appended records of each |
-| `recovery` | from a plan to its result |
-| `steps`, `finish` | the steps in their order; those past the commit point |
-| `reasons`, `code_changes`, `shortened`, `lost_inputs` | every reason to refuse, by a stable code; pure |
+| `target`, `target_in_place`, `target_copy` | the plan, the created topics, and the appended records of each |
+| `recovery`, `steps` | from a plan to its result; the steps in their order |
+| `refusals`, `code_changes`, `shortened`, `lost_inputs` | every reason to refuse, by a stable code; pure |
 | `positions`, `channels`, `state` | the starts of agents, and the appended records |
-| `topics`, `new_topics` | the created topics, with settings that keep appended records |
+| `topics` | the topics of a snapshot, and the settings that keep appended records |
 | `suppression`, `masks`, `masking`, `expressions`, `editing` | erased keys, and replaced values |
 | `appending` | records of the run's own process, stamped, and read back |
 | `forks` | the list of forks, and their removal |

@@ -8,7 +8,7 @@ range are appended, in the order of their old offsets; without markers, and with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from snapkafka.checks import ReadRange
 from snapkafka.kafka.records.bulk import KafkaRecord
@@ -18,6 +18,9 @@ from snapkafka.wire import headers as wire
 from .appending import Author, Bulk, NewRecord
 from .editing import Editing
 from .positions import Appended
+
+#: Added to the offsets of another log: they come after every one of the old.
+NEW_LOG: Final = 1 << 62
 
 
 class Channel(NamedTuple):
@@ -72,6 +75,8 @@ def channels(
     own: frozenset[TopicPartition],
     ledger_id: int,
     editing: Editing | None = None,
+    *,
+    apart: bool = False,
 ) -> Iterator[Channel]:
     """Collect the records to append to each partition that holds records of the apps, in the order of partitions.
 
@@ -80,6 +85,7 @@ def channels(
         in_flight: the table `messages`; a record that several apps had still to start is in it once.
         own: see `holds_own`.
         editing: leaves out records of erased keys.
+        apart: the ranges are of other logs than the stored records, and come after them.
     """
     for item in ranges:
         tp = TopicPartition(item.topic, item.partition)
@@ -89,7 +95,8 @@ def channels(
         if item.start < item.end:
             for record in bulk.read([item]):
                 if is_external(record, ledger_id):
-                    records.setdefault(record.offset, record)
+                    offset = record.offset + NEW_LOG * apart
+                    records.setdefault(offset, record._replace(offset=offset))
         ordered = (record for _, record in sorted(records.items()))
         yield Channel(tp, tuple(ordered if editing is None else editing.edit(ordered)))
 

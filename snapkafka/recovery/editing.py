@@ -14,7 +14,6 @@ matches of each rule, `raise_unmatched` refuses rules without a match.
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
 from .expressions import Expressions, Subject, header_texts
-from .masking import Masking, Place
+from .masking import Masking
 from .masks import Mask
 from .state import Row
 from .suppression import (
@@ -41,8 +40,6 @@ from .suppression import (
 
 #: Records that are examined together.
 BATCH: Final = 5_000
-#: Halves of surrogate pairs.
-HALVES: Final = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T", Row, KafkaRecord)
 
@@ -50,7 +47,7 @@ T = TypeVar("T", Row, KafkaRecord)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCount:
     """The number of records, rows and members of sets that a rule has matched. `kind`: "key", "prefix", "sql" or
-    "mask". `place`: the table or topic of a mask; empty: the rule applies to all."""
+    "mask". `place`: the topic of a mask; empty: the rule applies to all."""
 
     kind: str
     rule: str
@@ -248,8 +245,6 @@ class Editing:
             raise self._refused(item, "key", key.problem or "is not text", "key_codec")
         if not self._suppression.sql:
             return
-        if key.text is not None and not _is_unicode(key.text):
-            raise self._refused(item, "key", "has half of a surrogate pair, which SQL has not", "key_codec")
         if not has_text(item.value):
             raise self._refused(item, "value", "is not text", "value_codec")
         for name, value in () if isinstance(item, Row) else wire.without_header(item.headers):
@@ -261,13 +256,9 @@ class Editing:
         by = f" (codec {getattr(cut, codec) or 'unknown'})" if cut is not None and codec else ""
         name = cut.table if isinstance(cut, ChangelogCut) else item.tp.topic
         return BadInputError(
-            f"a {what} of {self._place(item)}{by} cannot be compared with what was erased: it {problem}",
+            f"a {what} of {item.tp.topic}{by} cannot be compared with what was erased: it {problem}",
             hint=f'add binary = ["{name}"] to the file, and examine key_raw and value_raw by sql',
         )
-
-    def _place(self, item: Row | KafkaRecord) -> str:
-        cut = self._cuts.get(item.tp.topic)
-        return str(Place.of(item.tp.topic, cut))
 
     def _is_binary(self, item: Row | KafkaRecord) -> bool:
         return item.tp.topic in self._binary
@@ -291,7 +282,7 @@ class Editing:
         for at, holds in enumerate(self._expressions.hold(sql)):
             if holds is None:
                 raise BadInputError(
-                    f"the SQL {sql} is NULL for a record of {self._place(items[at])}: that is neither yes nor no",
+                    f"the SQL {sql} is NULL for a record of {items[at].tp.topic}: that is neither yes nor no",
                     hint="write coalesce(..., false) where nothing is to be found, or limit it by topic or table",
                 )
             found.append(holds)
@@ -304,17 +295,12 @@ class Editing:
             table_name="" if cut is None else cut.table,
             topic=item.tp.topic,
             partition=item.tp.partition,
-            key=key if key is not None and _is_unicode(key) else None,
+            key=key,
             value=text_of(value),
             headers="[]" if isinstance(item, Row) else header_texts(item.headers),
             key_raw=item.key,
             value_raw=value,
         )
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether it has no half of a surrogate pair."""
-    return HALVES.search(text) is None
 
 
 def _divided(item: T, found: Sequence[tuple[_Unit, bool]]) -> Iterator[tuple[T, bool]]:

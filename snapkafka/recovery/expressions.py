@@ -77,7 +77,7 @@ class Expressions:
         if subjects:
             lists: list[list[Any]] = [list(range(len(subjects))), *map(list, zip(*subjects, strict=True))]
             marks = ", ".join("unnest(?)" for _ in lists)
-            self._database.execute(f"INSERT INTO records SELECT {marks}", lists)
+            self._execute(f"INSERT INTO records SELECT {marks}", "a record", lists)
 
     def hold(self, sql: str) -> list[bool | None]:
         """Return for each subject whether an expression holds; None: it is NULL.
@@ -105,21 +105,24 @@ class Expressions:
         return [text[1:-1] for (text,) in found]
 
     def _ask(self, asked: str, what: str) -> list[tuple[Any, ...]]:
-        import duckdb
-
-        try:
-            found: list[tuple[Any, ...]] = self._database.execute(
-                f"SELECT {asked} FROM records ORDER BY n"
-            ).fetchall()
-        except duckdb.Error as error:
-            raise BadInputError(
-                f"the SQL of {what} fails: {' '.join(str(error).split())}", hint=SQL_HINT
-            ) from error
+        found: list[tuple[Any, ...]] = self._execute(
+            f"SELECT {asked} FROM records ORDER BY n", what
+        ).fetchall()
         if len(found) != self._count:
             raise BadInputError(
                 f"the SQL of {what} gives {len(found):,} values for {self._count:,} records", hint=SQL_HINT
             )
         return found
+
+    def _execute(self, sql: str, what: str, lists: list[list[Any]] | None = None) -> DuckDBPyConnection:
+        import duckdb
+
+        try:
+            return self._database.execute(sql, lists)
+        except duckdb.Error as error:
+            raise BadInputError(
+                f"the SQL of {what} fails: {' '.join(str(error).split())}", hint=SQL_HINT
+            ) from error
 
 
 def header_texts(headers: Iterable[tuple[str, bytes | None]]) -> str:

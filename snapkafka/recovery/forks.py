@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
@@ -44,8 +43,7 @@ class Fork:
     """A fork as its ledger describes it.
 
     `stage`: "creating" or "ready". `namespace`: the fork's; `source`: production's. `created_ms`, `expires_ms`: since
-    1970, by the ledger's clock; 0: unknown, never. `apps`: by their names in the fork. `topics`: what its creation
-    created, with their ids.
+    1970, by the ledger's clock; 0: unknown, never. `apps`, `topics`: by their names in the fork.
     """
 
     fork: str
@@ -56,7 +54,7 @@ class Fork:
     epoch: int
     plan: str
     apps: tuple[str, ...]
-    topics: tuple[tuple[str, str], ...]
+    topics: tuple[str, ...]
     created_ms: int
     expires_ms: int
     who: str
@@ -68,36 +66,31 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """A removed fork. `left`: topics of the fork that its creation did not create, and that expiry leaves. `kept`: why
-    nothing was removed; empty: it was removed."""
+    """A removed fork. `kept`: why nothing was removed; empty: it was removed."""
 
     fork: str
     topics: tuple[str, ...]
     groups: tuple[str, ...]
-    left: tuple[str, ...] = ()
     kept: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropping:
-    """The plan of a removal. `topics`: with their ids. `left`, `kept`: see `Dropped`."""
+    """The plan of a removal. `topics`: with their ids. `kept`: see `Dropped`."""
 
     fork: str
     namespace: str
     topics: tuple[tuple[str, str], ...]
     apps: tuple[str, ...]
-    left: tuple[str, ...] = ()
     kept: str = ""
 
 
-def fork_in(work: Opened) -> Fork | None:
+def _fork_in(work: Opened, topics: Iterable[str]) -> Fork | None:
     """Return the fork of a ledger; None: it belongs to none, or nothing of the fork was written yet."""
     state = work.reading.state
-    if state.fork is None:
+    if (begun := state.fork) is None:
         return None
-    begun = state.fork.begun
     restore = state.restores.views.get(begun.plan)
-    times = work.reading.times_ms
     return Fork(
         fork=begun.fork,
         namespace=work.namespace,
@@ -107,8 +100,8 @@ def fork_in(work: Opened) -> Fork | None:
         epoch=begun.epoch,
         plan=begun.plan,
         apps=tuple(prefixed(begun.fork, app) for app in begun.apps),
-        topics=tuple((it.topic, it.topic_id) for it in state.fork.topics()),
-        created_ms=min(times.values(), default=0),
+        topics=tuple(sorted(name for name in topics if of_fork(begun.fork, name))),
+        created_ms=min(work.reading.times_ms.values(), default=0),
         expires_ms=begun.expires_ms,
         who=begun.who,
     )
@@ -126,7 +119,7 @@ async def list_forks(where: Connection | Cluster, namespace: str = "") -> tuple[
     for name in names:
         if name.startswith(LEDGER) and fork_of(name):
             async with opened(where, name.removeprefix(LEDGER)) as work:
-                fork = fork_in(work)
+                fork = _fork_in(work, names)
             if fork is not None and namespace in ("", fork.source):
                 found.append(fork)
     return tuple(sorted(found, key=lambda it: (it.fork, it.source)))
@@ -140,10 +133,8 @@ async def plan_drop(
     expired: bool = False,
     now_ms: int | None = None,
 ) -> tuple[Dropping, ...]:
-    """Plan the removal of a fork, or of all expired ones. Change nothing.
-
-    By name, every topic with its prefix is removed, its consumer groups, and its ledger last; by expiry, only topics
-    that its creation created, while they have the same ids.
+    """Plan the removal of a fork, or of all expired ones: every topic with its prefix, its consumer groups, and its
+    ledger last. Change nothing.
 
     Args:
         namespace: of the forked systems.
@@ -154,30 +145,9 @@ async def plan_drop(
     """
     if not expired:
         return (await _plan_one(where, namespace, fork),)
-    async with admin_of(where) as admin:
-        there = await admin.describe_topics()
-        found = []
-        for one in await list_forks(where, namespace):
-            if not one.expired(wall_ms() if now_ms is None else now_ms):
-                continue
-            made = tuple(
-                (name, topic_id)
-                for name, topic_id in one.topics
-                if name in there and there[name].topic_id == topic_id
-            )
-            names = {name for name, _ in made}
-            left = sorted(name for name in there if of_fork(one.fork, name) and name not in names)
-            found.append(
-                Dropping(
-                    fork=one.fork,
-                    namespace=one.namespace,
-                    topics=made,
-                    apps=one.apps,
-                    left=tuple(left),
-                    kept=await _running(admin, one.apps),
-                )
-            )
-        return tuple(found)
+    now = wall_ms() if now_ms is None else now_ms
+    over = [it for it in await list_forks(where, namespace) if it.expired(now)]
+    return tuple([await _plan_one(where, it.source, it.fork) for it in over])
 
 
 async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> Dropping:
@@ -223,61 +193,36 @@ async def drop_forks(
     """
     found = []
     async with admin_of(where) as admin:
+        if groups is None and isinstance(where, Connection):
+            groups = cast(GroupRemoval, KafkaBulk(where))
         for it in planned:
             if kept := it.kept or await _running(admin, it.apps):
-                found.append(Dropped(fork=it.fork, topics=(), groups=(), left=it.left, kept=kept))
+                found.append(Dropped(fork=it.fork, topics=(), groups=(), kept=kept))
                 continue
-            there = {
-                name: of.topic_id
-                for name, of in (await admin.describe_topics()).items()
-                if of_fork(it.fork, name)
-            }
-            expected = dict(it.topics)
-            if any(there.get(name) != topic_id for name, topic_id in expected.items()) or (
-                there.keys() - expected.keys() - {*it.left}
-            ):
+            there = await admin.describe_topics()
+            if {name: of.topic_id for name, of in there.items() if of_fork(it.fork, name)} != dict(it.topics):
                 raise PlanChangedError(f"fork {it.fork} has other topics by now: nothing of it was removed")
-            ledger = LEDGER + it.namespace
-            done = await removed(
-                admin, where, it.fork, expected, ledger, it.apps, groups=groups, notify=notify
-            )
-            found.append(dataclasses.replace(done, left=it.left))
+            found.append(await _removed(admin, it, groups, notify))
     return tuple(found)
 
 
-async def removed(
-    admin: Topics,
-    where: Connection | Cluster,
-    fork: str,
-    names: Iterable[str],
-    ledger: str,
-    apps: Sequence[str],
-    *,
-    groups: GroupRemoval | None = None,
-    notify: Callable[[str], None] = lambda text: None,
+async def _removed(
+    admin: Topics, it: Dropping, groups: GroupRemoval | None, notify: Callable[[str], None]
 ) -> Dropped:
-    """Remove topics of a fork, the ledger last: as long as it exists, the rest is known.
-
-    Args:
-        names: all of them begin with its prefix.
-    """
-    first = [name for name in names if name != ledger]
-    for name in (*first, ledger):
-        if not of_fork(fork, name):
-            raise ForkFailedError(f"topic {name} is not of fork {fork}: nothing is removed")
-    of_groups = [*apps, *(positions_group(ledger.removeprefix(LEDGER), app) for app in apps)]
+    """Remove a fork, its ledger last: as long as that exists, the rest is known."""
+    ledger = LEDGER + it.namespace
+    first = [name for name, _ in it.topics if name != ledger]
+    of_groups = [*it.apps, *(positions_group(it.namespace, app) for app in it.apps)]
     there = [name for name in of_groups if await admin.committed(name)]  # offsets go with their topics
     notify(f"removing {len(first)} topics")
     if first:
         await admin.delete_topics(*first)
         await await_gone(admin, first)
-    if groups is None and isinstance(where, Connection):
-        groups = cast(GroupRemoval, KafkaBulk(where))
     if groups is not None and of_groups:
         await asyncio.to_thread(groups.delete_groups, of_groups)
     await admin.delete_topics(ledger)
     await await_gone(admin, [ledger])
-    return Dropped(fork=fork, topics=(*first, ledger), groups=tuple(there) if groups is not None else ())
+    return Dropped(fork=it.fork, topics=(*first, ledger), groups=tuple(there) if groups is not None else ())
 
 
 async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -286,7 +231,7 @@ async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iter
         return ()
     try:
         async with opened(where, ledger.removeprefix(LEDGER)) as work:
-            found = fork_in(work)
+            found = _fork_in(work, ())
             joined = {view.hello.app for view in work.reading.state.processes.values()}
     except LedgerUnusableError:
         return ()

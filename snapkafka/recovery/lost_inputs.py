@@ -111,13 +111,13 @@ def raise_begun(positions: Mapping[TopicPartition, int], starts: Mapping[TopicPa
             )
 
 
-def raise_lost(found: Collection[Refusal]) -> None:
+def raise_lost(found: Iterable[Refusal], *, force: bool) -> None:
     """Give up where records were deleted while a restore ran.
 
     Raises:
-        RestoreFailedError: there is one.
+        RestoreFailedError: there is one that `force` does not override.
     """
-    for item in found:
+    for item in (it for it in found if not (force and it.forceable)):
         raise RestoreFailedError(
             f"{item.what} ({item.code})", hint="nothing is committed; choose a later snapshot"
         )

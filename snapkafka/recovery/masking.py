@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
+from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.wire import headers as wire
 
 from .expressions import Expressions, Subject
-from .masks import DROP, KEEP, Mask, replace_field
+from .masks import DROP, KEEP, Mask, fields_of, replace_field
 from .state import Row
 from .suppression import has_text, members_of, read_key, text_of
 
 T = TypeVar("T", Row, KafkaRecord)
-
-
-class Place(NamedTuple):
-    """A table of an app, or an input topic."""
-
-    app: str
-    name: str
-
-    @classmethod
-    def of(cls, topic: str, cut: ChangelogCut | None) -> Place:
-        """Name the place of a record."""
-        return cls("", topic) if cut is None else cls(cut.app, cut.table)
-
-    def __str__(self) -> str:
-        return f"table {self.name} of app {self.app}" if self.app else f"topic {self.name}"
 
 
 class Masking:
@@ -56,26 +40,21 @@ class Masking:
         self._subject = subject
         self._masks = tuple(masks)
         self._cuts = {cut.topic: cut for cut in captured.changelogs}
-        inputs = {cut.topic for cut in captured.inputs}
-        #: Of each mask the places that it is of.
-        self._places: list[list[Place]] = []
+        self._topics: list[list[str]] = []  # of each mask
         for mask in self._masks:
-            if mask.topic:
-                places = [Place("", mask.topic)] if mask.topic in inputs else []
-            else:
-                covered = (cut for cut in captured.changelogs if mask.covers(cut))
-                places = sorted({Place.of(cut.topic, cut) for cut in covered})
-            if not places:
+            topics = {cut.topic for cut in captured.inputs if cut.topic == mask.topic}
+            topics |= {cut.topic for cut in captured.changelogs if mask.covers(cut)}
+            if not topics:
                 raise BadInputError(
                     f"the snapshot has no {mask}: the mask would hide nothing",
                     hint="correct its name; inputs go by topic, changelogs by table",
                 )
-            self._places.append(places)
+            self._topics.append(sorted(topics))
             self._compile(mask)
-        #: By number of the mask, place and part of it: so many were masked.
-        self._hits: Counter[tuple[int, Place, str]] = Counter()
-        #: By number of the mask and place: so many values were there to be masked.
-        self._values: Counter[tuple[int, Place]] = Counter()
+        #: By number of the mask, topic and part of it: so many were masked.
+        self._hits: Counter[tuple[int, str, str]] = Counter()
+        #: By number of the mask and topic: so many values were there to be masked.
+        self._values: Counter[tuple[int, str]] = Counter()
 
     def _compile(self, mask: Mask) -> None:
         self._expressions.fill([])
@@ -94,16 +73,16 @@ class Masking:
             BadInputError: a record cannot be masked.
         """
         found = list(items)
-        hits: Counter[tuple[int, Place, str]] = Counter()
+        hits: Counter[tuple[int, str, str]] = Counter()
         for number, mask in enumerate(self._masks):
-            covered = [at for at, item in enumerate(found) if self._covers(mask, item)]
+            covered = [at for at, item in enumerate(found) if item.tp.topic in self._topics[number]]
             with_value = [at for at in covered if found[at].value is not None]
             if mask.value or mask.fields:
                 values = self._values_of(mask, [found[at] for at in with_value], number, hits)
                 for at, value in zip(with_value, values, strict=True):
                     found[at] = found[at] if value is None else found[at]._replace(value=value)
             if count:
-                self._values.update((number, self._place(found[at])) for at in with_value)
+                self._values.update((number, found[at].tp.topic) for at in with_value)
         for at, item in enumerate(found):
             if isinstance(item, KafkaRecord):
                 found[at] = self._with_headers(item)
@@ -114,59 +93,55 @@ class Masking:
     # -- counts ----------------------------------------------------------------------------------------------------
 
     def counts(self) -> Iterator[tuple[str, str, int]]:
-        """Yield for each mask the place, the masked part, and the number of examined records with it."""
+        """Yield for each mask the topic, the masked part, and the number of examined records with it."""
         for number, mask in enumerate(self._masks):
-            for place in self._places[number]:
+            for topic in self._topics[number]:
                 for part in _parts(mask):
-                    yield str(place), part, self._hits[number, place, part]
+                    yield topic, part, self._hits[number, topic, part]
 
     def unmatched(self) -> list[str]:
-        """List the parts of masks that no record has: in a whole place that has values, or anywhere."""
-        found = []
-        for number, mask in enumerate(self._masks):
-            for part in _parts(mask):
-                counts = {place: self._hits[number, place, part] for place in self._places[number]}
-                found += [
-                    f"{part} in the mask of {place}"
-                    for place, count in counts.items()
-                    if not count and (self._values[number, place] or not any(counts.values()))
-                ]
-        return found
+        """List the parts of masks that no record has: in a topic that has values, or anywhere."""
+        return [
+            f"{part} in the mask of {topic}"
+            for number, mask in enumerate(self._masks)
+            for part in _parts(mask)
+            for topic in self._topics[number]
+            if not self._hits[number, topic, part]
+            and (
+                self._values[number, topic]
+                or not any(self._hits[number, other, part] for other in self._topics[number])
+            )
+        ]
 
     # -- values ----------------------------------------------------------------------------------------------------
 
     def _values_of(
-        self, mask: Mask, items: Sequence[T], number: int, hits: Counter[tuple[int, Place, str]]
+        self, mask: Mask, items: Sequence[T], number: int, hits: Counter[tuple[int, str, str]]
     ) -> list[bytes | None]:
         """Return the masked value of each; None: it stays."""
-        texts = [self._maskable(mask, item) for item in items]
+        values = [self._maskable(mask, item) for item in items]
         self._expressions.fill([self._seen(item) for item in items])
         if mask.value:
             found = self._expressions.texts(mask.value, str(mask))
             for item, value in zip(items, found, strict=True):
                 self._require_value(mask, item, value)
-                hits[number, self._place(item), "value"] += 1
+                hits[number, item.tp.topic, "value"] += 1
             return [None if value is None else value.encode() for value in found]
-        changed = list(texts)
+        changed = list(values)
         for path, sql in mask.fields.items():
             for at, new in enumerate(self._expressions.json(sql, str(mask))):
-                if (replaced := replace_field(changed[at], path, new)) is not None:
+                if (replaced := replace_field(changed[at], path, new.encode())) is not None:
                     changed[at] = replaced
-                    hits[number, self._place(items[at]), f"field {path}"] += 1
-        return [None if new is old else new.encode() for new, old in zip(changed, texts, strict=True)]
+                    hits[number, items[at].tp.topic, f"field {path}"] += 1
+        return [None if new is old else new for new, old in zip(changed, values, strict=True)]
 
-    def _maskable(self, mask: Mask, item: Row | KafkaRecord) -> str:
+    def _maskable(self, mask: Mask, item: Row | KafkaRecord) -> bytes:
         text = text_of(item.value) if has_text(item.value) else None
         if text is None:
             raise _not_masked(mask, item, "it is not text")
-        if mask.fields:
-            try:
-                is_object = isinstance(json.loads(text), dict)
-            except (ValueError, RecursionError):
-                is_object = False
-            if not is_object:
-                raise _not_masked(mask, item, "it is not a JSON object")
-        return text
+        if mask.fields and fields_of(text.encode()) is None:
+            raise _not_masked(mask, item, "it is not a JSON object")
+        return text.encode()
 
     def _require_value(self, mask: Mask, item: Row | KafkaRecord, value: str | None) -> None:
         if value is None:
@@ -200,13 +175,6 @@ class Masking:
 
     def _seen(self, item: Row | KafkaRecord) -> Subject:
         return self._subject(item, item.value, read_key(item.key, self._cuts.get(item.tp.topic)).text)
-
-    def _place(self, item: Row | KafkaRecord) -> Place:
-        return Place.of(item.tp.topic, self._cuts.get(item.tp.topic))
-
-    def _covers(self, mask: Mask, item: Row | KafkaRecord) -> bool:
-        cut = self._cuts.get(item.tp.topic)
-        return mask.topic == item.tp.topic if mask.topic else cut is not None and mask.covers(cut)
 
 
 def _parts(mask: Mask) -> Iterator[str]:

@@ -1,13 +1,10 @@
 """Masks: the file that names the values to replace, and the replacement of fields in a JSON text.
 
-A field is replaced in place; everything else stays byte for byte, numbers of any size too. A missing field is never
-added.
+All other fields stay byte for byte, numbers of any size too. A missing field is never added.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Final, Literal
 
 import msgspec
@@ -71,59 +68,38 @@ def read_masks(path: str) -> tuple[Mask, ...]:
 
 # --- Fields of JSON --------------------------------------------------------------------------------------------------
 
-_white: Final = re.compile(r"[ \t\n\r]*")
-_decoder: Final = json.JSONDecoder()
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_array: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def replace_field(text: str, path: str, new: str) -> str | None:
-    """Replace each value at a path in a JSON object; None: it has no such field.
+def fields_of(value: bytes) -> dict[str, msgspec.Raw] | None:
+    """Return the fields of a JSON object as they are written; None: it is none."""
+    try:
+        return _object.decode(value)
+    except (ValueError, RecursionError):
+        return None
 
-    A name may contain dots, or occur twice; a path through an array applies to every element.
+
+def replace_field(value: bytes, path: str, new: bytes) -> bytes | None:
+    """Replace each value at a path in JSON; None: it has no such field.
+
+    A name may contain dots; of one that occurs twice the last counts. A path through an array applies to every element.
 
     Args:
-        text: a JSON object.
         new: JSON.
     """
-    spans: list[tuple[int, int]] = []
-    _find(text, _skip(text, 0), path, spans)
-    if not spans:
-        return None
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [text[at:start], new]
-        at = end
-    return "".join([*parts, text[at:]])
-
-
-def _find(text: str, at: int, path: str, spans: list[tuple[int, int]]) -> int:
-    """Collect the spans of values at a path below the value that begins here; return the end of this value."""
-    if text[at] == "{":
-        return _find_in_object(text, at, path, spans)
-    if text[at] == "[":
-        at = _skip(text, at + 1)
-        while text[at] != "]":
-            at = _skip(text, _find(text, at, path, spans))
-            at = _skip(text, at + 1) if text[at] == "," else at
-        return at + 1
-    return _decoder.raw_decode(text, at)[1]
-
-
-def _find_in_object(text: str, at: int, path: str, spans: list[tuple[int, int]]) -> int:
-    at = _skip(text, at + 1)
-    while text[at] != "}":
-        name, at = _decoder.raw_decode(text, at)
-        start = _skip(text, _skip(text, at) + 1)
-        if path.startswith(f"{name}."):
-            end = _find(text, start, path[len(name) + 1 :], spans)
-        else:
-            end = _decoder.raw_decode(text, start)[1]
-            if path == name:
-                spans.append((start, end))
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return at + 1
-
-
-def _skip(text: str, at: int) -> int:
-    found = _white.match(text, at)
-    return found.end() if found else at
+    if value.startswith(b"["):
+        items = _array.decode(value)
+        replaced = [replace_field(bytes(item), path, new) for item in items]
+        if not any(replaced):
+            return None
+        return b"[%s]" % b",".join(made or bytes(item) for made, item in zip(replaced, items, strict=True))
+    fields, found = fields_of(value) or {}, False
+    for name, of in fields.items():
+        within = path.startswith(f"{name}.")
+        made = (
+            new if name == path else replace_field(bytes(of), path[len(name) + 1 :], new) if within else None
+        )
+        if made is not None:
+            fields[name], found = msgspec.Raw(made), True
+    return msgspec.json.encode(fields) if found else None

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from snapkafka.errors import PlanChangedError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.ledger.reading import LATEST
@@ -24,10 +24,9 @@ from snapkafka.recovery.suppression import Suppression
 
 from .editing import RuleCount
 from .positions import parts_of
-from .target_facts import Refusal
+from .target_facts import PlanKind, Refusal
 from .topics import NewTopic
 
-PlanKind = Literal["in-place", "cluster", "fork"]
 #: Differences between two plans that an error names.
 NAMED: Final = 5
 
@@ -120,7 +119,7 @@ class Plan:
     `plan`: its name. `request`: what was asked for, with the id of the snapshot. `place`: of the manifest, `digest`:
     its content. `taken_ms`: when the snapshot was triggered, by the ledger's clock, ms since 1970 (0: unknown).
     `namespace`, `apps`: by their names in the target. `topics`: to be created; `existing`: those that exist, and are
-    empty; `removes`: remainders of an earlier attempt, removed first. `stored`: external records from the snapshot.
+    empty. `stored`: external records from the snapshot.
     `absent`: missing external records. `open`: readers that leave the snapshot open. `resumes`, `stage`: the open plan
     that this one continues; empty: it is a new one. `replaces`: the open plan that this one replaces. `notes`: further
     facts, a sentence each. `rules`: the present
@@ -143,7 +142,6 @@ class Plan:
     work: tuple[TopicWork, ...] = ()
     topics: tuple[NewTopic, ...] = ()
     existing: tuple[str, ...] = ()
-    removes: tuple[str, ...] = ()
     stored: int = 0
     irrevocable: tuple[Irrevocable, ...] = ()
     absent: tuple[AbsentInput, ...] = ()
@@ -158,11 +156,6 @@ class Plan:
     @property
     def refused(self) -> bool:
         return bool(self.refusals)
-
-    @property
-    def committed(self) -> bool:
-        """Whether the open plan is past its commit point, so that only groups are left to be set."""
-        return self.stage == "ready"
 
     @property
     def messages(self) -> int:
@@ -204,7 +197,6 @@ class Plan:
             settings = ", ".join(f"{name}={value}" for name, value in sorted(new.settings.items()))
             yield f"new topic {new.topic}", f"{new.partitions} partitions; {settings}"
         yield "topics that exist", ", ".join(self.existing)
-        yield "topics that are removed", ", ".join(self.removes)
         yield "external records of the snapshot", str(self.stored)
         yield "external records that are not there", "; ".join(map(str, self.absent))
         yield "readers that leave it open", ", ".join(self.open)
@@ -222,21 +214,13 @@ class Recovered:
     """The result of a recovery.
 
     `author`: the process that appended. `messages`, `inputs`, `state`: the numbers of messages in flight, external
-    records and records of state that were appended; -1: by an earlier run of the same plan. `suppressed`, `masked`:
-    the numbers of those left out, and of those with another value. `topics`: the created ones. `compared`: the
-    comparisons with the log at the end, a sentence each. `expires_ms`: of a fork, since
-    1970; 0: never. The rest:
-    see `Plan`.
+    records and records of state that were appended. `suppressed`, `masked`: the numbers of those left out, and of those
+    with another value. `topics`: the created ones. `compared`: the comparisons with the log at the end, a sentence
+    each. `expires_ms`: of a fork, since 1970; 0: never.
     """
 
-    kind: PlanKind
-    plan: str
-    snapshot: str
-    epoch: int
-    namespace: str
-    apps: tuple[str, ...]
+    plan: Plan
     author: int
-    resumed: bool
     messages: int
     inputs: int
     state: int
@@ -244,12 +228,7 @@ class Recovered:
     suppressed: int = 0
     masked: int = 0
     topics: tuple[str, ...] = ()
-    irrevocable: tuple[Irrevocable, ...] = ()
-    absent: tuple[AbsentInput, ...] = ()
-    notes: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
-    fork: str = ""
-    source: str = ""
     expires_ms: int = 0
     rules: tuple[RuleCount, ...] = ()
 

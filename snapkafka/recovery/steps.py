@@ -10,12 +10,11 @@
     state      what changelogs lack to fold to the rows of the cut is appended
     read back  what lies behind the ends of inputs is what was to be appended, and nothing of anybody else
     compare    changelogs, folded once more, lack nothing
-    ready      THE COMMIT POINT: bases and positions, in one go
-    groups     the consumer groups are set, and read back
-    done       workers run
+    groups     the consumer groups are set, and read back; nobody else has written meanwhile
+    done       THE COMMIT POINT: bases and positions, in one go; workers run
 
-Another run before `ready` starts at `silence` with a new author: records of the earlier one lie below the new ends and
-are never read. Another run after it only does groups and done, which need only the ledger.
+Another run before `done` starts at `silence` with a new author: records of the earlier one lie below the new ends and
+are never read.
 
 Before each step the ledger is read to its end: an overtaken run changes nothing more. The hold fences the rest:
 offsets are set as a member of the group, and records are appended only while the hold lasts.
@@ -25,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,26 +32,31 @@ from typing import Final, TypeVar
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OvertakenError, RestoreFailedError
+from snapkafka.kafka.ledger.reading import Opened
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import (
     RESTORE,
+    AgentPosition,
+    Bye,
     Dead,
     Hello,
+    LedgerRecord,
     Restore,
     RestoreStage,
     TopicPartition,
 )
-from snapkafka.protocol.restores import RestoreView
+from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 from snapkafka.until import Tries
 from snapkafka.wire import headers as wire
 
 from .appending import Author, NewRecord, read_back
 from .channels import Channel, append_channels, is_external
-from .finish import number
-from .positions import Appended, changelogs_of, inputs_of, new_positions, spread
-from .session import RestoreBulk, topic_id_of
+from .plan import Plan
+from .positions import Appended, changelogs_of, group_offsets, inputs_of, new_positions, spread
+from .session import RecoverySession, topic_id_of
 from .state import Difference, differences
-from .target import Target, TargetRun
+from .stored_rows import Hold
+from .target import Target
 
 #: The app of the process that restores.
 APP: Final = "snapkafka-restore"
@@ -60,63 +65,65 @@ QUIET_WITHIN_S: Final = 70.0
 QUIET_POLL_S: Final = 0.2
 #: The hold is looked at after so many records: they are in the client for less than a second.
 HOLD_EVERY: Final = 200
+#: The metadata of an offset that a restore has set: a worker that cannot read the ledger then does not start.
+NOTE: Final = RESTORED_METADATA + "{plan}"
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class RecoveryRun(TargetRun):
+class RecoveryRun:
     """One run of all steps.
 
     Args:
         target: the snapshot and its destination.
+        work: the ledger of the target cluster.
+        holds: the held consumer groups, by name.
+        notify: called with each phase as it begins.
+        crash: for tests: called with the name of each step before it is done.
     """
 
     target: Target
-    bulk: RestoreBulk
-    found: Callable[[], Iterator[Channel]] = lambda: iter(())
+    work: Opened
+    holds: Mapping[str, Hold]
+    plan: Plan
+    who: str = ""
+    notify: Callable[[str], None] = lambda text: None
+    crash: Callable[[str], None] = lambda step: None
+    found: Callable[[], Iterable[Channel]] = tuple
     appended: dict[str, int] = field(default_factory=dict)
     compared: tuple[str, ...] = ()
+    owned: int = -1  # the ledger offset of our latest `begun`
+
+    @property
+    def session(self) -> RecoverySession:
+        return self.target.session
 
     @property
     def ledger_id(self) -> int:
         return self.target.ledger_id(self.work)
 
     async def run(self) -> RestoreView:
-        """Run the rest of the plan.
+        """Run the plan.
 
         Raises:
             OvertakenError: another run has taken over; it changed nothing more.
-            RestoreFailedError: appended records are missing, or others have written in between.
+            RestoreFailedError: appended records are missing, or others have written in between; the groups are not
+                where they were set.
         """
         self.crash("begun")
-        await self.target.announce(self)
-        await self._begin()
+        if (announced := self.target.announced(self.plan, self.who)) is not None:
+            await self.append(announced)
+        self.owned = await self.append(self._record("begun", replaces=self.plan.replaces))
         await self.phase("topics")
-        await self.target.create(self)
+        await self.target.create()
         await self.phase("silence")
         await self._silence()
         await self.phase("author")
         author = await self._join()
         await self.phase("quiet")
         topics = await self._topic_ids()
-        ends = await self.target.ends(self)
-        await self._append_all(author, ends, topics)
-        await self.set_groups(list(self.view().positions()))
-        await self.end()
-        return self.view()
-
-    async def _begin(self) -> None:
-        self.owned = await self.append(self._record("begun", replaces=self.plan.replaces))
-        if self.view().committed:
-            raise OvertakenError(
-                f"plan {self.plan.plan} was committed by another run meanwhile: this one changed nothing",
-                hint="run the same command again: it finishes the rest",
-            )
-
-    async def _append_all(
-        self, author: Author, ends: Mapping[TopicPartition, int], topics: Mapping[str, str]
-    ) -> None:
+        ends = await self._quiet()
         for record in spread(self._record("appending", author=author.process), ends):
             await self.append(record)
         await self.phase("channels")
@@ -124,27 +131,26 @@ class RecoveryRun(TargetRun):
         await self.phase("state")
         await self._state(author, ends)
         await self.phase("read back")
-        await self._read_back(author, ends)
+        read_to = await self._read_back(author, ends, self.found)
         await self.phase("compare")
-        await self.target.require_inputs(self, appended)
         await self._compare()
-        if (now := await self._topic_ids()) != topics:
-            changed = sorted(name for name in topics if now.get(name) != topics[name])
-            raise RestoreFailedError(
-                f"topic {changed[0]} was recreated meanwhile",
-                hint="nothing is committed; run it again",
-            )
-        await self.target.require_inputs(self, appended)
-        await self.phase("ready")
+        await self.phase("groups")
         positions = new_positions(self.target.captured, ends, appended)
+        await self._set_groups(positions)
+        await self._read_back(author, read_to, tuple)
+        await self.target.require_inputs(appended)
+        await self._require_topics(topics)
+        await self.phase("done")
         ids = {tp.topic: topics[tp.topic] for tp in ends if tp.topic in topics}
-        for record in spread(self._record("ready", author=author.process), ends, positions, ids):
+        await self.append(Bye(process=author.process, n=number()))
+        for record in spread(self._record("done", author=author.process), ends, positions, ids):
             await self.append(record)
-        if not self.view().committed:
+        if (view := self.view()).stage != "done":
             raise OvertakenError(
-                f"plan {self.plan.plan} was taken over by another run (author {self.view().author})",
+                f"plan {self.plan.plan} was taken over by another run (author {view.author})",
                 hint="let that one finish: only one run of a plan can commit",
             )
+        return view
 
     async def _silence(self) -> None:
         living = [
@@ -153,7 +159,7 @@ class RecoveryRun(TargetRun):
         for view in living:
             await self.append(Dead(n=number(), dead=view.process))
 
-    async def quiet(self) -> dict[TopicPartition, int]:
+    async def _quiet(self) -> dict[TopicPartition, int]:
         """Wait until no transaction is open, and return the ends.
 
         Raises:
@@ -162,8 +168,8 @@ class RecoveryRun(TargetRun):
         captured = self.target.captured
         wanted = sorted({*inputs_of(captured), *changelogs_of(captured)})
         async for _ in Tries(QUIET_WITHIN_S, QUIET_POLL_S):
-            ends = dict(await self.admin.log_ends(wanted))
-            stable = await self.in_thread(lambda: self.bulk.stable_ends(wanted))
+            ends = dict(await self.session.admin.log_ends(wanted))
+            stable = await self.in_thread(lambda: self.session.bulk.stable_ends(wanted))
             late = [tp for tp in wanted if stable[tp] < ends[tp]]
             if not late:
                 return ends
@@ -185,7 +191,8 @@ class RecoveryRun(TargetRun):
     async def _channels(
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
-        found = self.found = await self.target.channels(self, ends)
+        channels, to_write = await self.target.channels(ends, self.ledger_id), self.target.to_write
+        found = self.found = lambda: map(to_write, channels())
         appended = await self.in_thread(lambda: append_channels(self.append_held, author, found()))
         self.appended["messages"], self.appended["inputs"] = self.target.count(appended)
         return appended
@@ -200,15 +207,19 @@ class RecoveryRun(TargetRun):
                         hold.require()
                 yield record
 
-        return self.bulk.append(while_held())
+        return self.session.bulk.append(while_held())
 
     async def _lacking(self, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Difference]]:
         """Prepare the differences of changelogs from the rows of the cut; the result blocks."""
         cuts = changelogs_of(self.target.captured)
-        starts = await self.admin.log_starts(cuts)
+        starts = await self.session.admin.log_starts(cuts)
 
         def read(tp: TopicPartition) -> Iterable[KafkaRecord]:
-            return self.bulk.read([ReadRange(*tp, starts[tp], ends[tp])]) if starts[tp] < ends[tp] else ()
+            return (
+                self.session.bulk.read([ReadRange(*tp, starts[tp], ends[tp])])
+                if starts[tp] < ends[tp]
+                else ()
+            )
 
         return lambda: differences(self.target.rows(), read, cuts)
 
@@ -225,8 +236,12 @@ class RecoveryRun(TargetRun):
         await self.in_thread(lambda: self.append_held(stamped()))
         self.appended["state"] = count
 
-    async def _read_back(self, author: Author, ends: Mapping[TopicPartition, int]) -> None:
-        now, inputs = await self.admin.log_ends(ends), inputs_of(self.target.captured)
+    async def _read_back(
+        self, author: Author, ends: Mapping[TopicPartition, int], found: Callable[[], Iterable[Channel]]
+    ) -> Mapping[TopicPartition, int]:
+        """Check that behind these ends lies what was found to be appended, and nothing of anybody else who may not
+        write there; return where the logs end."""
+        now, inputs = await self.session.admin.log_ends(ends), inputs_of(self.target.captured)
         timed = {topic: await self._timed(topic) for topic in sorted({tp.topic for tp in inputs})}
 
         def allowed(record: KafkaRecord) -> bool:
@@ -235,20 +250,21 @@ class RecoveryRun(TargetRun):
             return self.target.takes_others(record.topic) and is_external(record, self.ledger_id)
 
         def check(tp: TopicPartition, expected: Sequence[KafkaRecord] | None) -> None:
-            there = self.bulk.read([ReadRange(*tp, ends[tp], now[tp])]) if ends[tp] < now[tp] else ()
+            there = self.session.bulk.read([ReadRange(*tp, ends[tp], now[tp])]) if ends[tp] < now[tp] else ()
             read_back(there, author, expected, allowed, self._written_by, timed=timed.get(tp.topic, True))
 
         def check_all() -> None:
             messages = {}
-            for tp, records in self.found():
+            for tp, records in found():
                 check(tp, records)
                 messages[tp] = len(records)
             for tp in sorted(ends.keys() - messages):
                 check(tp, () if tp in inputs else None)
-            self.compared = tuple(f"equal: input {tp}, {count:,} messages" for tp, count in messages.items())
+            self.compared += tuple(f"equal: input {tp}, {count:,} messages" for tp, count in messages.items())
 
         with self.target.editing.uncounted():
             await self.in_thread(check_all)
+        return now
 
     async def _timed(self, topic: str) -> bool:
         settings = await self.target.session.settings(topic)
@@ -257,7 +273,7 @@ class RecoveryRun(TargetRun):
     async def _compare(self) -> None:
         """Fold the changelogs once more: they have to be those of the snapshot."""
         cuts = changelogs_of(self.target.captured)
-        lacking = await self._lacking(await self.admin.log_ends(cuts))
+        lacking = await self._lacking(await self.session.admin.log_ends(cuts))
         with self.target.editing.uncounted():
             wrong = await self.in_thread(lambda: next(lacking(), None))
         if wrong is not None:
@@ -270,6 +286,27 @@ class RecoveryRun(TargetRun):
         tables = sorted({(cut.app, cut.table) for cut in cuts.values()})
         self.compared += tuple(f"equal: table {table} of app {app}" for app, table in tables)
 
+    async def _set_groups(self, positions: Sequence[AgentPosition]) -> None:
+        """Set the offsets of each group as its member, and read them back."""
+        note = NOTE.format(plan=self.plan.plan)
+        for app, offsets in sorted(group_offsets(positions).items()):
+            await self.require_mine()
+            await self.holds[app].commit(offsets, note)
+            there = await self.session.admin.committed(app)
+            for tp, offset in offsets.items():
+                if there.get(tp, (-1, ""))[0] != offset:
+                    raise RestoreFailedError(
+                        f"group {app} has committed {there.get(tp, (-1, ''))[0]} for {tp} instead of {offset}"
+                    )
+
+    async def _require_topics(self, topics: Mapping[str, str]) -> None:
+        now = await self._topic_ids()
+        for name, topic_id in sorted(topics.items()):
+            if now.get(name) != topic_id:
+                raise RestoreFailedError(
+                    f"topic {name} was recreated meanwhile", hint="nothing is committed; run it again"
+                )
+
     def _written_by(self, process: int) -> str:
         view = self.work.reading.state.processes.get(process)
         return f"process {process}" + (f" of app {view.hello.app}" if view is not None else "")
@@ -277,11 +314,54 @@ class RecoveryRun(TargetRun):
     async def _topic_ids(self) -> dict[str, str]:
         captured = self.target.captured
         wanted = {tp.topic for tp in (*inputs_of(captured), *changelogs_of(captured))}
-        described = await self.admin.describe_topics([*wanted, self.work.ledger.topic])
+        described = await self.session.admin.describe_topics([*wanted, self.work.ledger.topic])
         ids = {name: it.topic_id for name, it in described.items() if name in wanted}
         return ids | {self.work.ledger.topic: topic_id_of(self.work, described)}
 
     # -- the ledger -------------------------------------------------------------------------------------------
+
+    def view(self) -> RestoreView:
+        """Find the plan in the ledger."""
+        view = self.work.reading.state.restores.views.get(self.plan.plan)
+        if view is None:
+            raise OvertakenError(
+                f"another recovery was begun at the same time: {self.work.reading.state.restores.open}",
+                hint="let it finish",
+            )
+        return view
+
+    async def require_mine(self) -> None:
+        """Read the ledger to its end, and check that the plan is still open, and this run's.
+
+        Raises:
+            OvertakenError: it is not.
+        """
+        await self.work.catch_up()
+        view = self.view()
+        if not view.open:
+            raise OvertakenError(
+                f"plan {view.plan} is {view.stage} by another run: this one changed nothing more",
+                hint="see `snapkafka list`; the workers can be started when it is done",
+            )
+        if view.owner != self.owned:
+            raise OvertakenError(
+                f"plan {view.plan} was taken over by another run: this one changed nothing more",
+                hint="let that one finish",
+            )
+        for hold in self.holds.values():
+            hold.require()
+
+    async def append(self, record: LedgerRecord) -> int:
+        """Append to the ledger, and read it up to that."""
+        offset = await self.work.ledger.append(record)
+        await self.work.catch_up(to=offset + 1)
+        return offset
+
+    async def phase(self, name: str) -> None:
+        """Begin a step, if the plan is still this run's."""
+        self.crash(name)
+        await self.require_mine()
+        self.notify(name)
 
     def _record(self, stage: RestoreStage, *, author: int = -1, replaces: str = "") -> Restore:
         plan = self.plan
@@ -302,3 +382,8 @@ class RecoveryRun(TargetRun):
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run blocking work in a thread; heartbeats continue beside it."""
         return await asyncio.to_thread(work)
+
+
+def number() -> int:
+    """Draw a random number for a ledger record."""
+    return random.getrandbits(62)  # of 63; chunks of one record count up from it

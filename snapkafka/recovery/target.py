@@ -16,38 +16,22 @@ from dataclasses import dataclass, field, replace
 from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.records import Fork, TopicPartition
 from snapkafka.protocol.restores import RestoreView
-from snapkafka.topic_config import TopicSettings
-from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel
 from .editing import Editing, RuleCount
-from .finish import Commit
 from .plan import Plan, TopicWork, open_readers
-from .positions import Appended, apps_of, changelogs_of, inputs_of
+from .positions import Appended, apps_of, changelogs_of, parts_of
+from .refusals import Facts
 from .session import RecoverySession
 from .state import Row
-from .stored_rows import rows_of_state, workers_of
-from .target_facts import Carried, Facts, Refusal, TopicFacts
+from .stored_rows import carried_by, rows_of_state, workers_of
+from .target_facts import Carried, TopicFacts
+from .topics import Contents
 
-
-@dataclass(slots=True, kw_only=True)
-class TargetRun(Commit, ABC):
-    """A run of all steps, as its target sees it. `created`, `changed`: topics that this run has."""
-
-    created: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-
-    @property
-    @abstractmethod
-    def ledger_id(self) -> int:
-        """The id of the ledger that headers name."""
-
-    @abstractmethod
-    async def quiet(self) -> dict[TopicPartition, int]:
-        """Wait until no transaction is open, and return the ends."""
+Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,9 +40,13 @@ class Target(ABC):
 
     Args:
         session: the snapshot, and its target cluster.
+
+    `created`: topics that this run has created.
     """
 
     session: RecoverySession
+    created: list[str] = field(default_factory=list)
+    expires_ms: int = 0
     editing: Editing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -70,10 +58,14 @@ class Target(ABC):
             allow_unmatched=request.allow_unmatched,
         )
 
+    def named(self, name: str) -> str:
+        """Translate a name of the snapshot to that of the log to write."""
+        return name
+
     @property
     def captured(self) -> Captured:
         """The restored cut, by the names of the logs to write."""
-        return self.session.captured
+        return renamed(self.session.captured, self.named)
 
     @property
     def origin(self) -> str:
@@ -117,7 +109,10 @@ class Target(ABC):
         Args:
             unfinished: the plan to continue.
         """
-        session, manifest = self.session, self.session.manifest
+        session, manifest, tables = self.session, self.session.manifest, self.session.tables
+        changelogs = {cut.topic for cut in session.captured.changelogs}
+        inputs = {cut.topic for cut in session.captured.inputs}
+        flying = carried_by(record for records in tables.in_flight.values() for record in records)
         return Plan(
             kind=session.request.kind,
             plan=f"{random.getrandbits(64):016x}" if unfinished is None else unfinished.plan,
@@ -131,68 +126,80 @@ class Target(ABC):
             namespace=session.namespace,
             apps=apps_of(self.captured),
             taken_ms=manifest.ledger.triggered_ms,
+            work=(
+                *(
+                    TopicWork(topic=topic, kind="input", records=it.records)
+                    for topic, it in sorted(flying.items())
+                    if topic in inputs
+                ),
+                *(
+                    TopicWork(topic=topic, kind="changelog", records=rows)
+                    for topic, (rows, _) in sorted(tables.state.items())
+                    if topic in changelogs
+                ),
+            ),
             open=open_readers(manifest),
             resumes="" if unfinished is None else unfinished.plan,
             stage="" if unfinished is None else unfinished.stage,
         )
 
-    def work(self, carried: Mapping[str, Carried]) -> tuple[TopicWork, ...]:
-        """Sum up the records to append, by the names of the snapshot.
+    def contents(self, carried: Mapping[str, Carried]) -> Contents:
+        """Sum up the records that topics get.
 
         Args:
-            carried: the messages in flight of each input.
+            carried: those of inputs.
         """
-        changelogs = {cut.topic for cut in self.session.captured.changelogs}
-        return tuple(
-            TopicWork(topic=topic, kind="input", records=it.records) for topic, it in sorted(carried.items())
-        ) + tuple(
-            TopicWork(topic=topic, kind="changelog", records=rows)
-            for topic, (rows, _) in sorted(self.session.tables.state.items())
-            if topic in changelogs
-        )
+        largest = {topic: size for topic, (_, size) in self.session.tables.state.items()}
+        return Contents(captured=self.session.captured, carried=carried, largest=largest)
 
     async def facts(
-        self, topics: Iterable[str], carried: Mapping[str, Carried], other_plan: str = ""
+        self, topics: Iterable[str], contents: Contents, *, new: Mapping[str, Mapping[str, str]]
     ) -> Facts:
         """Gather the facts for the refusals.
 
         Args:
             topics: by the names of the target cluster.
-            carried: the records to append to inputs.
-            other_plan: another open restore, as a phrase.
+            contents: the records to append.
+            new: the settings of the topics that are created for this, by name.
         """
-        session = self.session
+        session, request = self.session, self.session.request
         described = await session.admin.describe_topics(list(topics))
-        there = [
-            tp
-            for tp in (*inputs_of(self.captured), *changelogs_of(self.captured))
-            if tp.topic in described and tp.partition < described[tp.topic].partitions
-        ]
+        there = await self.existing(parts_of(session.captured), described)
         return Facts(
+            kind=request.kind,
+            manifest=session.manifest,
+            restores=session.state.restores,
             ledger_topic_id=session.topic_id,
-            now_ms=wall_ms(),
+            files=session.tables.damage,
+            fork=request.fork,
+            with_inputs=request.with_inputs,
             topics={
-                name: TopicFacts(
-                    topic_id=it.topic_id,
-                    partitions=it.partitions,
-                    settings=TopicSettings.parse(await session.settings(name)),
-                )
+                name: TopicFacts(topic_id=it.topic_id, partitions=it.partitions)
                 for name, it in described.items()
             },
-            starts=await session.admin.log_starts(there) if there else {},
             ends=await session.admin.log_ends(there) if there else {},
-            members=await workers_of(session.admin, apps_of(self.captured)),
+            changes={
+                name: contents.changes(name, await session.settings(name), recorded=new.get(name))
+                for name in described
+            },
             hellos=session.hellos,
-            files=session.tables.damage,
-            carried=carried,
-            state_largest={topic: largest for topic, (_, largest) in session.tables.state.items()},
-            other_plan=other_plan,
+            members=await workers_of(session.admin, apps_of(self.captured)),
+        )
+
+    async def existing(
+        self, parts: Iterable[object], described: Mapping[str, object] | None = None
+    ) -> list[TopicPartition]:
+        """Find the partitions that exist in the cluster."""
+        wanted = {TopicPartition(part.topic, part.partition) for part in parts}  # type: ignore[attr-defined]
+        if described is None:
+            described = await self.session.admin.describe_topics({tp.topic for tp in wanted})
+        return sorted(
+            tp
+            for tp in wanted
+            if tp.topic in described and tp.partition < described[tp.topic].partitions  # type: ignore[attr-defined]
         )
 
     # -- what the steps ask -----------------------------------------------------------------------------------
-
-    async def clear(self, plan: Plan, notify: Callable[[str], None]) -> None:  # noqa: B027 -- most have nothing to do
-        """Remove the remainders of an earlier attempt, as the plan names them."""
 
     @asynccontextmanager
     async def ledger(self) -> AsyncIterator[Opened]:
@@ -200,24 +207,24 @@ class Target(ABC):
         async with opened(self.session.where, self.session.namespace, create=True) as work:
             yield work
 
-    async def announce(self, run: TargetRun) -> None:  # noqa: B027 -- most have nothing to do
-        """Append the records that the ledger needs before the plan begins."""
+    def announced(self, plan: Plan, who: str) -> Fork | None:
+        """Build the record that the ledger needs before the plan begins, if there is one."""
+        return None
 
-    async def create(self, run: TargetRun) -> None:  # noqa: B027 -- most have nothing to do
+    async def create(self) -> None:  # noqa: B027 -- a system has them
         """Create the topics of the plan."""
 
-    async def ends(self, run: TargetRun) -> dict[TopicPartition, int]:
-        """Find the ends after which to append: all records below are older than the restore."""
-        return await run.quiet()
-
     @abstractmethod
-    async def channels(
-        self, run: TargetRun, ends: Mapping[TopicPartition, int]
-    ) -> Callable[[], Iterator[Channel]]:
-        """Prepare the records for inputs, by the names of the logs to write; the result blocks."""
+    async def channels(self, ends: Offsets, own_id: int) -> Callable[[], Iterator[Channel]]:
+        """Prepare the records for inputs, by the names of the snapshot; the result blocks.
+
+        Args:
+            ends: all records below are older than the restore.
+            own_id: of the ledger there, for stamps.
+        """
 
     async def require_inputs(  # noqa: B027 -- most append all of it
-        self, run: TargetRun, appended: Collection[TopicPartition]
+        self, appended: Collection[TopicPartition]
     ) -> None:
         """Check before the commit that readers of inputs to which nothing was appended can go back.
 
@@ -227,15 +234,25 @@ class Target(ABC):
 
     def count(self, appended: Mapping[TopicPartition, Iterable[Appended]]) -> tuple[int, int]:
         """Count the messages in flight and the external records among those appended to inputs."""
-        own = {(tp, it.offset) for tp, found in self.session.tables.in_flight.items() for it in found}
-        places = [(tp, it.old) for tp, items in appended.items() for it in items]
+        flying = self.session.tables.in_flight
+        own = {
+            (self.named(tp.topic), tp.partition, it.offset) for tp, found in flying.items() for it in found
+        }
+        places = [(*tp, it.old) for tp, items in appended.items() for it in items]
         messages = sum(place in own for place in places)
         return messages, len(places) - messages
 
-    def rows(self) -> Iterable[Row]:
+    def to_write(self, channel: Channel) -> Channel:
+        """Translate a channel to the log to write."""
+        topic = self.named(channel.tp.topic)
+        records = tuple(record._replace(topic=topic) for record in channel.records)
+        return Channel(TopicPartition(topic, channel.tp.partition), records)
+
+    def rows(self) -> Iterator[Row]:
         """Read the rows to which changelogs are to fold, by the names of the logs to write, in the order of
         partitions."""
-        return self.editing.edit(rows_of_state(self.session.placed))
+        for row in self.editing.edit(rows_of_state(self.session.placed)):
+            yield Row(TopicPartition(self.named(row.tp.topic), row.tp.partition), row.key, row.value)
 
     def ledger_id(self, work: Opened) -> int:
         """Return the short id of the ledger there, for stamps."""
@@ -254,6 +271,24 @@ class Target(ABC):
         return topic not in {cut.topic for cut in self.captured.changelogs}
 
 
-def unforced(found: Iterable[Refusal], *, force: bool) -> tuple[Refusal, ...]:
-    """Leave out the reasons that `force` overrides."""
-    return tuple(item for item in found if not (force and item.forceable))
+def renamed(captured: Captured, named: Callable[[str], str]) -> Captured:
+    """Translate the inputs and changelogs of a cut to other topics."""
+    if named("") == "":
+        return captured
+    return replace(
+        captured,
+        inputs=tuple(
+            replace(
+                cut,
+                app=named(cut.app),
+                topic=named(cut.topic),
+                topic_id="",
+                agents=tuple(replace(at, topic=named(at.topic)) for at in cut.agents),
+            )
+            for cut in captured.inputs
+        ),
+        changelogs=tuple(
+            replace(cut, app=named(cut.app), topic=named(cut.topic), topic_id="")
+            for cut in captured.changelogs
+        ),
+    )

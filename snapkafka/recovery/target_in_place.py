@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import ReadRange
@@ -21,20 +21,16 @@ from .channels import Channel, channels, holds_own
 from .lost_inputs import lost_inputs, raise_begun, raise_lost
 from .plan import Irrevocable, PartitionMove, Plan, irrevocable
 from .positions import apps_of, changelogs_of, inputs_of, lowest_positions
-from .reasons import refusals, replacing_refusals, unstamped_refusals
-from .shortened import log_refusals
+from .refusals import refusals, replaced
 from .stored_rows import carried_by, ranges_from, topics_of
-from .target import Target, TargetRun, unforced
-from .target_facts import Facts, Refusal
-
-Positions = Mapping[TopicPartition, int]
+from .target import Offsets, Target
+from .target_facts import Refusal
 
 
 @dataclass(slots=True, kw_only=True)
 class InPlace(Target):
     """The system of the snapshot itself."""
 
-    _facts: Facts | None = None
     _again: Counter[tuple[str, TopicPartition]] = field(default_factory=Counter)
     _groups: dict[str, Mapping[TopicPartition, tuple[int, str]]] = field(default_factory=dict)
 
@@ -48,21 +44,29 @@ class InPlace(Target):
         lowest, starts, ends = await self._known()
         self._again.clear()
         found = await asyncio.to_thread(lambda: list(self._channels(lowest, starts, ends)))
-        lost = await asyncio.to_thread(lambda: list(self._lost(lowest, starts, ends)))
         appends = {channel.tp: channel.records for channel in found}
         carried = carried_by(record for channel in found for record in channel.records)
-        replaced, blocked = replacing_refusals(captured, None if same else unfinished)
-        self._facts = facts = await self.facts(topics_of(session.placed), carried)
         plan = self.base_plan(unfinished if same else None)
-        replaces = (f"replaces {unfinished}, which was not finished",) if replaced else ()
+        if unfinished is not None and not same and replaced(captured, unfinished):
+            note = f"replaces {unfinished}, which was not finished"
+            plan = replace(plan, replaces=unfinished.plan, notes=(note,))
+        facts = replace(
+            await self.facts(topics_of(session.placed), self.contents(carried), new={}),
+            lost=await self._lost(lowest, starts, ends),
+            appending=found,
+            known={
+                tp: {record.offset for record in records}
+                for tp, records in session.tables.unread(lowest_positions(captured)).items()
+            },
+            takes_external=self.takes_external,
+            resumes=unfinished if same else None,
+            replaces=plan.replaces,
+        )
         return replace(
             plan,
             moves=tuple(self._moves(appends)),
-            work=self.work(carried_by(record for found in self._in_flight().values() for record in found)),
             irrevocable=await self._irrevocable(),
-            notes=(*replaces, *plan.notes),
-            refusals=(*blocked, *self._refusals(facts, lost, found, appends, unfinished if same else None)),
-            replaces=replaced,
+            refusals=refusals(facts, force=session.request.force),
         )
 
     def _is_of(self, view: RestoreView) -> bool:
@@ -70,50 +74,42 @@ class InPlace(Target):
         manifest, begun = self.session.manifest, view.begun
         return (manifest.id, manifest.epoch) == (begun.snapshot, begun.epoch) and not begun.origin
 
-    def _in_flight(self) -> Mapping[TopicPartition, Sequence[KafkaRecord]]:
-        inputs = inputs_of(self.session.captured)
-        return {tp: found for tp, found in self.session.tables.in_flight.items() if tp in inputs}
-
-    def _lost(self, lowest: Positions, starts: Positions, ends: Positions) -> Iterator[Refusal]:
-        session = self.session
-        return lost_inputs(session.manifest, session.tables, session.bulk, lowest, starts, ends, self._own_id)
+    async def _lost(self, lowest: Offsets, starts: Offsets, ends: Offsets) -> list[Refusal]:
+        it = self.session
+        return await asyncio.to_thread(
+            lambda: list(lost_inputs(it.manifest, it.tables, it.bulk, lowest, starts, ends, self._own_id))
+        )
 
     async def examined(self) -> Callable[[], Iterator[KafkaRecord]]:
-        session = self.session
         lowest, starts, ends = await self._known()
         ranges, in_flight = self._to_read(lowest, starts, ends)
-        every, own_id = frozenset(lowest), self._own_id
+        every, own_id, bulk = frozenset(lowest), self._own_id, self.session.bulk
         return lambda: (
             record
-            for channel in channels(session.bulk, ranges, in_flight, every, own_id)
+            for channel in channels(bulk, ranges, in_flight, every, own_id)
             for record in channel.records
         )
 
-    async def _known(self) -> tuple[Positions, Positions, Positions]:
+    async def _known(self) -> tuple[Offsets, Offsets, Offsets]:
         """Read the lowest positions, the starts and the ends of the inputs that exist."""
-        session = self.session
-        lowest = lowest_positions(session.captured)
-        described = await session.admin.describe_topics({tp.topic for tp in lowest})
-        there = [
-            tp for tp in lowest if tp.topic in described and tp.partition < described[tp.topic].partitions
-        ]
-        ends = await session.admin.log_ends(there) if there else {}
-        starts = await session.admin.log_starts(there) if there else {}
-        return {tp: lowest[tp] for tp in there}, starts, ends
+        admin, lowest = self.session.admin, lowest_positions(self.session.captured)
+        there = await self.existing(self.session.captured.inputs)
+        starts = await admin.log_starts(there) if there else {}
+        return {tp: lowest[tp] for tp in there}, starts, await admin.log_ends(there) if there else {}
 
     @property
     def _own_id(self) -> int:
         return ledger_id(bytes.fromhex(self.session.topic_id or self.session.manifest.ledger.topic_id))
 
     def _to_read(
-        self, lowest: Positions, starts: Positions, ends: Positions
+        self, lowest: Offsets, starts: Offsets, ends: Offsets
     ) -> tuple[list[ReadRange], dict[TopicPartition, list[KafkaRecord]]]:
         """Find the ranges of the logs from the lowest positions on, and the stored records before them."""
         ranges = ranges_from({tp: max(at, starts[tp]) for tp, at in lowest.items()}, ends)
         stored = self.session.tables.unread(lowest, starts)
         return ranges, {tp: of for tp, of in stored.items() if tp in ends}
 
-    def _channels(self, lowest: Positions, starts: Positions, ends: Positions) -> Iterator[Channel]:
+    def _channels(self, lowest: Offsets, starts: Offsets, ends: Offsets) -> Iterator[Channel]:
         bulk = self.session.bulk
         ranges, in_flight = self._to_read(lowest, starts, ends)
         begins_above = {tp for tp, at in lowest.items() if starts[tp] > at}  # nobody can go back to it
@@ -154,27 +150,6 @@ class InPlace(Target):
                     again=again,
                 )
 
-    def _refusals(
-        self,
-        facts: Facts,
-        lost: Iterable[Refusal],
-        found: Iterable[Channel],
-        appends: Mapping[TopicPartition, Sequence[KafkaRecord]],
-        resumes: RestoreView | None,
-    ) -> tuple[Refusal, ...]:
-        session, request = self.session, self.session.request
-        lowest = lowest_positions(session.captured)
-        in_flight = session.tables.unread(lowest)
-        known = {tp: {record.offset for record in records} for tp, records in in_flight.items()}
-        reasons = [
-            *refusals(session.manifest, facts, lost),
-            *log_refusals(session.manifest, facts.ends),
-            *unstamped_refusals(
-                found, self.takes_external, known, {} if resumes is None else resumes.appended
-            ),
-        ]
-        return unforced(reasons, force=request.force)
-
     async def _irrevocable(self) -> tuple[Irrevocable, ...]:
         captured, admin = self.session.captured, self.session.admin
         known = {*inputs_of(captured), *changelogs_of(captured)}
@@ -185,15 +160,12 @@ class InPlace(Target):
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 
-    async def channels(
-        self, run: TargetRun, ends: Mapping[TopicPartition, int]
-    ) -> Callable[[], Iterator[Channel]]:
+    async def channels(self, ends: Offsets, own_id: int) -> Callable[[], Iterator[Channel]]:
         lowest = lowest_positions(self.session.captured)
-        starts = await run.admin.log_starts(lowest)
-        found = await asyncio.to_thread(lambda: list(self._lost(lowest, starts, ends)))
-        raise_lost(unforced(found, force=self.session.request.force))
+        starts = await self.session.admin.log_starts(lowest)
+        raise_lost(await self._lost(lowest, starts, ends), force=self.session.request.force)
         return lambda: self._channels(lowest, starts, ends)
 
-    async def require_inputs(self, run: TargetRun, appended: Collection[TopicPartition]) -> None:
+    async def require_inputs(self, appended: Collection[TopicPartition]) -> None:
         lowest = {tp: at for tp, at in lowest_positions(self.session.captured).items() if tp not in appended}
-        raise_begun(lowest, await run.admin.log_starts(lowest) if lowest else {})
+        raise_begun(lowest, await self.session.admin.log_starts(lowest) if lowest else {})

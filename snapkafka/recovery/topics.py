@@ -1,25 +1,37 @@
-"""The topics to create for a snapshot: for a fork, or in a cluster without them.
+"""The topics of a snapshot, and the settings that they need so that nothing that is appended is refused or deleted.
 
-They have the partition counts and the settings of the snapshot's topics, except for settings that would lose or refuse
-their first records: messages in flight keep their old timestamps, and get a header.
+Messages in flight keep their old timestamps and get a header, so a broker may refuse them, or delete them within
+minutes. A new topic is created with the settings of the snapshot's, except for those; what holds after its creation is
+read, for the defaults of its broker count as well. A topic that is there is not changed: a restore is refused by name.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from snapkafka.errors import LedgerUnusableError, RestoreFailedError
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
-from .new_topics import Fitting, fit_input, fit_plain_changelog, fit_set_changelog
 from .positions import parts_of
 from .stored_rows import GroupAdmin
-from .target_facts import Carried, Refusal
+from .target_facts import Carried
+
+#: Our header on a record that is appended, with its name and lengths, and Kafka's own of a record and its batch.
+ADDED_BYTES: Final = 32 + 100
+#: Apps have so long to catch up before their messages may be deleted, or half of what the topic keeps, if that is less.
+CATCH_UP_MS: Final = 86_400_000
+#: In settings of times, and of retention: no bound.
+ENDLESS: Final = str(2**63 - 1)
+FOREVER: Final = "-1"
+#: What a changelog needs, whatever was recorded. If records of a table are deleted by age as well, as Faust does for
+#: windows, state is lost that no app writes again; of a set compaction would keep only the last member.
+TABLE: Final = {"cleanup.policy": "compact"}
+SETS: Final = {"cleanup.policy": "delete", "retention.ms": FOREVER, "retention.bytes": FOREVER}
 
 
 class Topics(GroupAdmin, Protocol):
@@ -70,8 +82,8 @@ def new_topics(
     contents: Contents,
     defaults: Mapping[str, str],
     named: Callable[[str], str] = lambda name: name,
-) -> tuple[tuple[NewTopic, ...], tuple[Refusal, ...]]:
-    """Compute the topics to create for a snapshot, and the reasons against them.
+) -> tuple[NewTopic, ...]:
+    """Compute the topics to create for a snapshot.
 
     Args:
         sources: the existing topics of the snapshot; for others the manifest counts.
@@ -81,31 +93,29 @@ def new_topics(
     """
     recorded = {it.name: it for it in manifest.topics}
     found: list[NewTopic] = []
-    refusals: list[Refusal] = []
     for name, partitions in topics_of(manifest).items():
         source = sources.get(name)
         own = source.own if source is not None else {}
         if not own and name in recorded:
             own = recorded[name].settings
         holding = {**defaults, **own, **(source.settings if source is not None else {})}
-        fitting = contents.fit(name, named(name), holding, own) if holding else Fitting({})
-        refusals += fitting.refusals
+        changes = contents.changes(name, holding, recorded=own) if holding else {}
         found.append(
             NewTopic(
                 topic=named(name),
                 of=name,
                 partitions=partitions,
                 replicas=source.replicas if source is not None else None,
-                settings={**own, **fitting.changes},
-                changed=fitting.changes,
+                settings={**own, **changes},
+                changed=changes,
             )
         )
-    return tuple(found), tuple(refusals)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The first records of new topics, by the names of the snapshot.
+    """The records that topics get, by the names of the snapshot.
 
     `carried`: of each input. `largest`: the largest row of each changelog (bytes).
     """
@@ -114,65 +124,54 @@ class Contents:
     carried: Mapping[str, Carried]
     largest: Mapping[str, int]
 
-    def fit(self, of: str, topic: str, holding: Mapping[str, str], own: Mapping[str, str]) -> Fitting:
-        """Find the settings of a topic that would lose or refuse its records.
+    def changes(
+        self, of: str, holding: Mapping[str, str], *, recorded: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Find the settings of a topic that would lose or refuse its records, as they would have to be.
 
         Args:
             of: its name in the snapshot.
-            topic: its name in the target.
             holding: its effective settings.
-            own: those on the topic of the snapshot itself.
+            recorded: those on the topic of the snapshot itself, if this one is created for it.
         """
-        cuts = {cut.topic: cut for cut in self.captured.changelogs}
-        if of in cuts:
-            fit = fit_set_changelog if cuts[of].sets else fit_plain_changelog
-            return fit(topic, holding, self.largest.get(of, 0))
+        changelog = next((cut for cut in self.captured.changelogs if cut.topic == of), None)
         carried = self.carried.get(of, Carried())
-        if not carried.records:
-            return Fitting({})
-        return fit_input(topic, holding, carried, now_ms=wall_ms(), recorded=own)
+        largest = self.largest.get(of, 0) if changelog is not None else carried.largest
+        found: dict[str, str] = {}
+        if changelog is not None and recorded is not None:
+            wanted = SETS if changelog.sets else TABLE
+            found = {name: value for name, value in wanted.items() if holding.get(name) != value}
+        elif changelog is None and carried.records:
+            found = dict(_times(holding, carried, wall_ms(), recorded))
+        limit = TopicSettings.parse(holding).message_bytes
+        if largest and limit is not None and limit < largest + ADDED_BYTES:
+            found["max.message.bytes"] = str(largest + ADDED_BYTES)
+        return found
 
 
-async def validated(admin: Topics, wanted: Iterable[NewTopic]) -> tuple[Refusal, ...]:
-    """Ask the cluster whether it would create topics; nothing is created.
-
-    Returns:
-        a reason for each that it would refuse, with the broker's own words.
-    """
-    found = []
-    for it in wanted:
-        try:
-            await admin.create_topic(
-                it.topic,
-                partitions=it.partitions,
-                replicas=it.replicas,
-                settings=it.settings,
-                validate_only=True,
-            )
-        except LedgerUnusableError as error:
-            hint = "create the topic by hand with other settings, or change the broker"
-            found.append(Refusal(code="topic-refused", what=error.message, hint=hint))
-    return tuple(found)
-
-
-async def settle(admin: Topics, wanted: Iterable[NewTopic], contents: Contents) -> tuple[str, ...]:
-    """Read the settings of the created topics, defaults of the cluster included, and change those that would lose or
-    refuse their records.
-
-    Returns:
-        the changes, a sentence for each topic.
-
-    Raises:
-        RestoreFailedError: something cannot be changed.
-    """
-    changed = []
-    for it in wanted:
-        holding, _ = await admin.topic_settings(it.topic)
-        fitting = contents.fit(it.of, it.topic, holding, it.settings)
-        if fitting.refusals:
-            raise RestoreFailedError(fitting.refusals[0].what, hint=fitting.refusals[0].hint)
-        if fitting.changes:
-            await admin.alter_settings(it.topic, fitting.changes)
-            settings = ", ".join(f"{name}={value}" for name, value in sorted(fitting.changes.items()))
-            changed.append(f"topic {it.topic} got {settings}: its records would be deleted or refused")
-    return tuple(changed)
+def _times(
+    holding: Mapping[str, str], carried: Carried, now_ms: int, recorded: Mapping[str, str] | None
+) -> Iterator[tuple[str, str]]:
+    """Find the settings that would delete messages by age, size or key, or refuse their timestamps."""
+    settings = TopicSettings.parse(holding)
+    deletes = settings.deletes
+    if recorded is not None and settings.compacts and "compact" not in recorded.get("cleanup.policy", ""):
+        deletes = True
+        yield "cleanup.policy", "delete"  # else messages of one key, or without a key, would be lost
+    size = carried.bytes + carried.records * ADDED_BYTES
+    if deletes and settings.retention_bytes is not None and settings.retention_bytes < size:
+        yield "retention.bytes", FOREVER
+    if settings.append_time:
+        return  # times are those of the append
+    age_ms, ahead_ms = now_ms - carried.oldest_ms, carried.youngest_ms - now_ms
+    if deletes and (kept_ms := settings.retention_ms) is not None:
+        catch_up_ms = 0 if recorded is None else min(CATCH_UP_MS, kept_ms // 2)
+        if kept_ms - age_ms < catch_up_ms:
+            yield "retention.ms", FOREVER
+    for name, beyond in (
+        ("message.timestamp.before.max.ms", age_ms),
+        ("message.timestamp.after.max.ms", ahead_ms),
+        ("message.timestamp.difference.max.ms", max(age_ms, ahead_ms)),  # of brokers before 3.6
+    ):
+        if 0 <= int(holding.get(name, -1)) < beyond:
+            yield name, ENDLESS

@@ -70,7 +70,7 @@ class Recovery:
 def _restore(view: RestoreView, reading: LedgerReading) -> dict[str, Any]:
     """Describe a plan: its stage, and when it reached each."""
     times = reading.times_ms
-    at = {"begun_at": view.begun_at, "ready_at": view.ready_at, "closed_at": view.closed_at}
+    at = {"begun_at": view.begun_at, "closed_at": view.closed_at}
     return {
         "plan": view.plan,
         "snapshot_id": view.begun.snapshot,

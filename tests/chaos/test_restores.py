@@ -53,7 +53,7 @@ PER_ROUND: Final = 40 + 40 + 30 + 20 + 4 * AHEAD + IN_FLIGHT
 LAST: Final = 50
 #: What the command prints before each step, but for the last one: a kill at "done" may come when it is.
 EARLY: Final = ("topics", "silence", "author", "quiet")
-LATE: Final = ("channels", "state", "read back", "compare", "ready", "groups")
+LATE: Final = ("channels", "state", "read back", "compare", "groups")
 #: A run of the command on a busy machine: sessions of killed workers (10 s) and open transactions (60 s) included.
 RESTORE_S: Final = 180.0
 
@@ -82,7 +82,6 @@ class Campaign:
         self.rng = random.Random(seed)
         self.fed = 0
         self.done: Counter[str] = Counter()
-        self.irrevocable: list[ops.Irrevocable] = []  # of the restore that is next
         self.taken_back: list[ops.Irrevocable] = []
 
     def start(self) -> None:
@@ -153,19 +152,8 @@ class Campaign:
             self.done["restored twice"] += 1
             self.restore(name)
 
-    def plan(self, name: str) -> None:
-        """Note which outputs the next restore cannot take back, unless it is past its commit point already."""
-        plan = asyncio.run(
-            ops.plan_recovery(
-                self.connection, ops.RecoveryRequest(namespace=self.observer.namespace, name=name)
-            )
-        )
-        if not plan.committed:
-            self.irrevocable = list(plan.irrevocable)
-
     def restore(self, name: str) -> None:
         """Restore by the command, which is killed up to twice; the workers run afterwards."""
-        self.plan(name)
         waiting = False
         for _ in range(self.rng.randrange(3)):
             phase = self.rng.choice(EARLY + LATE)
@@ -186,18 +174,16 @@ class Campaign:
             command.kill()
         assert command.returncode == 0, f"{name}: status {command.returncode}: {err or out}"
         done = json.loads(out)["done"]
-        self.done["messages"] += max(0, done["messages"])
-        self.done["resumed"] += done["resumed"]
+        self.done["messages"] += done["messages"]
+        self.done["resumed"] += bool(done["plan"]["resumes"])
         self.done["restores"] += 1
-        # Past the commit point a run finishes from the ledger alone, and cannot list them.
-        outputs = [ops.Irrevocable(**it) for it in done["irrevocable"]] or self.irrevocable
+        outputs = [ops.Irrevocable(**it) for it in done["plan"]["irrevocable"]]
         self.taken_back += [it for it in outputs if it.topic == f"{self.cycle.prefix}out"]
         if not waiting:
             self.start()
 
     def give_up(self, name: str) -> None:
         """Kill a restore in a random phase, and abort it: refused once it has appended; else workers go on."""
-        self.plan(name)
         phase = self.rng.choice(self.rng.choice((EARLY, LATE)))
         if not self.killed(name, phase):
             return
@@ -205,7 +191,7 @@ class Campaign:
         view = self.observer.state.restores.open
         if view is None:
             return
-        appended = bool(view.leaves) or view.committed
+        appended = bool(view.leaves)
         where = ("--bootstrap", self.connection.bootstrap, "--namespace", self.observer.namespace)
         done = subprocess.run(
             [sys.executable, "-m", "snapkafka", "restore", "--abort", "--json", *where],

@@ -13,13 +13,14 @@ from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
 from snapkafka.demo import Observer, observing, wait_until
+from snapkafka.errors import ForkRefusedError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.protocol import prefixed
 from snapkafka.testing import Broker
 from tests.e2e import recovering
 from tests.features.harness import is_marker, read_topics
 
-from .cycles import AT_CUT, END_S, ITEMS, Cycle
+from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -105,7 +106,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
                 cycle.system.interrupt(worker)
             wait_until(
                 "the groups of the fork to be empty",
-                lambda: not any(observer.call(observer.admin.members(app)) for app in done.apps),
+                lambda: not any(observer.call(observer.admin.members(app)) for app in done.plan.apps),
                 timeout_s=60,
             )
             assert [fingerprint(kafka.bootstrap, cycle.prefix)] == before
@@ -134,13 +135,49 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             cycle.system.stop()
 
 
+def test_a_second_run_of_one_fork_is_refused_and_the_first_creates_it(kafka: Broker, tmp_path: Path) -> None:
+    """The first run is suspended when it has appended the messages; a third is another fork, with the same records."""
+    with cycle_at_cut(kafka, tmp_path, 1991) as (cycle, connection, _):
+        namespace = cycle.observer.namespace
+        cycle.kill()
+        assembled_cut(connection, namespace)
+        name, right = f"{namespace}-night", f"{namespace}-right"
+        create = ("fork", "create", name, "--from", "cut", "--with-inputs")
+        first = recovering.Operator(kafka.bootstrap, namespace, *create)
+        try:
+            first.suspend_at("state")
+            begun = rows(kafka, name)
+            assert sum(map(len, begun.values())) > 0, "it is in the midst of appending"
+            with pytest.raises(ForkRefusedError):
+                recovering.forked(connection, namespace, name, name="cut", with_inputs=True)
+            assert rows(kafka, name) == begun
+            status, err = first.resume()
+            assert status == 0, err
+            recovering.forked(connection, namespace, right, name="cut", with_inputs=True)
+            assert rows(kafka, name) == rows(kafka, right)
+            forks = asyncio.run(ops.list_forks(connection, namespace))
+            assert {it.fork: it.stage for it in forks} == {name: "ready", right: "ready"}
+        finally:
+            first.end()
+
+
+def rows(kafka: Broker, fork: str) -> dict[str, list[tuple[object, ...]]]:
+    """Every record of a fork: partition, key, value and headers, in the order of the log; none is a marker."""
+    return {
+        topic: [(it.partition, it.key, it.value, it.headers) for it in records]
+        for topic, records in read_topics(kafka.bootstrap, f"fork.{fork}.").items()
+    }
+
+
 def difference(connection: Connection, namespace: str, fork: ops.Recovered, storage: str) -> ops.Difference:
     """Take a snapshot of the fork, which has processed everything, and compare it with the one it was created from."""
     asyncio.run(
-        ops.trigger(connection, fork.namespace, snapshot_id="end", storage=storage, ttl_ms=30_000, wait=True)
+        ops.trigger(
+            connection, fork.plan.namespace, snapshot_id="end", storage=storage, ttl_ms=30_000, wait=True
+        )
     )
     (assembled,) = asyncio.run(
-        ops.assemble(connection, ops.JobSpec(namespace=fork.namespace, snapshots=("end",)))
+        ops.assemble(connection, ops.JobSpec(namespace=fork.plan.namespace, snapshots=("end",)))
     )
     assert assembled.verdict == "VERIFIED", assembled.checks
     return asyncio.run(ops.diff_fork(connection, namespace, FORK, keys=1))

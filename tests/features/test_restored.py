@@ -147,8 +147,10 @@ class App:
         self.write(author, self.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
         if late is not None:
             self.write(late, self.input, b"k", b"Z", seq=99)
+        self.call(self.observer.admin.commit_positions(self.id, {self.input: 6}, RESTORED_METADATA + PLAN))
+        self.append(Bye(process=author, n=1))
         self.notify(
-            "ready",
+            "done",
             author=author,
             ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()),
             positions=tuple(
@@ -156,9 +158,6 @@ class App:
                 for name, offset in (("x", 10), ("y", 6))
             ),
         )
-        self.call(self.observer.admin.commit_positions(self.id, {self.input: 6}, RESTORED_METADATA + PLAN))
-        self.append(Bye(process=author, n=1))
-        self.notify("done")
 
 
 @pytest.fixture

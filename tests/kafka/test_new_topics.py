@@ -9,8 +9,9 @@ import pytest
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin
 from snapkafka.recovery import Carried, NewRecord
-from snapkafka.recovery.new_topics import fit_input
+from snapkafka.recovery.topics import Contents
 from snapkafka.testing import Broker, create_topics
+from tests.unit.base.test_manifest import example
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -44,12 +45,12 @@ async def test_what_is_changed_lets_a_new_topic_take_and_keep_old_and_large_reco
     admin = KafkaTopicAdmin(connection)
     try:
         holding = (await admin.topic_settings(topic))[0]
-        found = fit_input(topic, holding, carried, now_ms=now_ms, recorded={})
-        assert found.refusals == ()
-        assert set(found.changes) == {*HARMFUL, "message.timestamp.after.max.ms"}
-        await admin.alter_settings(topic, found.changes)
+        contents = Contents(captured=example().captured, carried={topic: carried}, largest={})
+        changes = contents.changes(topic, holding, recorded={})
+        assert set(changes) == {*HARMFUL, "message.timestamp.after.max.ms"}
+        await admin.alter_settings(topic, changes)
         holding = (await admin.topic_settings(topic))[0]
-        assert fit_input(topic, holding, carried, now_ms=now_ms, recorded={}) == ({}, ())
+        assert contents.changes(topic, holding, recorded={}) == {}
     finally:
         await admin.close()
     bulk = KafkaBulk(connection)

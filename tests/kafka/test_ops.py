@@ -151,7 +151,7 @@ async def test_snapshots_that_open_restores_and_forks_need_are_read_from_their_l
         (namespace, Restore(n=1, plan="r", stage="begun", snapshot="restored", apps=("shop",))),
         (
             f"fork.staging.{namespace}",
-            Fork(n=1, plan="f", stage="begun", fork="staging", source=namespace, snapshot="forked"),
+            Fork(n=1, plan="f", fork="staging", source=namespace, snapshot="forked"),
         ),
     ):
         ledger = KafkaLedger(connection, of)

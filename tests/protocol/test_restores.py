@@ -43,12 +43,12 @@ def joins(world: World) -> int:
     return world.append(Hello(n=world.numbers, app="snapkafka-restore", mode=RESTORE))
 
 
-def ready(
+def done(
     world: World, author: int, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any
 ) -> int:
     return say(
         world,
-        "ready",
+        "done",
         plan,
         author=author,
         ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in places),
@@ -78,23 +78,18 @@ def test_a_snapshot_that_is_open_when_a_restore_begins_fails_by_name(world: Worl
     assert world.snapshot(other).failure is not None
 
 
-@pytest.mark.parametrize("committed", [False, True])
-def test_a_trigger_between_begun_and_done_is_no_epoch_and_fails_by_name(
-    world: World, committed: bool
-) -> None:
+def test_a_trigger_between_begun_and_done_is_no_epoch_and_fails_by_name(world: World) -> None:
     b = Process(world, "b", (B,))
     say(world, "begun")
     author = joins(world)
     say(world, "begun", author=author)
-    if committed:
-        ready(world, author, (B, 0))
     epoch = world.trigger()
     other = world.trigger("other", apps=("a",))
     failure = world.snapshot(epoch).failure
     assert failure is not None and failure.code == RESTORING and "plan r of snapshot s" in failure.reason
     assert not world.fold.is_epoch(epoch) and world.fold.highest_epoch == other
     b.catch_up()
-    assert b.machine.colours.epoch == (0 if committed else other)  # committed: it has to join again
+    assert b.machine.colours.epoch == other
 
 
 def test_the_process_that_restores_is_neither_waited_for_nor_a_stopped_app(world: World) -> None:
@@ -104,8 +99,7 @@ def test_the_process_that_restores_is_neither_waited_for_nor_a_stopped_app(world
     author = joins(world)
     say(world, "begun", author=author, apps=("x",))
     one = world.trigger(apps=("b",))
-    ready(world, author, plan="r")
-    say(world, "done")
+    done(world, author, plan="r")
     assert not world.fold.is_alive(author)
     two = world.trigger("two")
     settle(b)
@@ -127,10 +121,10 @@ def test_only_the_latest_author_commits(world: World) -> None:
     second = joins(world)
     say(world, "begun", author=second)
     say(world, "begun", author=first)  # a copy, or late: a newer author is never replaced by an older one
-    ready(world, first, (B, 1))
+    done(world, first, (B, 1))
     assert not world.fold.restores.bases and not world.fold.is_alive(first) and world.fold.is_alive(second)
-    ready(world, second, (B, 2))
-    ready(world, second, (B, 3))
+    done(world, second, (B, 2))
+    done(world, second, (B, 3))
     assert world.fold.restores.bases == {B: Base("r", second, 2, ("b",))}
 
 
@@ -139,29 +133,26 @@ def test_a_run_that_takes_over_fences_the_author_before_it_has_one_of_its_own(wo
     first = joins(world)
     say(world, "begun", author=first)
     say(world, "begun")
-    ready(world, first, (B, 1))
+    done(world, first, (B, 1))
     assert not world.fold.restores.bases
     second = joins(world)
     say(world, "begun", author=second)
-    ready(world, second, (B, 2))
+    done(world, second, (B, 2))
     assert world.fold.restores.bases[B].end == 2
 
 
-def test_a_plan_in_parts_is_ready_with_its_last_part(world: World) -> None:
+def test_a_plan_in_parts_is_done_with_its_last_part(world: World) -> None:
     say(world, "begun")
     author = joins(world)
     say(world, "begun", author=author)
-    ready(world, author, (B, 2), part=1, parts=2)
-    say(world, "done")
-    assert world.fold.restores.open is not None and not world.fold.restores.bases
-    ready(world, author, (A, 1), part=0, parts=2)
-    assert {tp: base.end for tp, base in world.fold.restores.bases.items()} == {A: 1, B: 2}
-    say(world, "aborted")  # too late
+    done(world, author, (B, 2), part=1, parts=2)
     say(world, "begun", "other")  # one at a time
-    assert world.fold.restores.open is world.fold.restores.views["r"]
-    say(world, "done")
+    assert world.fold.restores.open is world.fold.restores.views["r"] and not world.fold.restores.bases
+    done(world, author, (A, 1), part=0, parts=2)
+    assert {tp: base.end for tp, base in world.fold.restores.bases.items()} == {A: 1, B: 2}
     assert not world.fold.restores.holds("b")
-    assert list(world.fold.restores.views) == ["r"]
+    say(world, "aborted")  # too late
+    assert [view.stage for view in world.fold.restores.views.values()] == ["done"]
 
 
 def test_who_ran_before_the_commit_point_takes_another_identity(world: World) -> None:
@@ -172,14 +163,13 @@ def test_who_ran_before_the_commit_point_takes_another_identity(world: World) ->
     author = joins(world)
     say(world, "begun", author=author)
     late = Process(world, "b", join=False)
-    ready(world, author, (B, 0))
+    done(world, author, (B, 0))
     b.catch_up()
     a.catch_up()
     assert b.machine.process is None
     assert a.id == stays
     assert not world.fold.is_alive(was)
     late.join()
-    say(world, "done")
     late.catch_up()
     assert late.machine.process is not None and late.machine.process > author
 
@@ -213,8 +203,7 @@ def test_a_plan_is_aborted_only_before_it_appends(world: World) -> None:
     view = open_plan(world)
     assert view is not None and (view.stage, view.appended) == ("appending", {B: 2})
     assert world.fold.restores.holds("b") is view
-    ready(world, author, (B, 2), plan="two")
-    say(world, "done", "two")
+    done(world, author, (B, 2), plan="two")
     assert {tp: base.plan for tp, base in world.fold.restores.bases.items()} == {B: "two"}
 
 
@@ -226,11 +215,11 @@ def test_what_an_earlier_author_may_have_appended_stays_known(world: World) -> N
     say(world, "appending", author=second, ends=ends((A, 5), (B, 7)))
     view = open_plan(world)
     assert view is not None and view.appended == {B: 2, A: 5}
-    ready(world, second, (A, 5))  # not all that the first one may have appended to lies below a base
+    done(world, second, (A, 5))  # not all that the first one may have appended to lies below a base
     assert not world.fold.restores.bases
     third = joins(world)
     say(world, "begun", author=third)
-    ready(world, third, (A, 5), (B, 9))
+    done(world, third, (A, 5), (B, 9))
     assert world.fold.restores.bases[B].end == 9
 
 
@@ -256,19 +245,12 @@ def test_a_plan_is_replaced_by_one_that_names_it_and_covers_what_it_appended(wor
     assert world.fold.restores.open is other, "what the first one left is still there"
     author = joins(world)
     say(world, "begun", "other", author=author)
-    ready(world, author, (A, 1), plan="other")
+    done(world, author, (A, 1), plan="other")
     assert not world.fold.restores.bases
     again = joins(world)
     say(world, "begun", "other", author=again)
-    ready(world, again, (A, 1), (B, 5), plan="other")
+    done(world, again, (A, 1), (B, 5), plan="other")
     assert world.fold.restores.bases[B].end == 5
-
-
-def test_a_committed_plan_is_not_replaced(world: World) -> None:
-    author = appending(world, (B, 2))
-    ready(world, author, (B, 2))
-    say(world, "begun", "other", replaces="r")
-    assert world.fold.restores.open is world.fold.restores.views["r"]
 
 
 def test_a_checkpoint_keeps_what_an_open_plan_and_those_it_replaces_have_appended(world: World) -> None:
@@ -288,11 +270,6 @@ def test_a_run_owns_a_plan_as_long_as_its_begun_is_the_latest(world: World) -> N
     assert view is not None and view.owner == first
     second = say(world, "begun")
     assert view.owner == second
-    author = joins(world)
-    say(world, "begun", author=author)
-    ready(world, author, (B, 0))
-    third = say(world, "begun")
-    assert view.committed and view.owner == third
 
 
 # -- void records ---------------------------------------------------------------------------------------------------
@@ -306,8 +283,7 @@ def test_what_an_earlier_process_appends_behind_the_base_is_void(world: World) -
     say(world, "begun", author=first)
     second = joins(world)
     say(world, "begun", author=second)
-    ready(world, second, (B, 5))
-    say(world, "done")
+    done(world, second, (B, 5))
     fold = world.fold
     assert [fold.is_void(process, B, 5) for process in (b.id, a.id, first, second)] == [
         True,
@@ -336,8 +312,7 @@ def restored(world: World, *positions: AgentPosition) -> None:
     say(world, "begun")
     author = joins(world)
     say(world, "begun", author=author)
-    ready(world, author, (B, 0), positions=positions)
-    say(world, "done")
+    done(world, author, (B, 0), positions=positions)
 
 
 def test_a_snapshot_right_after_a_restore_has_a_position_for_each_agent(world: World) -> None:
@@ -381,8 +356,7 @@ def test_a_later_restore_replaces_the_rules_of_an_input(world: World) -> None:
     say(world, "begun", "later")
     author = joins(world)
     say(world, "begun", "later", author=author)
-    ready(world, author, (B, 9), plan="later", positions=(at(9, agent="y"),))
-    say(world, "done", "later")
+    done(world, author, (B, 9), plan="later", positions=(at(9, agent="y"),))
     assert world.fold.restores.rules("b", B) == {"y": Rule(9)}
     assert world.fold.restores.current() == {"later"}
 
@@ -405,8 +379,7 @@ def restored_b(world: World) -> int:
     author = joins(world)
     say(world, "begun", author=author)
     ids = tuple(TopicId(topic=tp.topic, topic_id=f"{tp.topic}-1") for tp in (B, CHANGELOG))
-    ready(world, author, (B, 9), (CHANGELOG, 3), positions=(at(4),), topics=ids)
-    say(world, "done")
+    done(world, author, (B, 9), (CHANGELOG, 3), positions=(at(4),), topics=ids)
     return author
 
 
@@ -455,8 +428,7 @@ def test_a_later_restore_asks_of_the_topic_that_is_there_then(world: World) -> N
     author = joins(world)
     say(world, "begun", "later", author=author)
     ids = (TopicId(topic="b", topic_id="b-2"),)
-    ready(world, author, (B, 7), plan="later", positions=(at(5),), topics=ids)
-    say(world, "done", "later")
+    done(world, author, (B, 7), plan="later", positions=(at(5),), topics=ids)
     names(world, "b", "b", "b-2")
     assert world.fold.restores.rules("b", B) == {"agent": Rule(5)}
     assert world.fold.restores.bases[B] == Base("later", author, 7, ("b",))
@@ -481,10 +453,8 @@ def test_where_restored_inputs_start_if_their_group_has_committed_nothing(world:
     author = joins(world)
     say(world, "begun", author=author)
     assert world.fold.restored_starts("b") == {}, "nothing is committed yet"
-    ready(world, author, (B, 0), positions=(at(4, 6, agent="x"), at(2, agent="y")))
+    done(world, author, (B, 0), positions=(at(4, 6, agent="x"), at(2, agent="y")))
     assert world.fold.restored_starts("b") == {B: 2}, "the lowest of its agents"
-    say(world, "done")
-    assert world.fold.restored_starts("b") == {B: 2}
     assert world.fold.restored_starts("a") == {}
 
 
@@ -513,7 +483,7 @@ def test_they_start_where_the_latest_snapshot_since_has_found_their_agents(world
     say(world, "begun", "later")
     author = joins(world)
     say(world, "begun", "later", author=author)
-    ready(world, author, (B, 9), plan="later", positions=(at(3),))
+    done(world, author, (B, 9), plan="later", positions=(at(3),))
     assert world.fold.restored_starts("b") == {B: 3}
 
 
@@ -529,8 +499,7 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
         say(world, "begun", f"of c {number}", apps=("c",))
         author = joins(world)
         say(world, "begun", f"of c {number}", author=author, apps=("c",))
-        ready(world, author, (A, number), plan=f"of c {number}", apps=("c",))
-        say(world, "done", f"of c {number}", apps=("c",))
+        done(world, author, (A, number), plan=f"of c {number}", apps=("c",))
     for expected in (2, 5):
         assert world.fold.restored_starts("b") == {B: expected}
         ledger = list(enumerate(world.ledger))
@@ -551,8 +520,7 @@ def test_memory_is_bounded_however_many_restores_there_were() -> None:
         say(world, "begun", f"r{number}")
         author = joins(world)
         say(world, "begun", f"r{number}", author=author)
-        ready(world, author, (B, number), plan=f"r{number}", positions=(at(number),))
-        say(world, "done", f"r{number}")
+        done(world, author, (B, number), plan=f"r{number}", positions=(at(number),))
     assert list(world.fold.restores.views) == ["r4"]
 
 
@@ -578,8 +546,6 @@ def test_an_app_runs_on_the_restores_of_it_that_were_committed(world: World) -> 
     author = joins(world)
     say(world, "begun", author=author)
     assert world.fold.restores.restored("b") == frozenset()
-    ready(world, author, (B, 2))
+    done(world, author, (B, 2))
     assert world.fold.restores.restored("b") == {"r"}
     assert world.fold.restores.restored("c") == frozenset()
-    say(world, "done")
-    assert world.fold.restores.restored("b") == {"r"}

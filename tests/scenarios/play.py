@@ -412,8 +412,8 @@ class Play:
         self.stage.append(Verdict(n=self.stage.number(), epoch=epoch, verdict=command.next()))
 
     def do_restore(self, command: Words) -> None:
-        """restore PLAN begun apps=a [by=R] | restore PLAN ready by=R [apps=a] [at=A[0]@3,A[0]@5] | restore PLAN
-        done|aborted: a restore reaches a stage; R joins with the mode "restore" when it is first named. `at`: where the
+        """restore PLAN begun apps=a [by=R] | restore PLAN done by=R [apps=a] [at=A[0]@3,A[0]@5] | restore PLAN
+        aborted: a restore reaches a stage; R joins with the mode "restore" when it is first named. `at`: where the
         agent starts, and what it does not take above"""
         plan, reached, by = command.next(), command.next(), command.option("by")
         apps = tuple(command.options_list("apps"))
@@ -433,7 +433,7 @@ class Play:
                 snapshot="s1",
                 apps=apps,
                 author=author,
-                ends=self.stage.ends(sorted(self.stage.logs)) if reached == "ready" else (),
+                ends=self.stage.ends(sorted(self.stage.logs)) if reached == "done" else (),
                 positions=tuple(
                     AgentPosition(
                         app=app,

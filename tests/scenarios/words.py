@@ -148,8 +148,8 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} says: {'no snapshots until further notice' if paused else 'snapshots again'}"
         case Restore(plan=plan, stage=reached, author=author):
             return f"restore {plan} is {reached}" + (f", by {stage.actor_of(author)}" if author >= 0 else "")
-        case Fork(fork=name, stage=reached, source=source):
-            return f"fork {name} of {source} is {reached}"
+        case Fork(fork=name, source=source):
+            return f"fork {name} of {source}"
         case Checkpoint(upto=upto):
             return f"all that matters of the ledger below {upto}"
         case _:

@@ -88,7 +88,7 @@ def _restore(fold: LedgerState, rng: random.Random, n: int, hello: Hello) -> Led
     authors = [view.process for view in fold.living() if view.hello.mode == RESTORE]
     if not authors and rng.random() < 0.7:
         return Hello(n=n, app="restoring", mode=RESTORE)
-    stages: tuple[RestoreStage, ...] = ("begun", "appending", "ready", "done") if plan else ("begun",)
+    stages: tuple[RestoreStage, ...] = ("begun", "appending", "done") if plan else ("begun",)
     tps = [tp for (app, tp), _ in fold.owners.items() if app == hello.app]
     return Restore(
         n=n,

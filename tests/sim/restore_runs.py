@@ -29,8 +29,8 @@ from .restore_world import AGENTS, CHANGELOG, INPUT, Cut, SimMessage, SimWritten
 APPS: Final = ("p", "q")
 #: What can be left out, for proof that this world finds it.
 BREAKS: Final = (
-    "stamp", "barrier", "commit-point", "hold", "positions", "state", "lease", "groups", "abort", "expired",
-    "recreated", "gone",
+    "stamp", "barrier", "commit-point", "commit-last", "hold", "positions", "state", "lease", "groups", "abort",
+    "expired", "recreated", "gone",
 )  # fmt: skip
 RESTORES: Final = 3
 STEPS: Final = 60
@@ -146,13 +146,13 @@ class RestoreWorld(SmallWorld):
             if len(self.log) > LOG_MAX:
                 return cut
             view = self.ledger.restores.open
-            if (view is None or not view.committed) and self.retention.random() < DELETED_MEANWHILE:
+            if self.retention.random() < DELETED_MEANWHILE:
                 self.delete()
-            if view is not None and view.plan != plan and (view.committed or plan in views):
+            if view is not None and view.plan != plan and plan in views:
                 # A suspended run has woken up in time.
                 cut, plan, self.holder = self.planned[view.plan], view.plan, None
                 tool = self.tool(plan, cut)
-            if self.lacks(cut) and (view is None or not view.committed):  # its runs end by that name
+            if self.lacks(cut):  # its runs end by that name
                 self.counts["gone_meanwhile"] += 1
                 self.holder = None
                 cut, plan = self.cuts[-1], f"plan {self.number()}"
@@ -162,16 +162,16 @@ class RestoreWorld(SmallWorld):
                 case "tool":
                     if next(tool, "over") == "over":
                         self.holder = None
-                        tool = self.tool(plan, cut)
+                        tool = self.tool_again(plan, cut)
                 case "crash":
                     self.counts["crashes"] += 1
                     self.holder = None  # as soon as its session is over
-                    tool = self.tool(plan, cut)
+                    tool = self.tool_again(plan, cut)
                 case "suspend":
                     self.counts["suspended"] += 1
                     self.holder = None
                     self.asleep_tools.append(tool)
-                    tool = self.tool(plan, cut)
+                    tool = self.tool_again(plan, cut)
                 case "bare":
                     self.bare()
                 case "abort":
@@ -179,7 +179,7 @@ class RestoreWorld(SmallWorld):
                         return self.restore(cut)
                 case "replace":
                     view = self.ledger.restores.open
-                    if view is not None and not view.committed:
+                    if view is not None:
                         self.counts["replaced"] += 1
                         self.holder = None
                         cut = self.possible(self.rng.choice(self.cuts))
@@ -202,7 +202,7 @@ class RestoreWorld(SmallWorld):
         """Start a worker without snapkafka in the middle of it, if its group lets it in, and let it process one
         event."""
         view = self.ledger.restores.open
-        if view is None or view.committed:
+        if view is None:
             return
         if self.holder is not None and "groups" not in self.broken:
             self.counts["kept_out"] += 1
@@ -264,7 +264,7 @@ class RestoreWorld(SmallWorld):
     def say(self, plan: str, stage: str, **fields: object) -> int:
         record = Restore(n=self.number(), plan=plan, stage=stage, apps=APPS, **fields)  # type: ignore[arg-type]
         view = self.ledger.restores.open
-        if "commit-point" in self.broken and stage in ("appending", "ready") and view is not None:
+        if "commit-point" in self.broken and stage in ("appending", "done") and view is not None:
             view.author = record.author  # whoever comes first, not whom the latest `begun` names
         return self.append(record)
 
@@ -272,6 +272,11 @@ class RestoreWorld(SmallWorld):
         """Run a plan as it is confirmed now."""
         self.planned[plan] = cut
         return self.steps(plan, cut, replaces, self.facts())
+
+    def tool_again(self, plan: str, cut: Cut) -> Iterator[None]:
+        """Run a plan once more; it replaces whatever other plan is open by now."""
+        view = self.ledger.restores.open
+        return self.tool(plan, cut, "" if view is None or view.plan == plan else view.plan)
 
     def facts(self) -> tuple[frozenset[str], str]:
         """Return the plans that the ledger names, and the one that is open: a change of that is another plan."""
@@ -301,57 +306,56 @@ class RestoreWorld(SmallWorld):
         def mine() -> bool:
             return view.open and (view.owner == owned or "commit-point" in self.broken)
 
-        if not view.committed:
-            if not mine():
-                return
-            author = self.hello("snapkafka-restore", RESTORE)
-            yield
-            if not mine():
-                return
-            owned = self.say(plan, "begun", author=author)
-            yield
-            if not mine():
-                return
-            base, state_base = len(self.log), len(self.changelog)
-            ends = (
-                LogEnd(topic=INPUT.topic, partition=0, end=base),
-                LogEnd(topic=CHANGELOG.topic, partition=0, end=state_base),
-            )
-            yield
-            if not mine():
-                return
-            self.say(plan, "appending", author=author, ends=ends)
-            positions = yield from self.channels(cut, author, base)
-            if "state" not in self.broken:
-                for agent in AGENTS:
-                    self.changelog.append(SimWritten(agent, cut.state[agent], author))
-                    yield
-            if self.lacks(cut):
-                return
-            others = any(it.process not in (author, NOBODY) for it in self.log[base:]) or any(
+        if not mine():
+            return
+        author = self.hello("snapkafka-restore", RESTORE)
+        yield
+        if not mine():
+            return
+        owned = self.say(plan, "begun", author=author)
+        yield
+        if not mine():
+            return
+        base, state_base = len(self.log), len(self.changelog)
+        ends = (
+            LogEnd(topic=INPUT.topic, partition=0, end=base),
+            LogEnd(topic=CHANGELOG.topic, partition=0, end=state_base),
+        )
+        yield
+        if not mine():
+            return
+        self.say(plan, "appending", author=author, ends=ends)
+        positions = yield from self.channels(cut, author, base)
+        if "state" not in self.broken:
+            for agent in AGENTS:
+                self.changelog.append(SimWritten(agent, cut.state[agent], author))
+                yield
+
+        def others() -> bool:
+            """Return whether another process has written above the bases."""
+            found = any(it.process not in (author, NOBODY) for it in self.log[base:]) or any(
                 it.process != author for it in self.changelog[state_base:]
             )
-            if others and "groups" not in self.broken:
-                self.counts["others"] += 1
-                return
-            ids = (TopicId(topic=INPUT.topic, topic_id=self.topic_id),)
-            self.say(plan, "ready", author=author, ends=ends, positions=positions, topics=ids)
-            yield
-            if view.author != author or not view.committed:
-                return
-        rules = restores.rules("p", INPUT)
-        if not mine():
+            self.counts["others"] += found
+            return found and not {"groups", "commit-point"} & self.broken  # the second net of both
+
+        if others():
+            return
+        ids = (TopicId(topic=INPUT.topic, topic_id=self.topic_id),)
+        if "commit-last" in self.broken:
+            self.say(plan, "done", author=author, ends=ends, positions=positions, topics=ids)
+        elif not mine():
             return
         yield  # it may be suspended between the question and the request
         if self.holder is not me and "lease" not in self.broken:
             return  # the group does not take it
-        self.committed = min(rule.offset for rule in rules.values())
+        self.committed = min(it.offset for it in positions)
+        self.counts["set"] += 1
         yield
-        if mine():
-            self.append(Bye(process=view.author, n=self.number()))
-            yield
-            if mine():
-                self.say(plan, "done")
+        if not mine() or others() or self.lacks(cut):
+            return
+        self.append(Bye(process=author, n=self.number()))
+        self.say(plan, "done", author=author, ends=ends, positions=positions, topics=ids)
 
     def channels(self, cut: Cut, author: int, base: int) -> Generator[None, None, tuple[AgentPosition, ...]]:
         """Append the messages in flight and the external records of their range, in their order; if there are only

@@ -39,10 +39,10 @@ def test_after_a_restore_each_message_is_processed_once_counted_from_the_snapsho
 
 @pytest.mark.parametrize("left_out", BREAKS)
 def test_what_is_left_out_is_found(left_out: str) -> None:
-    """Stamps on what is re-appended, bases, the fence of the commit point, waiting, positions per agent, the state; the
-    lease of who sets the group, groups that let nobody in, that nothing appended is aborted, the start of a group whose
-    offsets were deleted, that the rules of a topic are over when it is recreated, and that a restore is refused where
-    records from outside were deleted."""
+    """Stamps on what is re-appended, bases, the fence of the commit point, that it comes after the groups are set,
+    waiting, positions per agent, the state; the lease of who sets the group, groups that let nobody in, that nothing
+    appended is aborted, the start of a group whose offsets were deleted, that the rules of a topic are over when it is
+    recreated, and that a restore is refused where records from outside were deleted."""
     for seed in range(200):
         if RestoreWorld(seed, frozenset({left_out})).run():
             return
@@ -55,7 +55,7 @@ def test_a_restore_that_is_over_before_a_worker_reads_of_it_stops_the_worker() -
 
 
 def test_a_run_that_was_overtaken_does_not_commit_while_the_next_one_joins() -> None:
-    """Seed 100021: its `ready` came after the `begun` of the next run and before its author: both appended."""
+    """Seed 100021: its commit came after the `begun` of the next run and before its author: both appended."""
     assert RestoreWorld(100_021, deletes=False).run() == []
 
 

@@ -160,7 +160,7 @@ async def forks(*_: Any) -> tuple[ops.Fork, ...]:
     now = int(time.time() * 1_000)
     drill = ops.Fork(
         fork="drill-7", namespace="drill-7.shop", source="shop", stage="ready", snapshot="hundred", epoch=9, plan="p3",
-        apps=("drill-7.shop-0", "drill-7.shop-1"), topics=(("drill-7.orders-0", "ab"),), created_ms=now - 60_000,
+        apps=("drill-7.shop-0", "drill-7.shop-1"), topics=("drill-7.orders-0",), created_ms=now - 60_000,
         expires_ms=now + 3_600_000, who="anna",
     )  # fmt: skip
     return drill, dataclasses.replace(drill, fork="try", expires_ms=now - 1_000, who="ben")

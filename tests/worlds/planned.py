@@ -37,23 +37,17 @@ def planned(**changes: Any) -> Plan:
     return Plan(request=request, **fields | changes)
 
 
-def done(**changes: Any) -> Recovered:
+def done(plan: Plan, **changes: Any) -> Recovered:
     """Build the result of it."""
     fields: dict[str, Any] = {
-        "kind": "in-place",
-        "plan": "abc",
-        "snapshot": "friday",
-        "epoch": 18,
-        "namespace": "shop",
-        "apps": ("accounts",),
         "author": 40,
-        "resumed": False,
         "messages": 4_711,
         "inputs": 0,
         "state": 12,
         "seconds": 1.5,
+        "compared": ("equal: table t of app accounts",),
     }
-    return Recovered(**fields | changes)
+    return Recovered(plan=plan, **fields | changes)
 
 
 OUTPUTS = (Irrevocable(topic="invoices", partition=3, start=100, end=120),)
@@ -71,7 +65,7 @@ RESTORING = planned(
 REFUSAL = Refusal(
     code="group-has-members", what="consumer group accounts has 2 members", hint="stop all workers"
 )
-RESTORED = done(irrevocable=OUTPUTS)
+RESTORED = done(RESTORING)
 MADE = (
     NewTopic(
         topic="fork.staging.orders",
@@ -92,19 +86,8 @@ FORKING = planned(
         TopicWork(topic="changelog", kind="changelog", records=12),
     ),
     stored=17,
-    removes=("fork.staging.left",),
 )
-FORKED = done(
-    kind="fork",
-    fork="staging",
-    source="shop",
-    namespace="fork.staging.shop",
-    apps=("fork.staging.accounts",),
-    topics=("fork.staging.orders",),
-    suppressed=2,
-    masked=3,
-    expires_ms=1_700_000_000_000,
-)
+FORKED = done(FORKING, topics=("fork.staging.orders",), suppressed=2, masked=3, expires_ms=1_700_000_000_000)
 FORK = ops.Fork(
     fork="staging",
     namespace="fork.staging.shop",
@@ -114,7 +97,7 @@ FORK = ops.Fork(
     epoch=18,
     plan="abc",
     apps=("fork.staging.accounts",),
-    topics=(("fork.staging.orders", "0" * 32),),
+    topics=("fork.staging.orders",),
     created_ms=1_600_000_000_000,
     expires_ms=0,
     who="ann@host",

@@ -49,7 +49,7 @@ def _print_created(done: ops.Recovered) -> None:
     print_recovered(done)
     if done.expires_ms:
         console.print(f"expires {moment(done.expires_ms)}: `snapkafka fork drop --expired` removes it then")
-    console.print(f"start its workers: SNAPKAFKA_FORK={done.fork} faust -A ... worker")
+    console.print(f"start its workers: SNAPKAFKA_FORK={done.plan.request.fork} faust -A ... worker")
 
 
 def drop(at: Where, asked: ForkDrop, how: Change, as_json: AsJson = False) -> None:
@@ -97,5 +97,3 @@ def _print_dropped(found: tuple[ops.Dropped, ...]) -> None:
             console.print("fork ", (it.fork, "bold"), f" stays: {it.kept}")
         else:
             console.print("removed fork ", (it.fork, "bold"), f": {count(len(it.topics), 'topic')}")
-        if it.left:
-            console.print(f"  kept, as it was not created with the fork: {', '.join(it.left)}")

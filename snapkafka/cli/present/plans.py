@@ -35,28 +35,25 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     Args:
         into: the address of another cluster.
     """
-    apps, snapshot = ", ".join(done.apps), done.snapshot
-    took = f"in {done.seconds:.1f} s"
-    if done.kind == "fork":
-        console.print("created fork ", (done.fork, "bold"), f" of snapshot {snapshot} {took}")
+    plan, took = done.plan, f"in {done.seconds:.1f} s"
+    if plan.kind == "fork":
+        console.print("created fork ", (plan.request.fork, "bold"), f" of snapshot {plan.snapshot} {took}")
     else:
         where = f" in {into}" if into else ""
-        ran = f"{where} {took} (plan {done.plan}): start the workers"
-        console.print(f"restored {apps} to ", (snapshot, "bold"), ran)
+        ran = f"{where} {took} (plan {plan.plan}): start the workers"
+        console.print(f"restored {', '.join(plan.apps)} to ", (plan.snapshot, "bold"), ran)
     if done.topics:
         console.print(f"created: {count(len(done.topics), 'topic')}")
-    if done.messages >= 0:
-        external = f", {done.inputs:,} external records" if done.inputs else ""
-        console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
+    external = f", {done.inputs:,} external records" if done.inputs else ""
+    console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
     if done.suppressed or done.masked:
         console.print(f"suppressed: {done.suppressed:,} records and rows; masked: {done.masked:,} values")
-    if done.compared:
-        tables = sum(line.startswith("equal: table") for line in done.compared)
-        console.print(
-            f"checked before the commit: {tables} tables and {len(done.compared) - tables} inputs equal the snapshot"
-        )
-    _print_missing(done.absent, done.notes)
-    _print_irrevocable(done.irrevocable)
+    tables = sum(line.startswith("equal: table") for line in done.compared)
+    console.print(
+        f"checked before the commit: {tables} tables and {len(done.compared) - tables} inputs equal the snapshot"
+    )
+    _print_missing(plan.absent, plan.notes)
+    _print_irrevocable(plan.irrevocable)
     if done.suppressed:
         console.print(("note", "yellow"), ": snapshots of before hold the erased keys until they are pruned")
 
@@ -86,8 +83,6 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str | list[Part]]:
         yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
     if plan.open:
         yield f"not verified: paths through {', '.join(plan.open)}"
-    if plan.removes:
-        yield f"removes first: {count(len(plan.removes), 'topic')} of an earlier attempt"
     if plan.existing:
         yield f"already there: {', '.join(plan.existing)}"
 

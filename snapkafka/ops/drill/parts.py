@@ -114,7 +114,7 @@ class Parts:
         """Create the planned fork."""
         assert self.planned is not None, "plan() comes first"
         forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
-        await self._set_goals(forked.apps)
+        await self._set_goals(forked.plan.apps)
         return forked
 
     async def _set_goals(self, apps: Iterable[str]) -> None:

@@ -122,8 +122,8 @@ class DrillRun:
         )
         self.compared.append(
             Compared(
-                what="apps", snapshot=len(self.found.apps), fork=len(forked.apps),
-                equal=len(self.found.apps) == len(forked.apps),
+                what="apps", snapshot=len(self.found.apps), fork=len(forked.plan.apps),
+                equal=len(self.found.apps) == len(forked.plan.apps),
             )
         )  # fmt: skip
         self.reasons += [

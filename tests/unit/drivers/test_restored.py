@@ -45,7 +45,6 @@ def restore(
     driver: Any,
     *positions: tuple[str, int, tuple[int, ...]],
     plan: str = "r",
-    done: bool = True,
     origin: str = "",
 ) -> int:
     """App p is restored; the bases of its input and its changelog are `BASE`. Returns the author."""
@@ -60,7 +59,7 @@ def restore(
         Restore(
             n=driver.number(),
             plan=plan,
-            stage="ready",
+            stage="done",
             author=author,
             ends=ends,
             topics=(TopicId(topic="in", topic_id="1"),),
@@ -72,8 +71,6 @@ def restore(
             ),
         )
     )
-    if done:
-        driver.append(Restore(n=driver.number(), plan=plan, stage="done"))
     return author
 
 

@@ -34,9 +34,10 @@ from snapkafka.ops.drill import parts as parts_module
 from snapkafka.ops.drill import phases as module
 from snapkafka.ops.drill.parts import DrilledSnapshot, Parts, of_the_fork
 from snapkafka.protocol import fork_problem
-from snapkafka.recovery import Recovered
+from snapkafka.recovery import Recovered, Request
 from snapkafka.verbs import Drill
 from tests.worlds.planned import done as recovered
+from tests.worlds.planned import planned
 
 WHERE = Connection(bootstrap="127.0.0.1:1")
 CHECKS = (
@@ -114,11 +115,9 @@ class FakeParts:
 
 
 def forked(**changes: Any) -> Recovered:
-    values: dict[str, Any] = {
-        "kind": "fork", "fork": "d", "source": "shop", "namespace": "fork.d.shop", "apps": ("fork.d.shop",),
-        "messages": 3, "state": 5,
-    }  # fmt: skip
-    return recovered(**(values | changes))
+    request = Request(namespace="shop", name="friday", fork="d")
+    plan = planned(request=request, namespace="fork.d.shop", apps=("fork.d.shop",))
+    return recovered(plan, **({"messages": 3, "state": 5} | changes))
 
 
 @pytest.fixture(autouse=True)

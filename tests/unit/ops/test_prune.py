@@ -181,8 +181,8 @@ class Ledgers(FakeCluster):
         for n, stage in enumerate(("begun", *stages), 3):
             ledger.put(Restore(n=n, plan="r", stage=stage, snapshot=snapshot, apps=("a",), author=author))
 
-    def fork(self, name: str, source: str, snapshot: str, stage: Any = "begun") -> None:
-        record = Fork(n=1, plan="f", stage=stage, fork=name, source=source, snapshot=snapshot, apps=("a",))
+    def fork(self, name: str, source: str, snapshot: str) -> None:
+        record = Fork(n=1, plan="f", fork=name, source=source, snapshot=snapshot, apps=("a",))
         self.ledgers[f"fork.{name}.{source}"].put(record)
 
 
@@ -193,7 +193,7 @@ async def stays(store: LocalStore, cluster: Ledgers, **policy: Any) -> dict[str,
 
 @pytest.mark.parametrize(
     ("stages", "kept"),
-    [((), "begun"), (("ready",), "ready"), (("ready", "done"), ""), (("aborted",), "")],
+    [((), "begun"), (("appending",), "appending"), (("done",), ""), (("aborted",), "")],
 )
 async def test_what_an_open_restore_names_stays_and_what_it_builds_on(
     store: LocalStore, stages: tuple[str, ...], kept: str

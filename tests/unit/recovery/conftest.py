@@ -1,21 +1,24 @@
-"""The worlds that tests of a recovery share."""
+"""The systems that tests of a recovery share."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from snapkafka.protocol import Captured
-from tests.worlds.forks import Fork, beside_production
-from tests.worlds.new_cluster import New, after_a_loss
-from tests.worlds.recovery import (
-    WINDOWS,
-    World,
-    captured,
-    stopped_app,
-)
+from tests.worlds.copies import Fork, New, after_a_loss
+from tests.worlds.recovery import WINDOWS, System, World, captured, stopped_app
+
+#: What `system` is: the app itself, in place, in another cluster, or as a fork.
+KINDS: Final[dict[str, Callable[[World], System]]] = {
+    "in-place": lambda world: world,
+    "cluster": after_a_loss,
+    "fork": Fork,
+}
 
 
 @pytest.fixture
@@ -25,12 +28,17 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def fork(world: World) -> Fork:
-    return beside_production(world)
+    return Fork(world)
 
 
 @pytest.fixture
 def new(world: World) -> New:
     return after_a_loss(world)
+
+
+@pytest.fixture(params=KINDS)
+def system(request: pytest.FixtureRequest, world: World) -> System:
+    return KINDS[request.param](world)
 
 
 @pytest.fixture

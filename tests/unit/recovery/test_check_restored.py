@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from snapkafka import ops
-from snapkafka.errors import RestoreFailedError, RestoreRefusedError
+from snapkafka.errors import RestoreRefusedError
 from snapkafka.protocol import Hello, TopicPartition
-from snapkafka.recovery import Suppression, differences, steps
-from tests.worlds.new_cluster import New
-from tests.worlds.recovery import (
-    IN,
-    LOG,
-    RAW,
-    SENDER,
-    SETS,
-    STEPS,
-    CrashError,
-    World,
-    crash_at,
-    manifest_with,
-    with_inputs,
-)
+from snapkafka.recovery import Suppression
+from tests.worlds.copies import New
+from tests.worlds.recovery import IN, LOG, RAW, SENDER, SETS, System, World
 
 
-async def check(world: World, **options: Any) -> ops.CheckedRestore:
+async def check(system: System, **options: Any) -> ops.CheckedRestore:
+    storage = system.options["storage"]
     return await ops.check_restored(
-        world.cluster, "shop", "friday", storage=str(world.store.root), bulk=world.log, **options
+        system.cluster, "shop", "friday", storage=storage, bulk=system.log, **options
     )
 
 
@@ -40,7 +28,7 @@ def named(checked: ops.CheckedRestore) -> list[str]:
 
 def put(world: World, tp: TopicPartition, key: bytes, value: bytes | None, *, by: int | None = None) -> None:
     """Append as the restore has done, or as another process."""
-    author = max(view.author for view in world.state().restores.views.values()) if by is None else by
+    author = max(view.author for view in world.state.restores.views.values()) if by is None else by
     world.log.put(tp, key, value, by=author)
 
 
@@ -51,7 +39,7 @@ async def test_what_was_restored_is_equal_and_so_is_what_is_restored_again(world
     done = await world.restore()
     checked = await check(world)
     assert checked.equal
-    assert (checked.plan, checked.restored, checked.apps) == (done.plan, "friday", ("app",))
+    assert (checked.plan, checked.restored, checked.apps) == (done.plan.plan, "friday", ("app",))
     assert [(it.table, it.differing, it.keys) for it in checked.tables] == [("s", 0, ()), ("t", 0, ())]
     await world.restore()
     assert (await check(world)).equal
@@ -97,18 +85,9 @@ async def test_what_processes_of_before_append_since_is_no_difference(world: Wor
     await world.restore()
     put(world, LOG, b'"x"', b"99", by=SENDER)
     assert (await check(world)).equal
-    worker = world.cluster.the_ledger.put(Hello(n=9, app="app"))
+    worker = world.fake.the_ledger.put(Hello(n=9, app="app"))
     put(world, LOG, b'"z"', b"1", by=worker)
     assert named(await check(world)) == ['t: key "z" of partition 0 is unexpected']
-
-
-async def test_what_was_void_after_one_restore_is_overwritten_by_the_next(world: World) -> None:
-    """It lies below the new base, where a worker applies it."""
-    await world.restore()
-    put(world, LOG, b'"x"', b"99", by=SENDER)
-    put(world, LOG, b'"new"', b"1", by=SENDER)
-    await world.restore()
-    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
 
 
 async def test_a_system_that_stands_still_at_the_cut_is_equal_without_a_restore(world: World) -> None:
@@ -129,25 +108,10 @@ async def test_erased_keys_are_to_be_absent(world: World) -> None:
 
 
 async def test_a_restore_into_another_cluster_is_compared_there(new: New) -> None:
-    with_inputs(new.old, ("in", 1, 7), ("raw", 2, 9))
     await new.restore()
-
-    async def found() -> ops.CheckedRestore:
-        return await ops.check_restored(
-            new.cluster, "shop", "friday", storage=str(new.old.store.root), bulk=new.log
-        )
-
-    assert (await found()).equal
-    (group,) = new.admin.commits.values()
-    group[IN] += 1
-    assert len((await found()).misplaced) == 1
-
-
-@pytest.mark.parametrize("step", STEPS[-3:])
-async def test_an_unfinished_restore_is_equal_once_its_groups_are_set(world: World, step: str) -> None:
-    with pytest.raises(CrashError):
-        await world.restore(crash=crash_at(step))
-    assert (await check(world)).equal == (step == "done")
+    assert (await check(new)).equal
+    new.positions[IN] += 1
+    assert len((await check(new)).misplaced) == 1
 
 
 async def test_a_system_that_does_not_stand_still_is_not_compared(
@@ -172,68 +136,3 @@ async def test_tables_whose_topics_are_not_there_lack_everything(world: World) -
     await world.restore()
     del world.admin.topics[LOG.topic]
     assert named(await check(world)) == [f't: key "{key}" of partition 0 is missing' for key in ("x", "y")]
-
-
-# --- Before the commit point ------------------------------------------------------------------------------------------
-
-
-async def test_an_attempt_that_differs_from_the_snapshot_is_not_committed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Faults of what decides what is appended: the log holds what was written, and that is wrong."""
-    asked = 0
-
-    def lossy(*arguments: Any) -> Iterator[Any]:
-        nonlocal asked
-        asked += 1
-        lossless = asked > 1  # the comparison
-        return (it for it in differences(*arguments) if lossless or it.record.key != b'"x"')
-
-    monkeypatch.setattr(steps, "differences", lossy)
-    positions = dict(world.admin.commits["app"])
-    with pytest.raises(RestoreFailedError, match=r'table t of app app .*: key "x" in .* is different'):
-        await world.restore()
-    assert world.admin.commits["app"] == positions
-    view = world.state().restores.open
-    assert view is not None and not view.committed
-    done = await world.restore()
-    assert "equal: table t of app app" in done.compared
-    assert "equal: input in[0], 4 messages" in done.compared
-    assert (await check(world)).equal, "the next attempt is right"
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda log: log.pop(),
-        lambda log: log.append(log[-1]._replace(offset=len(log))),
-        lambda log: log.__setitem__(-1, log[-1]._replace(value=b"other")),
-        lambda log: log.__setitem__(-1, log[-1]._replace(timestamp_ms=9)),
-        lambda log: log.__setitem__(slice(-2, None), [log[-1], log[-2]]),
-    ],
-)
-async def test_messages_that_are_not_what_was_to_be_appended_are_not_committed(
-    world: World, damage: Callable[[list[Any]], None]
-) -> None:
-    """Lost, there twice, of another value, of another time, out of order."""
-
-    def crash(at: str) -> None:
-        if at == "read back":
-            damage(world.log.records[IN])
-
-    with pytest.raises(RestoreFailedError, match="appended"):
-        await world.restore(crash=crash)
-    assert not world.state().restores.bases
-
-
-async def test_times_of_a_topic_that_does_not_keep_them_are_not_compared(world: World) -> None:
-    world.admin.settings["in"]["message.timestamp.type"] = "LogAppendTime"
-
-    def crash(at: str) -> None:
-        if at == "read back":
-            log = world.log.records[IN]
-            log[-1] = log[-1]._replace(timestamp_ms=9)
-
-    await world.restore(crash=crash)
-    manifest_with(captured=dataclasses.replace(world.manifest.captured))(world)
-    assert (await check(world)).equal

@@ -1,8 +1,10 @@
-"""Masks: what they replace, that all else stays byte for byte, and that nobody is left in clear."""
+"""Erased keys and masks: what they find and replace, that all else stays byte for byte, and that every doubt is
+refused by name."""
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,22 +12,30 @@ import pytest
 from snapkafka.errors import BadInputError
 from snapkafka.kafka import KafkaRecord
 from snapkafka.protocol import Captured
-from snapkafka.recovery import Editing, Mask, Row
-from snapkafka.recovery.masks import replace_field
+from snapkafka.recovery import Editing, Mask, Row, Suppression, differences
+from snapkafka.recovery.masks import read_masks, replace_field
+from snapkafka.recovery.suppression import read_suppression
 from snapkafka.wire import headers as wire
 from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS
 
+ANN = Suppression(keys=("ann",))
+LONG = (42).to_bytes(8, "big")
+AVRO = b"\0\0\0\0\1\x06ann"
 Headers = tuple[tuple[str, bytes | None], ...]
 HEADERS: Headers = (("trace", b"7"), ("person", b"ann"), ("trace", None))
 STAMP = (wire.HEADER, wire.stamp(1, wire.tp_check(*IN), 0, 1, 0))
 
 
-def row(value: bytes | None, key: bytes = b'"a"') -> Row:
-    return Row(LOG, key, value)
-
-
 def message(value: bytes | None = b"{}", headers: Headers = (), key: bytes | None = b"a") -> KafkaRecord:
     return KafkaRecord(*IN, 3, key, value, headers, 5)
+
+
+def keyed(key: bytes | None, value: bytes | None = b"{}", headers: Headers = ()) -> KafkaRecord:
+    return message(value, headers, key)
+
+
+def row(value: bytes | None, key: bytes = b'"a"') -> Row:
+    return Row(LOG, key, value)
 
 
 def masked(cut: Captured, item: Any, *masks: Mask) -> Any:
@@ -33,35 +43,213 @@ def masked(cut: Captured, item: Any, *masks: Mask) -> Any:
     return found
 
 
-# --- Fields ----------------------------------------------------------------------------------------------------------
+def counts(editing: Editing, *items: Any) -> list[int]:
+    """What each rule has matched among them."""
+    return [count.items for count in editing.examine(items)]
+
+
+# --- Erased keys ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("item", "is_erased"),
+    [
+        (Row(LOG, b'"ann"', b"1"), True),
+        (Row(LOG, b"ann", b"1"), True),
+        (Row(LOG, b'\xef\xbb\xbf"ann"', b"1"), True),  # with a byte order mark
+        (Row(LOG, b'{"id":"ann","n":1}', b"1"), True),
+        (Row(LOG, b'{"id":"ann","id":"bob"}', b"1"), True),  # JSON may have a name twice
+        (Row(LOG, b'["eu",[{"id":"ann"}]]', b"1"), True),
+        (Row(WINDOWS, b'[["eu","ann"],[0.0,59.9]]', b"1"), True),
+        (Row(SETS, b'[15,["eu","ann"]]', b"[[1],[]]"), True),
+        (keyed(b'["ann"]'), True),
+        (keyed(b'"a\\u006en"'), True),
+        (Row(LOG, b'"bob"', b'"ann"'), False),
+        (Row(LOG, b'{"ann":"bob"}', b"1"), False),  # the name of a field
+        (Row(LOG, b'"joann"', b"1"), False),
+        (Row(LOG, b'"ann\\ud800"', b"1"), False),  # half of a surrogate pair
+        (keyed(None), False),
+        (keyed(b""), False),
+    ],
+)
+def test_a_person_is_found_in_every_part_of_a_key(cut: Captured, item: Any, is_erased: bool) -> None:
+    editing = Editing(cut, ANN)
+    assert list(editing.edit([item])) == ([] if is_erased else [item])
+    assert counts(editing, item) == [int(is_erased)]
+
+
+def test_numbers_are_compared_exactly_and_prefixes_with_texts(cut: Captured) -> None:
+    big = "123456789012345678901234567890"
+    editing = Editing(cut, Suppression(keys=("42", big), prefixes=("ann:", "17")))
+    kept = [
+        Row(LOG, b"421", b"1"),
+        Row(LOG, b'[1700000000,"bob"]', b"1"),  # a number within a key is not text that begins with 17
+        Row(LOG, b"[true,null,4.2]", b"1"),
+        Row(LOG, b'["joann:1"]', b"1"),
+    ]
+    lost = [
+        Row(LOG, b"42", b"1"),
+        Row(LOG, b'[42,"cart"]', b"1"),
+        Row(LOG, f'{{"id":{big}}}'.encode(), b"1"),
+        Row(LOG, b'{"id":"ann:7"}', b"1"),
+        Row(LOG, b"178", b"1"),
+    ]
+    assert list(editing.edit(kept + lost)) == kept
+    assert counts(editing, *kept, *lost) == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("suppression", "item", "what"),
+    [
+        (ANN, Row(LOG, LONG, b"1"), r"key of app-t-changelog \(codec json\) .* it is not text"),
+        (ANN, Row(LOG, AVRO, b"1"), "it is not text"),
+        (ANN, keyed(AVRO), r"key of in \(codec unknown\) .* it is not text"),
+        (ANN, keyed(b"\xff"), "it is not UTF-8"),
+        (ANN, Row(LOG, b"[" * 100_000, b"1"), "too large"),
+        (ANN, Row(LOG, b'["ann",' + b"1" * 5_000 + b"]", b"1"), "too large"),
+        (Suppression(sql=("key = 'ann'",)), Row(LOG, b'"ann\\ud800"', b"1"), "surrogate"),
+        (Suppression(sql=("key = 'ann'",)), keyed(b"bob", AVRO), "a value of in .* it is not text"),
+        (
+            Suppression(sql=("key = 'ann'",)),
+            keyed(b"bob", b"1", (("person", b"\xff"),)),
+            "a header person of in .* it is not text",
+        ),
+        (
+            Suppression(sql=("value->>'$.person' = 'ann'",)),
+            keyed(b"bob", b'{"n":1}'),
+            "is NULL for a record of in",
+        ),
+        (Suppression(sql=("key = 'ann'",)), keyed(None), "is NULL for a record of in"),
+        (Suppression(sql=("value->>'$.person' = 'ann'",)), keyed(b"bob", b"no JSON"), "SQL of .* fails"),
+        (Suppression(sql=("unnest([true, false])",)), keyed(b"bob"), "gives 2 values for 1 records"),
+    ],
+)
+def test_what_cannot_be_examined_is_refused_by_name(
+    cut: Captured, suppression: Suppression, item: Any, what: str
+) -> None:
+    with pytest.raises(BadInputError, match=what):
+        list(Editing(cut, suppression).edit([item]))
+    with pytest.raises(BadInputError, match=what):
+        Editing(cut, suppression).examine([item])
+
+
+def test_a_place_that_is_stated_to_be_binary_is_examined_by_its_bytes(cut: Captured) -> None:
+    sql = f"key_raw = unhex('{LONG.hex()}') OR coalesce(contains(value_raw::VARCHAR, 'ann'), false)"
+    editing = Editing(cut, Suppression(keys=("bob",), sql=(sql,), binary=("t", "in")))
+    items: list[Any] = [
+        Row(LOG, LONG, b"\xff"),
+        Row(LOG, b"\xff", b"\xff"),
+        Row(LOG, b'"bob"', b"1"),
+        keyed(b"cid", AVRO),
+        keyed(b"cid", LONG, (("trace", b"\xff"),)),
+    ]
+    assert list(editing.edit(items)) == [items[1], items[4]]
+    with pytest.raises(BadInputError, match="app-w-changelog"):
+        list(editing.edit([Row(WINDOWS, LONG, b"1")]))
+
+
+def test_keys_are_compared_where_values_are_no_text(cut: Captured) -> None:
+    """Exact keys and prefixes say nothing of values: those need not be read for them."""
+    items: list[Any] = [
+        Row(LOG, b'"bob"', LONG),
+        keyed(b"bob", AVRO, (("trace", b"\xff"),)),
+        keyed(b"b", None),
+    ]
+    assert list(Editing(cut, Suppression(keys=("ann",), prefixes=("ann",))).edit(items)) == items
+
+
+def test_sql_finds_a_person_in_values_and_headers(cut: Captured) -> None:
+    in_headers = "list_contains(headers->>'$[*].value', 'ann')"
+    editing = Editing(cut, Suppression(sql=(in_headers, "coalesce(value->>'$.by' = 'ann', false)")))
+    items: list[Any] = [
+        keyed(b"bob", b"{}", (("trace", b"7"), ("person", b"ann"))),
+        keyed(b"bob", b"{}", (("trace", b"7"), ("person", None))),
+        keyed(b"bob", b'{"by":"ann"}'),
+        keyed(b"bob", None),
+        Row(LOG, b'"bob"', b'{"by":"ann"}'),
+    ]
+    assert list(editing.edit(items)) == [items[1], items[3]]
+    assert counts(editing, *items) == [1, 2]
+
+
+def test_sql_may_be_limited_to_a_table_or_a_topic(cut: Captured) -> None:
+    """What is examined nowhere else is no NULL there: an input has empty names of table and app."""
+    sql = """(table_name = 't' AND value->>'$.by' = 'ann')"""
+    editing = Editing(cut, Suppression(sql=(sql,)))
+    items: list[Any] = [
+        Row(LOG, b'"bob"', b'{"by":"ann"}'),
+        Row(WINDOWS, b'"bob"', b"7"),
+        keyed(b"bob", b'{"by":"ann"}'),
+    ]
+    assert list(editing.edit(items)) == items[1:]
+
+
+@pytest.mark.parametrize(
+    "suppression",
+    [ANN, Suppression(prefixes=("an",)), Suppression(sql=("value = '\"ann\"' OR value = '[\"ann\"]'",))],
+)
+def test_of_a_set_only_the_members_go_that_are_erased(cut: Captured, suppression: Suppression) -> None:
+    editing = Editing(cut, suppression)
+    rows = [
+        Row(SETS, b'[15,"followers"]', b'[["ann","bob",["ann"],12345678901234567890123],[]]'),
+        Row(SETS, b'[15,"readers"]', b'[["bob"],[]]'),
+        Row(SETS, b'[15,"empty"]', b"[[],[]]"),
+    ]
+    kept = b'[["bob",12345678901234567890123],[]]'
+    assert list(editing.edit(rows)) == [rows[0]._replace(value=kept), *rows[1:]]
+    assert counts(editing, *rows) == [2]
+    cuts = {SETS: next(it for it in cut.changelogs if it.sets)}
+    log = [KafkaRecord(*SETS, at, row.key, row.value, (), 0) for at, row in enumerate(rows)]
+    found = differences(editing.edit(rows), lambda tp: log, cuts)
+    assert [(it.record.key, it.record.value) for it in found] == [
+        (b'[2,"followers"]', b'"ann"'),
+        (b'[2,"followers"]', b'["ann"]'),
+    ], "in place they are discarded"
+
+
+def test_a_rule_that_matches_nothing_is_refused_before_anything_is_written(cut: Captured) -> None:
+    suppression = Suppression(keys=("ann", "bob"), prefixes=("user-",), sql=("key = 'cid'",))
+    editing = Editing(cut, suppression)
+    editing.examine([Row(LOG, b'"ann"', b"1"), Row(LOG, b'["ann"]', b"1")])
+    editing.examine([keyed(b"user-7")])
+    assert [str(count) for count in editing.counts] == [
+        "key ann: 2 records",
+        "key bob: 0 records",
+        "prefix user-: 1 record",
+        "sql key = 'cid': 0 records",
+    ]
+    assert (editing.suppressed, editing.masked) == (0, 0), "nothing was left out yet"
+    with pytest.raises(BadInputError, match=r"bob.*'cid'"):
+        editing.raise_unmatched()
+    allowed = Editing(cut, suppression, allow_unmatched=True)
+    allowed.examine([keyed(b"user-7")])
+    allowed.raise_unmatched()
+
+
+# --- Masks ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "path", "found"),
     [
-        ('{"a":1}', "a", '{"a":*}'),
-        ('{"a":1,"b":2}', "b", '{"a":1,"b":*}'),
-        ('{ "a" : {"x":[1,2]} , "b":2 }', "a", '{ "a" : * , "b":2 }'),
-        ('{"a":1,"a":"2"}', "a", '{"a":*,"a":*}'),
-        ('{"\\u0061":1}', "a", '{"\\u0061":*}'),
-        ('{"a":{"b":1,"c":2}}', "a.b", '{"a":{"b":*,"c":2}}'),
-        ('{"a.b":1,"a":{"b":2}}', "a.b", '{"a.b":*,"a":{"b":*}}'),
-        ('{"a":[{"b":1},[{"b":2}],3,[],{}]}', "a.b", '{"a":[{"b":*},[{"b":*}],3,[],{}]}'),
-        (
-            '{"n":12345678901234567890123,"f":1.10,"a":null}',
-            "a",
-            '{"n":12345678901234567890123,"f":1.10,"a":*}',
-        ),
-        ('{"a":"\\ud800","b":"}"}', "a", '{"a":*,"b":"}"}'),
+        ('{"a":1,"b":2}', "b", '{"a":1,"b":9}'),
+        ('{ "a" : {"x":[1,2]} , "b" : [ {"c": 2} ] }', "b.c", '{"a":{"x":[1,2]},"b":[{"c":9}]}'),
+        ('{"a":1,"a":"2"}', "a", '{"a":9}'),
+        ('{"\\u0061":1}', "a", '{"a":9}'),
+        ('{"a":{"b":1,"c":2}}', "a.b", '{"a":{"b":9,"c":2}}'),
+        ('{"a.b":1,"a":{"b":2}}', "a.b", '{"a.b":9,"a":{"b":9}}'),
+        ('{"a":[{"b":1},[{"b":2}],3,[],{}]}', "a.b", '{"a":[{"b":9},[{"b":9}],3,[],{}]}'),
+        ('{"n":12345678901234567890123,"f":1.10,"a":0}', "a", '{"n":12345678901234567890123,"f":1.10,"a":9}'),
+        ('{"a":1,"b":"}\\u0000"}', "a", '{"a":9,"b":"}\\u0000"}'),
         ('{"b":{"a":1}}', "a", None),
         ('{"a":{"b":1}}', "a.c", None),
         ('{"a":"b"}', "a.b", None),
         ("{}", "a", None),
-        (' { "": 1 } ', "", ' { "": * } '),
+        (' { "": 1 } ', "", '{"":9}'),
     ],
 )
 def test_a_field_is_replaced_where_it_stands_and_never_added(text: str, path: str, found: str | None) -> None:
-    assert replace_field(text, path, "*") == found
+    assert replace_field(text.encode(), path, b"9") == (None if found is None else found.encode())
 
 
 def test_fields_that_some_rows_lack_are_masked_where_they_are(cut: Captured) -> None:
@@ -76,8 +264,8 @@ def test_fields_that_some_rows_lack_are_masked_where_they_are(cut: Captured) -> 
     assert editing.masked == 2
     editing.examine(rows)
     assert [str(count) for count in editing.counts] == [
-        "mask field name of table t of app app: 2 records",
-        "mask field mail of table t of app app: 1 record",
+        "mask field name of app-t-changelog: 2 records",
+        "mask field mail of app-t-changelog: 1 record",
     ]
     editing.raise_unmatched()
 
@@ -126,9 +314,6 @@ def test_a_second_mask_of_a_table_leaves_the_first_in_force(cut: Captured) -> No
     )
 
 
-# --- What cannot be masked -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("item", "mask", "what"),
     [
@@ -136,7 +321,7 @@ def test_a_second_mask_of_a_table_leaves_the_first_in_force(cut: Captured) -> No
         (row(b"7"), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
         (row(b'[{"a":1}]'), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
         (row(b'{"a":' + b"[" * 100_000), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
-        (row(b'{"a":' + b"1" * 5_000 + b"}"), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
+        (row(b'{"a":1,"b":"\\ud800"}'), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
         (row(b'"x"', b"\xff"), Mask(table="t", value="md5(key)"), "no mask covers it"),
         (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", value="'*'"), "it would not be a set"),
         (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", fields={"a": "'*'"}), "not a JSON object"),
@@ -151,16 +336,13 @@ def test_what_cannot_be_masked_is_refused_with_its_reason(
 
 def test_masks_look_at_no_keys(cut: Captured) -> None:
     """They hide nothing of keys, so those may be anything."""
-    for key in (b"\0\0\0\0\0\0\0*", b"\xff", b'"\\ud800"', b'{"id":["ann"]}', b'["a",[0.0,9.9]]'):
+    for key in (b"\0\0\0\0\0\0\0*", b"\xff", b'{"id":["ann"]}', b'["a",[0.0,9.9]]'):
         found = masked(cut, row(b'{"name":"Ann"}', key), Mask(table="t", fields={"name": "'*'"}))
         assert found == row(b'{"name":"*"}', key)
     window = Row(WINDOWS, b'["ann",[0.0,9.9]]', b"7")
     assert masked(cut, window, Mask(table="w", value="upper(key)")).value == b"ANN"
     sets = Row(SETS, b'[15,"k"]', b'[["ann"],[]]')
     assert masked(cut, sets, Mask(table="s", value="""'[["*"],[]]'""")).value == b'[["*"],[]]'
-
-
-# --- Headers ---------------------------------------------------------------------------------------------------------
 
 
 def test_headers_of_which_a_mask_says_nothing_are_refused(cut: Captured) -> None:
@@ -180,3 +362,67 @@ def test_headers_are_dropped_or_kept(cut: Captured) -> None:
     assert masked(cut, record, Mask(topic="in", headers="keep")) == record
     both = (Mask(topic="in", headers="keep"), Mask(topic="in", headers="drop"))
     assert masked(cut, record, *both).headers == (STAMP,), "what is dropped by one is dropped"
+
+
+def test_a_mask_of_nothing_and_wrong_sql_are_found_before_anything_is_written(cut: Captured) -> None:
+    for mask in (
+        Mask(table="tt", value="'*'"),
+        Mask(topic="inn", value="'*'"),
+        Mask(app="b", table="t", value="1"),
+    ):
+        with pytest.raises(BadInputError):
+            Editing(cut, None, (mask,))
+    with pytest.raises(BadInputError, match="SQL"):
+        Editing(cut, None, (Mask(table="t", value="nothing"),))
+    with pytest.raises(BadInputError, match="fails"):
+        Editing(cut, Suppression(sql=("key = ",)))
+    with pytest.raises(BadInputError, match="fails"):
+        Editing(cut, Suppression(sql=("key IN (SELECT content FROM read_text('/etc/passwd'))",)))
+
+
+def test_files(tmp_path: Path) -> None:
+    file = tmp_path / "erased.toml"
+    file.write_text('keys = ["ann"]\nprefixes = ["user-7:"]\nsql = ["key = \'x\'"]\nbinary = ["longs"]\n')
+    assert read_suppression(str(file)) == Suppression(
+        keys=("ann",), prefixes=("user-7:",), sql=("key = 'x'",), binary=("longs",)
+    )
+    for text in (
+        "",
+        "keys = []",
+        'binary = ["longs"]',
+        'keys = [""]',
+        'key = ["a"]',
+        'keys = "a"',
+        "keys = ",
+    ):
+        file.write_text(text)
+        with pytest.raises(BadInputError):
+            read_suppression(str(file))
+    file.write_text(
+        "[[mask]]\ntable = 't'\nfields = { 'a.b' = \"'*'\" }\n[[mask]]\ntopic = 'in'\nvalue = '1'\n"
+    )
+    assert read_masks(str(file)) == (Mask(table="t", fields={"a.b": "'*'"}), Mask(topic="in", value="1"))
+    file.write_text(
+        "[[mask]]\ntopic = 'in'\nvalue = '1'\nheaders = 'drop'\n[[mask]]\ntopic = 'raw'\nheaders = 'keep'\n"
+    )
+    assert read_masks(str(file)) == (
+        Mask(topic="in", value="1", headers="drop"),
+        Mask(topic="raw", headers="keep"),
+    )
+    for text in (
+        "",
+        "[[mask]]\ntable = 't'",
+        "[[mask]]\nvalue = '1'",
+        "[[mask]]\ntable = 't'\ntopic = 'x'\nvalue = '1'",
+        "[[mask]]\ntable = 't'\nvalue = 1",
+        "[[mask]]\ntable = 't'\nvalues = '1'",
+        "[[mask]]\ntable = 't'\nfields = 'name'",
+        "[[mask]]\ntable = 't'\nvalue = '1'\nfields = { name = '1' }",
+        "[[mask]]\ntable = 't'\nvalue = '1'\nheaders = 'drop'",
+        "[[mask]]\ntopic = 't'\nvalue = '1'\nheaders = 'lose'",
+        "[[mask]]\ntopic = 't'\nvalue = '1'\nheaders = { trace = 1 }",
+        "mask = 1",
+    ):
+        file.write_text(text)
+        with pytest.raises(BadInputError):
+            read_masks(str(file))

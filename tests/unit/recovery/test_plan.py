@@ -1,0 +1,290 @@
+"""The plan of a recovery: positions, what is created, what is not there, and what changes until it is confirmed."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from snapkafka.errors import PlanChangedError, UnknownSnapshotError
+from snapkafka.manifest_entries import ExternalEntry
+from snapkafka.protocol import Position, Restore, Uncaptured
+from snapkafka.recovery import Carried, topics
+from snapkafka.recovery.positions import Appended, moved
+from snapkafka.recovery.topics import ENDLESS, Contents
+from snapkafka.units import DAY_MS
+from tests.worlds.copies import ALL, Fork, New
+from tests.worlds.fakes import FakeTopic
+from tests.worlds.recovery import EPOCH, IN, LOG, OUT, RAW, SENDER, SETS, World, captured, delete, with_inputs
+
+# --- Positions --------------------------------------------------------------------------------------------------------
+
+
+def position(offset: int, *above: int) -> Position:
+    return Position(agent="a", topic="in", partition=0, offset=offset, started_above=above)
+
+
+@pytest.mark.parametrize(
+    ("old", "appended", "new"),
+    [
+        (position(5), [], (100, ())),
+        (position(1), [(1, 100), (3, 101)], (100, ())),
+        (position(3), [(1, 100), (3, 101)], (101, ())),
+        (position(4), [(1, 100), (3, 101)], (102, ())),
+        (position(1, 3), [(1, 100), (3, 101), (4, 102)], (100, (101,))),
+        (position(3), [(1, 101), (3, 102)], (100, (101,))),  # somebody else appended at 100 meanwhile
+        (position(4), [(1, 100), (3, 102)], (101, (102,))),
+    ],
+)
+def test_a_position_is_translated_and_skips_nothing_of_others(
+    old: Position, appended: list[tuple[int, int]], new: tuple[int, tuple[int, ...]]
+) -> None:
+    assert moved(old, 100, [Appended(*item) for item in appended]) == new
+
+
+# --- What it shows ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_plan_shows_moves_and_outputs_that_cannot_be_undone(world: World) -> None:
+    world.log.removed = {(RAW, offset) for offset in (2, 4, 5, 6, 7)}  # by compaction
+    before = world.fingerprint()
+    plan = await world.plan()
+    assert world.fingerprint() == before
+    assert (plan.refusals, plan.messages, plan.state) == ((), 2, 3)
+    moves = {it.topic: (it.before, it.after, it.appends, it.again) for it in plan.moves}
+    assert moves == {"in": (7, None, 4, 4), "raw": (9, 2, 0, 2)}
+    assert [(item.topic, item.start, item.end) for item in plan.irrevocable] == [("out", 1, 3)]
+
+
+async def test_a_plan_for_another_cluster_lists_what_is_created_and_what_is_not_there(new: New) -> None:
+    new.old.change(uncaptured=(Uncaptured(app="app", what="a counter in a module"),))
+    new.admin.topics[OUT.topic] = FakeTopic(1)
+    before = new.fingerprint()
+    plan = await new.plan()
+    assert new.fingerprint() == before
+    assert (plan.refusals, plan.existing) == ((), (OUT.topic,))
+    assert sorted(it.topic for it in plan.topics) == sorted(tp.topic for tp in ALL if tp != OUT)
+    assert (plan.messages, plan.state) == (2, 3)
+    absent = {it.topic: (it.start, it.cut_end, it.unread) for it in plan.absent}
+    assert absent == {"in": (1, 4, 3), "raw": (2, 4, 2)}
+    assert len(plan.notes) == 4
+    done = await new.restore()
+    assert sorted(done.topics) == sorted(it.topic for it in plan.topics), "it is taken as it is"
+    assert new.admin.settings[LOG.topic] == {"cleanup.policy": "compact", "segment.ms": "7"}
+
+
+async def test_what_is_stored_is_not_absent(new: New) -> None:
+    for stored, absent in (
+        ((("in", 1, 7), ("raw", 2, 9)), {"in": (7, 0), "raw": (9, 0)}),
+        ((("raw", 2, 6),), {"in": (1, 3), "raw": (6, 0)}),
+        ((("raw", 3, 9),), {"in": (1, 3), "raw": (2, 2)}),  # it began past the position
+    ):
+        with_inputs(new.old, *stored)
+        assert {it.topic: (it.start, it.unread) for it in (await new.plan()).absent} == absent
+
+
+async def test_topics_of_a_fork_have_the_settings_of_production(fork: Fork) -> None:
+    """Where they do not delete what is old already."""
+    with_inputs(fork.production, ("in", 1, 7), ("raw", 2, 9))
+    delete(fork.production, RAW, 5)
+    fork.admin.settings["raw"] = {"cleanup.policy": "delete", "retention.ms": "1000"}
+    changed = {it.of: it.changed for it in (await fork.plan(with_inputs=True)).topics}
+    assert changed["raw"] == {"retention.ms": "-1"}
+    await fork.restore()
+    assert fork.admin.settings[fork.named(LOG).topic] == fork.admin.settings[LOG.topic]
+
+
+# --- Until it is confirmed --------------------------------------------------------------------------------------------
+
+OTHER = Restore(n=99, plan="other", stage="begun", snapshot="friday", epoch=EPOCH, apps=("app",))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world: world.change(content="f" * 64),
+        lambda world: world.log.put(OUT, b"o", b"more", by=SENDER),
+        lambda world: world.positions.update({IN: 8}),
+        lambda world: world.fake.the_ledger.put(OTHER),
+        lambda world: world.admin.topics.pop("raw"),
+    ],
+    ids=["another manifest", "outputs", "events ran", "another restore", "a topic is gone"],
+)
+async def test_what_changes_between_the_question_and_the_answer_is_refused(
+    world: World, change: Callable[[World], object]
+) -> None:
+    plan = await world.plan()
+    change(world)
+    before = world.fingerprint()
+    with pytest.raises(PlanChangedError):
+        await world.do(plan)
+    assert (world.fingerprint(), world.admin.held) == (before, {})
+
+
+async def test_external_records_that_arrive_meanwhile_are_no_other_plan(world: World) -> None:
+    plan = await world.plan()
+    world.log.put(IN, b"e", b"six, external")
+    world.log.put(RAW, b"r", b"9")
+    await world.do(plan)
+    assert world.taken("a") == [*world.takes["a"], b"six, external"]
+
+
+async def test_latest_is_the_snapshot_that_was_shown(world: World) -> None:
+    """`keep` verifies another one while the question stands."""
+    plan = await world.plan(name="latest")
+    text = world.store.manifest_path("friday").read_text()
+    world.store.manifest_path("monday").write_text(
+        text.replace('"friday"', '"monday"').replace(f'"epoch": {EPOCH}', f'"epoch": {EPOCH + 9}')
+    )
+    assert (await world.plan(name="latest")).snapshot == "monday"
+    done = await world.do(plan)
+    assert (done.plan.snapshot, done.plan.epoch) == ("friday", EPOCH)
+    world.store.manifest_path("friday").unlink()
+    with pytest.raises(UnknownSnapshotError):
+        await world.plan()
+
+
+# --- Settings ---------------------------------------------------------------------------------------------------------
+
+#: What holds for a topic that was created without settings on Kafka 4.0.
+DEFAULTS = {
+    "cleanup.policy": "delete",
+    "retention.ms": str(7 * DAY_MS),
+    "retention.bytes": "-1",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": ENDLESS,
+    "message.timestamp.after.max.ms": "3600000",
+}
+RECORDED: dict[str, str] = {}
+NOW = 100 * DAY_MS
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clock stand still."""
+    monkeypatch.setattr(topics, "wall_ms", lambda: NOW)
+
+
+def carried(age_ms: int = 0, ahead_ms: int = 0, largest: int = 100, records: int = 1) -> Carried:
+    return Carried(
+        records=records,
+        bytes=largest * records,
+        oldest_ms=NOW - age_ms,
+        youngest_ms=NOW + ahead_ms,
+        largest=largest if records else 0,
+    )
+
+
+def changes(
+    topic: str,
+    holding: dict[str, str],
+    found: Carried | None = None,
+    largest: int = 10,
+    recorded: dict[str, str] | None = RECORDED,
+) -> dict[str, str]:
+    contents = Contents(
+        captured=captured(),
+        carried={"in": found or Carried()},
+        largest={LOG.topic: largest, SETS.topic: largest},
+    )
+    return contents.changes(topic, {**DEFAULTS, **holding}, recorded=recorded)
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize(
+    ("found", "settings", "expected"),
+    [
+        (carried(), {}, {}),
+        (carried(age_ms=6 * DAY_MS - 1), {}, {}),
+        (carried(age_ms=6 * DAY_MS + 1), {}, {"retention.ms": "-1"}),
+        (carried(age_ms=30 * DAY_MS), {"retention.ms": "-1"}, {}),
+        (carried(age_ms=300), {"retention.ms": "1000"}, {}),
+        (carried(age_ms=501), {"retention.ms": "1000"}, {"retention.ms": "-1"}),
+        (carried(age_ms=30 * DAY_MS), {"message.timestamp.type": "LogAppendTime"}, {}),
+        (carried(ahead_ms=3_600_001), {}, {"message.timestamp.after.max.ms": ENDLESS}),
+        (carried(ahead_ms=3_600_000), {}, {}),
+        (
+            carried(age_ms=2),
+            {"message.timestamp.before.max.ms": "1"},
+            {"message.timestamp.before.max.ms": ENDLESS},
+        ),
+        (
+            carried(age_ms=2),
+            {"message.timestamp.difference.max.ms": "1"},
+            {"message.timestamp.difference.max.ms": ENDLESS},
+        ),
+        (carried(largest=1_048_500), {}, {"max.message.bytes": "1048632"}),
+        (carried(records=10), {"retention.bytes": "2000"}, {"retention.bytes": "-1"}),
+        (carried(records=10), {"retention.bytes": "3000"}, {}),
+        (carried(), {"cleanup.policy": "compact"}, {"cleanup.policy": "delete"}),
+        (carried(records=0), {"cleanup.policy": "compact", "retention.ms": "1"}, {}),
+    ],
+)
+def test_what_would_lose_or_refuse_messages_is_changed_and_nothing_else(
+    found: Carried, settings: dict[str, str], expected: dict[str, str]
+) -> None:
+    assert changes("in", settings, found) == expected
+
+
+@pytest.mark.usefixtures("now")
+def test_a_compacted_input_stays_so_and_one_that_is_there_has_no_time_to_catch_up() -> None:
+    old = carried(age_ms=30 * DAY_MS)
+    compacted = {"cleanup.policy": "compact"}
+    assert changes("in", compacted, old, recorded=compacted) == {}
+    assert changes("in", compacted, old, recorded=None) == {}
+    both = {"cleanup.policy": "compact,delete"}
+    assert changes("in", both, old, recorded=both) == {"retention.ms": "-1"}
+    assert changes("in", {}, carried(age_ms=6 * DAY_MS + 1), recorded=None) == {}
+    assert changes(LOG.topic, both, recorded=None) == {}
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize("policy", ["delete", "compact,delete", "delete,compact"])
+def test_a_changelog_is_compacted_and_that_of_sets_keeps_every_record(policy: str) -> None:
+    """A windowed table of Faust has `compact,delete` with a retention of seconds; of a set compaction would keep one
+    member."""
+    compacted = {"cleanup.policy": "compact"}
+    assert changes(LOG.topic, {"cleanup.policy": policy, "retention.ms": "1000"}) == compacted
+    assert changes(LOG.topic, compacted, largest=1_048_588) == {"max.message.bytes": "1048720"}
+    assert changes(SETS.topic, {}) == {"retention.ms": "-1"}
+    kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+    assert changes(SETS.topic, {"cleanup.policy": "compact", "retention.bytes": "1000"}) == kept
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize("seed", range(50))
+def test_what_was_changed_fits(seed: int) -> None:
+    """Asked again with its changes, a topic needs no more."""
+    rng = random.Random(seed)
+    harmful = {
+        "cleanup.policy": rng.choice(["delete", "compact", "compact,delete"]),
+        "retention.ms": rng.choice(["-1", "0", "1000", str(7 * DAY_MS)]),
+        "retention.bytes": rng.choice(["-1", "1", "100000"]),
+        "max.message.bytes": rng.choice(["0", "100", "1048588"]),
+        "message.timestamp.type": rng.choice(["CreateTime", "LogAppendTime"]),
+        "message.timestamp.before.max.ms": rng.choice(["-1", "0", "1000", ENDLESS]),
+        "message.timestamp.after.max.ms": rng.choice(["-1", "0", "3600000", ENDLESS]),
+    }
+    found = carried(
+        age_ms=rng.choice([0, 10 * DAY_MS]),
+        ahead_ms=rng.choice([0, DAY_MS]),
+        records=rng.choice([0, 1, 5_000]),
+    )
+    recorded = {"cleanup.policy": "compact"} if rng.random() < 0.5 else {}
+    for topic in ("in", LOG.topic, SETS.topic):
+        made: dict[str, Any] = changes(topic, harmful, found, 5_000, recorded)
+        assert changes(topic, {**harmful, **made}, found, 5_000, recorded) == {}
+
+
+async def test_what_the_defaults_of_the_new_brokers_would_delete_is_kept(new: New) -> None:
+    """Messages of 1970, a topic without settings of its own, and Kafka's seven days."""
+    bare = tuple(dataclasses.replace(it, settings={}) for it in new.old.manifest.topics)
+    new.old.change(topics=bare, external=(ExternalEntry(topic="raw", mixed=False),))
+    changed = {it.topic: it.changed for it in (await new.plan()).topics}
+    assert (changed["in"], changed[LOG.topic]) == ({"retention.ms": "-1"}, {"cleanup.policy": "compact"})
+    await new.restore()
+    new.holds_the_snapshot()

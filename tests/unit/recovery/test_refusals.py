@@ -1,0 +1,288 @@
+"""Every reason to refuse, by kind: it is in the plan by its code, and nothing is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import ExternalEntry, LogEntry, SettledEntry
+from snapkafka.protocol import Agent, Hello, InputTopic, Position, Restore, Table, TopicPartition
+from snapkafka.recovery.shortened import shortened
+from tests.unit.base.test_manifest import example
+from tests.worlds.copies import NEW_ID, Fork, New
+from tests.worlds.fakes import FakeTopic
+from tests.worlds.recovery import AGENTS, HELLO, LOG, RAW, System, World
+
+Harm = Callable[[Any], object]
+
+
+def code(**changes: Any) -> Harm:
+    """A release of the app that ran since, which differs by these fields of its `Hello`."""
+    return lambda world: world.fake.the_ledger.put(dataclasses.replace(HELLO, n=2, **changes))
+
+
+def table(**changes: Any) -> dict[str, Any]:
+    return {"tables": (dataclasses.replace(HELLO.tables[0], **changes), HELLO.tables[1])}
+
+
+def settings(topic: str, **changes: str) -> Harm:
+    named = {name.replace("_", "."): value for name, value in changes.items()}
+    return lambda world: world.admin.settings[topic].update(named)
+
+
+def topic(name: str, found: FakeTopic | None) -> Harm:
+    return lambda it: it.admin.topics.pop(name) if found is None else it.admin.topics.update({name: found})
+
+
+def changelog(number: int, **changes: Any) -> Harm:
+    """A changelog of the snapshot that differs by these fields."""
+
+    def change(world: World) -> None:
+        cuts = list(world.manifest.captured.changelogs)
+        cuts[number] = dataclasses.replace(cuts[number], **changes)
+        world.change(changelogs=tuple(cuts))
+
+    return change
+
+
+def changelog_as_input(world: World) -> None:
+    inputs = world.manifest.captured.inputs
+    world.change(inputs=(*inputs, dataclasses.replace(inputs[1], topic=LOG.topic)))
+
+
+def external_gone(world: World) -> None:
+    world.change(external=(ExternalEntry(topic="raw", mixed=False),))
+    world.admin.starts[RAW] = 3
+
+
+def damaged(world: World) -> None:
+    next(iter(Path(world.store.root).rglob("*.parquet"))).write_bytes(b"")
+
+
+OLDER = Hello(n=2, app="app", inputs=(InputTopic(topic="in", partitions=1),))
+IN_PLACE: list[tuple[str, Harm]] = [
+    ("verdict", lambda world: world.change(verdict="INCONSISTENT")),
+    ("files", damaged),
+    ("no-apps", lambda world: world.change(inputs=(), changelogs=())),
+    ("ledger-recreated", lambda world: setattr(world.fake.the_ledger, "topic_id", "1" * 32)),
+    ("topic-missing", topic("raw", None)),
+    ("partitions-changed", topic("raw", FakeTopic(2))),
+    ("topic-recreated", changelog(0, topic_id="7" * 32)),
+    ("offsets-gone", external_gone),
+    ("topic-settings", settings("in", message_timestamp_before_max_ms="1000")),
+    ("topic-settings", settings("in", cleanup_policy="delete", retention_ms="1000")),
+    ("topic-settings", settings("in", max_message_bytes="100")),
+    ("topic-settings", settings(LOG.topic, max_message_bytes="10")),
+    ("app-unknown", lambda world: world.entries.clear()),
+    ("table-missing", lambda world: world.fake.the_ledger.put(OLDER)),
+    ("input-missing", lambda world: world.fake.the_ledger.put(OLDER)),
+    ("agent-missing", code(agents=AGENTS[1:])),
+    ("agent-changed", code(agents=(dataclasses.replace(AGENTS[0], value_type="Other"), *AGENTS[1:]))),
+    *(
+        ("table-changed", code(**table(**changes)))
+        for changes in (
+            {"value_type": "str"},
+            {"kind": "GlobalTable"},
+            {"key_codec": "raw"},
+            {"value_codec": "pickle", "value_type": ""},
+            {"windowed": True},
+        )
+    ),
+    ("set-codec", changelog(1, value_codec="pickle")),
+    ("changelog-is-input", changelog_as_input),
+    ("foreign-process", changelog(0, topic="_snapkafka-state.shop.till")),
+    ("log-shortened", lambda world: world.log.records[LOG].__delitem__(slice(1, None))),
+    ("group-has-members", lambda world: world.admin.member_counts.extend([2] * 99)),
+]
+
+
+def small_records(new: New) -> None:
+    new.admin.topics["in"] = FakeTopic(1)
+    new.admin.settings["in"] = {"max.message.bytes": "10"}
+
+
+def not_empty(new: New) -> None:
+    new.admin.topics["raw"] = FakeTopic(1)
+    new.log.put(RAW, b"", b"")
+
+
+def in_ledger(new: New, *records: Any) -> None:
+    new.ledger.exists = True
+    for record in records:
+        new.ledger.put(record)
+
+
+def unknown_setting(it: World) -> None:
+    first, *others = it.manifest.topics
+    it.change(topics=(dataclasses.replace(first, settings={"no.such.setting": "1"}), *others))
+
+
+def of_this_cluster(new: New) -> None:
+    in_ledger(new)
+    new.old.change(ledger=dataclasses.replace(new.old.manifest.ledger, topic_id=NEW_ID))
+
+
+OPEN = Restore(n=1, plan="other", stage="begun", snapshot="monday", apps=("app",))
+CLUSTER: list[tuple[str, Harm]] = [
+    ("verdict", lambda new: new.old.change(verdict="UNVERIFIABLE")),
+    ("files", lambda new: damaged(new.old)),
+    ("topic-not-empty", not_empty),
+    ("partitions-changed", topic("raw", FakeTopic(3))),
+    ("group-has-members", lambda new: new.admin.member_counts.extend([2] * 99)),
+    ("plan-open", lambda new: in_ledger(new, OPEN)),
+    ("same-cluster", of_this_cluster),
+    ("table-missing", lambda new: in_ledger(new, None, dataclasses.replace(HELLO, tables=HELLO.tables[:1]))),
+    ("topic-settings", small_records),
+    ("topic-refused", lambda new: unknown_setting(new.old)),
+]
+
+
+def too_long(fork: Fork) -> None:
+    it = fork.production
+    it.change(topics=(*it.manifest.topics, dataclasses.replace(it.manifest.topics[0], name="x" * 240)))
+
+
+FORK: list[tuple[str, Harm]] = [
+    ("verdict", lambda fork: fork.production.change(verdict="INCONSISTENT")),
+    ("files", lambda fork: damaged(fork.production)),
+    ("fork-exists", topic("fork.staging.mine", FakeTopic(1))),
+    ("name-too-long", too_long),
+    ("group-has-members", lambda fork: fork.admin.member_counts.extend([2] * 99)),
+]
+
+
+async def refused(system: System, code: str, harm: Harm, **options: Any) -> None:
+    harm(system)
+    before = system.fingerprint()
+    planned = await system.plan(**options)
+    assert code in {refusal.code for refusal in planned.refusals}
+    assert all(refusal.hint for refusal in planned.refusals)
+    with pytest.raises((RestoreRefusedError, ForkRefusedError)):
+        await system.do(planned)
+    assert system.fingerprint() == before
+
+
+@pytest.mark.parametrize(("code", "harm"), IN_PLACE)
+async def test_in_place(world: World, code: str, harm: Harm) -> None:
+    await refused(world, code, harm)
+
+
+@pytest.mark.parametrize(("code", "harm"), CLUSTER)
+async def test_another_cluster(new: New, code: str, harm: Harm) -> None:
+    await refused(new, code, harm)
+
+
+@pytest.mark.parametrize(("code", "harm"), FORK)
+async def test_a_fork(fork: Fork, code: str, harm: Harm) -> None:
+    await refused(fork, code, harm)
+
+
+@pytest.mark.parametrize(
+    ("code", "harm"),
+    [
+        ("topic-missing", topic("raw", None)),
+        ("partitions-changed", topic("raw", FakeTopic(2, "0" * 32))),
+        ("topic-recreated", topic("raw", FakeTopic(1, "1" * 32))),
+    ],
+)
+async def test_a_fork_with_inputs_needs_the_topics_of_production(fork: Fork, code: str, harm: Harm) -> None:
+    inputs = fork.production.manifest.captured.inputs
+    fork.production.change(inputs=tuple(dataclasses.replace(cut, topic_id="0" * 32) for cut in inputs))
+    assert (await fork.plan(with_inputs=True)).refusals == ()
+    await refused(fork, code, harm, with_inputs=True)
+    assert (await fork.plan()).refusals == (), "without external records nothing of it is needed"
+
+
+async def test_a_cluster_into_which_it_was_restored_is_refused(new: New) -> None:
+    await new.restore()
+    await refused(new, "restored-already", lambda new: None)
+
+
+async def test_a_request_that_makes_no_sense_is_refused(new: New, fork: Fork) -> None:
+    for system, wrong in ((new, {"storage": ""}), (fork, {"fork": "a.b"}), (fork, {"expires_s": 0})):
+        with pytest.raises(BadInputError):
+            await system.plan(**wrong)
+
+
+async def test_force_overrides_the_verdict_and_nothing_else(world: World) -> None:
+    world.change(verdict="VERIFIED_WITH_REPLAYS")
+    world.admin.member_counts = [1]
+    assert [refusal.code for refusal in (await world.plan(force=True)).refusals] == ["group-has-members"]
+    world.admin.member_counts = []
+    await world.restore(force=True)
+    world.holds_the_snapshot()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {
+            "agents": (*AGENTS, Agent(name="new", topics=("in",))),
+            "tables": (*HELLO.tables, Table(name="n", changelog="app-n-changelog", partitions=1)),
+        },
+        {"agents": ()},
+    ],
+    ids=["it has more", "it announced no agents"],
+)
+async def test_code_that_reads_all_of_it_is_no_reason(world: World, changes: dict[str, Any]) -> None:
+    code(**changes)(world)
+    assert (await world.plan()).refusals == ()
+
+
+async def test_waiting_for_the_groups_ends_when_their_last_member_leaves(world: World) -> None:
+    world.admin.member_counts = [1, 1]
+    await ops.await_workers(world.cluster, "shop", "friday", storage=str(world.store.root), wait_s=30)
+    assert (world.admin.member_counts, (await world.plan()).refusals) == ([], ())
+
+
+# --- Logs whose end was lost ------------------------------------------------------------------------------------------
+
+CHANGELOG, INPUT = TopicPartition("c", 0), TopicPartition("in", 0)
+
+
+def recorded(*, logs: bool) -> Manifest:
+    """A changelog whose state is the fold below 5, and an input whose position is 3; the logs ended at 20 and 30."""
+    ends = {CHANGELOG: 20, INPUT: 30} if logs else {}
+    found = tuple(
+        LogEntry(topic=tp.topic, partition=0, topic_id="ab", start=1, end=end) for tp, end in ends.items()
+    )
+    entry = SettledEntry(topic="c", partition=0, offset=4)
+    return dataclasses.replace(example(), logs=found, settled=(entry,))
+
+
+@pytest.mark.parametrize(
+    ("logs", "ends", "lost"),
+    [
+        (True, (20, 30), []),
+        (True, (25, 99), []),
+        (True, (19, 30), [CHANGELOG]),
+        (True, (20, 29), [INPUT]),
+        (True, (0, 29), [CHANGELOG, INPUT]),
+        (False, (5, 9), []),
+        (False, (4, 9), [CHANGELOG]),  # below the cut
+        (False, (5, 8), [INPUT]),  # below the end that its reader saw at the cut
+    ],
+)
+def test_an_end_that_was_there_then_is_missed(
+    logs: bool, ends: tuple[int, int], lost: list[TopicPartition]
+) -> None:
+    found = [*shortened(recorded(logs=logs), dict(zip((CHANGELOG, INPUT), ends, strict=True)))]
+    assert [str(tp) in what for tp, what in zip(lost, found, strict=True)] == [True] * len(lost)
+
+
+def test_positions_of_agents_and_what_they_started_above_count() -> None:
+    manifest = recorded(logs=False)
+    (source,) = manifest.captured.inputs
+    agent = Position(agent="a", topic="in", partition=0, offset=12, started_above=(40,))
+    captured = dataclasses.replace(
+        manifest.captured, inputs=(dataclasses.replace(source, agents=(agent,)),), changelogs=()
+    )
+    manifest = dataclasses.replace(manifest, captured=captured)
+    assert [len([*shortened(manifest, ends)]) for ends in ({INPUT: 41}, {INPUT: 40}, {})] == [0, 1, 0]

@@ -1,0 +1,654 @@
+"""A recovery on logs in memory, in place, in another cluster and as a fork: what comes of it, a crash at every step,
+two runs of one plan, other writers, and what goes wrong without each guard."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from snapkafka import ops
+from snapkafka.errors import (
+    ForkFailedError,
+    ForkRefusedError,
+    OvertakenError,
+    RestoreFailedError,
+    RestoreRefusedError,
+    SnapkafkaError,
+)
+from snapkafka.kafka import KafkaRecord
+from snapkafka.protocol import Hello, Restore, RestoreView
+from snapkafka.recovery import differences, recovery, session, steps
+from snapkafka.recovery.appending import Author, read_back
+from snapkafka.wire import headers as wire
+from tests.worlds.copies import NEW_LEDGER, OWN, Fork, New
+from tests.worlds.fakes import FakeHold, FakeTopic
+from tests.worlds.recovery import (
+    EPOCH,
+    IN,
+    LEDGER,
+    LOG,
+    OUT,
+    RAW,
+    SENDER,
+    SETS,
+    STEPS,
+    CrashError,
+    System,
+    World,
+    crash_at,
+    delete,
+)
+
+
+def before(step: str, do: Callable[[], object]) -> Callable[[str], None]:
+    """What happens before a step."""
+
+    def crash(at: str) -> None:
+        if at == step:
+            do()
+
+    return crash
+
+
+# --- What comes of it -------------------------------------------------------------------------------------------------
+
+
+async def test_a_system_goes_on_from_the_snapshot(system: System) -> None:
+    reached: list[str] = []
+    before = {tp: len(found) for tp, found in system.log.records.items()}
+    original = system.original() if isinstance(system, Fork) else None
+    done = await system.restore(crash=reached.append)
+    assert tuple(dict.fromkeys(reached)) == ("begun", *STEPS)
+    system.holds_the_snapshot()
+    in_place = isinstance(system, World)
+    assert (done.messages, done.inputs, done.state) == ((2, 2, 5) if in_place else (2, 0, 4))
+    assert done.compared == (
+        f"equal: input {system.named(IN)}, {done.messages + done.inputs} messages",
+        *(() if in_place else (f"equal: input {system.named(RAW)}, 0 messages",)),
+        *(f"equal: table {table} of app {system.prefix}app" for table in "st"),
+    )
+    assert system.positions[system.named(RAW)] == (2 if in_place else 0)
+    assert system.admin.noted == {f"snapkafka:{done.plan.plan}"}
+    state = system.state
+    assert state.restores.open is None and not list(state.living()), "the tool has left"
+    base = before.get(system.named(IN), 0)
+    assert state.restores.bases[system.named(IN)].end == base
+    assert {it.elsewhere for it in state.restores.bases.values()} == {isinstance(system, New)}
+    inputs_and_tables = {system.named(tp).topic for tp in (IN, RAW, LOG, SETS)}
+    assert {*state.restores.views[done.plan.plan].topic_ids} == inputs_and_tables
+    assert original is None or system.original() == original  # type: ignore[attr-defined]
+    new = system.records(IN)[base:]
+    assert [it.timestamp_ms for it in new] == ([1_001, 1_002, 1_003, 1_005] if in_place else [1_001, 1_003])
+    assert new[0].headers[:2] == (("trace", b"7"), ("trace", None))
+    ledger = NEW_LEDGER if isinstance(system, New) else wire.ledger_id(b"\xff" * 16) if original else LEDGER
+    stamps = [wire.read(it.headers[-1][1] or b"", ledger, wire.tp_check(*system.named(IN))) for it in new]
+    assert [(it.process, it.seq, it.epoch) for it in stamps if it is not None] == [
+        (done.author, seq, EPOCH if in_place else 0) for seq in range(len(new))
+    ] or in_place
+
+
+async def test_of_sets_single_members_are_written(world: World) -> None:
+    """Faust reads no update where values have a type."""
+    before = len(world.log.records[SETS])
+    await world.restore()
+    changes = [(record.key, record.value) for record in world.log.records[SETS][before:]]
+    assert changes == [(b'[1,"k"]', b"2"), (b'[2,"k"]', b"3")]
+    assert len(world.log.records[RAW]) == 9, "external records are read again where they lie"
+    assert world.state.restores.rules("app", RAW)["c"].started_above == {3}
+
+
+async def test_what_the_logs_have_lost_comes_from_the_tables(world: World) -> None:
+    """`y` was never written again, and its only record is deleted: no record behind the cut names it."""
+    world.log.records[LOG][3] = world.log.records[LOG][3]._replace(key=b'"w"')
+    world.admin.starts = world.log.starts = {IN: 2, LOG: 2, SETS: 3}
+    await world.restore()
+    assert {agent: world.taken(agent) for agent in ("a", "b")} == world.takes
+    there = {record.key: record.value for record in world.log.records[LOG][2:]}
+    assert {key: value for key, value in there.items() if value is not None} == {b'"x"': b"1", b'"y"': b"2"}
+
+
+async def test_it_is_restored_twice(world: World) -> None:
+    """The stamps of the first restore tell its copies from external records: the second one does not double them."""
+    await world.restore()
+    world.log.put(IN, b"e", b"six, external")
+    await world.restore()
+    assert world.taken("a") == [*world.takes["a"], b"six, external"]
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+
+
+async def test_what_producers_send_into_another_cluster_is_taken_once_and_behind(new: New) -> None:
+    """While the tool works, is killed and run again, and in the midst of what it appends."""
+
+    def crash(at: str) -> None:
+        if at == "channels":
+            new.log.put(IN, b"e", b"meanwhile")
+            new.log.put(RAW, b"e", b"raw, meanwhile")
+        if at == "compare":
+            raise CrashError
+
+    with pytest.raises(CrashError):
+        await new.restore(crash=crash)
+    new.log.put(IN, b"e", b"then")
+
+    def beside(record: Any) -> None:
+        if record.value == b"three":
+            new.log.appended = lambda it: None
+            new.log.put(IN, b"e", b"beside")
+
+    new.log.appended = beside
+    assert (await new.restore()).inputs == 3
+    assert new.taken("a") == [b"one", b"beside", b"three", b"meanwhile", b"then"]
+    assert new.taken("b") == [b"beside", b"three", b"meanwhile", b"then"]
+    assert new.taken("c", RAW) == [b"raw, meanwhile"]
+
+
+# --- Crashes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_after_a_crash_at_any_step_the_same_command_finishes_it(system: System, step: str) -> None:
+    original = system.original() if isinstance(system, Fork) else None
+    with pytest.raises(CrashError):
+        await system.restore(crash=crash_at(step))
+    first = system.state.restores.open
+    assert first is not None and system.state.restores.holds(f"{system.prefix}app"), "workers wait"
+    if isinstance(system, Fork):
+        assert [it.stage for it in await ops.list_forks(system.cluster)] == ["creating"]
+        with pytest.raises(ForkRefusedError, match=r"\(fork-exists\)"):
+            await system.restore()
+        await system.drop()
+    else:
+        planned = await system.plan()
+        assert (planned.resumes, planned.refusals) == (first.plan, ())
+    await system.restore()
+    system.holds_the_snapshot()
+    assert original is None or system.original() == original  # type: ignore[attr-defined]
+
+
+async def test_after_a_crash_between_any_two_appends_it_is_finished(world: World) -> None:
+    """Each run is killed one append later than the one before; the last one gets through."""
+    crashes = 0
+    for most in range(20):
+        count = 0
+
+        def one_more(record: object, most: int = most) -> None:
+            nonlocal count
+            count += 1
+            if count > most:
+                raise CrashError
+
+        world.log.appended = one_more
+        try:
+            await world.restore()
+            break
+        except CrashError:
+            crashes += 1
+    assert crashes == 7, "what an earlier run has written to changelogs is no difference"
+    world.holds_the_snapshot()
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_restore_is_given_up_only_before_it_has_appended_anything(world: World, step: str) -> None:
+    """From then on records lie above the positions, which a worker would take in: it is finished, or replaced."""
+    before = world.fingerprint()
+    with pytest.raises(CrashError):
+        await world.restore(crash=crash_at(step))
+    if STEPS.index(step) <= STEPS.index("quiet"):
+        await ops.abort_restore(world.cluster, "shop", reason="a test")
+        assert world.state.restores.open is None
+        assert world.fingerprint()[1:] == before[1:]  # type: ignore[index]
+    else:
+        with pytest.raises(RestoreRefusedError):
+            await ops.abort_restore(world.cluster, "shop", reason="a test")
+        view = world.state.restores.open
+        assert view is not None, "workers hold their inputs until it is finished"
+        # The check of the command may be older than the record it appends: the fold of the ledger decides.
+        world.fake.the_ledger.put(Restore(n=77, plan=view.plan, stage="aborted", reason="late"))
+        assert world.state.restores.open is not None
+    await world.restore()
+    world.holds_the_snapshot()
+
+
+async def test_a_restore_that_was_not_finished_is_replaced_by_that_of_another_snapshot(world: World) -> None:
+    """The way back from a restore that has appended: what it left lies below the bases of the next one."""
+    with pytest.raises(CrashError):
+        await world.restore(crash=crash_at("done"))
+    first = world.state.restores.open
+    assert first is not None
+    changelogs = world.manifest.captured.changelogs
+    world.change(epoch=EPOCH + 1, changelogs=changelogs[:1])
+    assert [refusal.code for refusal in (await world.plan()).refusals] == ["plan-open"], "it covers less"
+    world.change(changelogs=changelogs)
+    planned = await world.plan()
+    assert (planned.replaces, planned.refusals) == (first.plan, ())
+    await world.do(planned)
+    world.holds_the_snapshot()
+    assert [view.stage for view in world.state.restores.views.values()] == ["aborted", "done"]
+
+
+# --- Two runs ---------------------------------------------------------------------------------------------------------
+
+
+class Suspended:
+    """A run that stops before a step, and goes on when it is told to."""
+
+    def __init__(self, step: str) -> None:
+        self.step, self.there, self.resumed = step, asyncio.Event(), asyncio.Event()
+
+    async def run(self, system: System) -> asyncio.Task[Any]:
+        task = asyncio.ensure_future(system.do(await system.plan(), crash=self.crash))
+        await asyncio.wait_for(self.there.wait(), 30)
+        return task
+
+    def crash(self, at: str) -> None:
+        if at == self.step and not self.there.is_set():
+            self.there.set()
+            raise _PauseError(self)
+
+
+class _PauseError(Exception):
+    def __init__(self, suspended: Suspended) -> None:
+        self.suspended = suspended
+
+
+@pytest.fixture(autouse=True)
+def pausing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a step wait where its `crash` says so: a process that is stopped by a signal, and runs on later."""
+    phase = steps.RecoveryRun.phase
+
+    async def paused(run: Any, name: str) -> None:
+        try:
+            await phase(run, name)
+        except _PauseError as pause:
+            await pause.suspended.resumed.wait()
+            await phase(run, name)
+
+    monkeypatch.setattr(steps.RecoveryRun, "phase", paused)
+
+
+def expire(admin: Any) -> None:
+    """The sessions of who holds the groups are over."""
+    for hold in list(admin.held.values()):
+        hold.expire()
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_suspended_run_changes_nothing_after_another_one_has_finished(
+    system: System, step: str
+) -> None:
+    """Its sessions end, another run finishes, workers run and stop; then it wakes up."""
+    asleep = Suspended(step)
+    first = await asleep.run(system)
+    expire(system.admin)
+    if isinstance(system, Fork):
+        await system.drop()
+    await system.restore()
+    system.holds_the_snapshot()
+    system.positions.update({tp: at + 30 for tp, at in system.positions.items()})
+    system.log.put(IN, b"k", b"after", by=2**30)
+    before = system.fingerprint()
+    asleep.resumed.set()
+    with pytest.raises(SnapkafkaError) as ended:
+        await asyncio.wait_for(first, 30)
+    assert isinstance(ended.value, OvertakenError) or isinstance(system, Fork)
+    assert system.fingerprint() == before
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_second_run_beside_the_first_changes_nothing(
+    system: System, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one holds the groups: the second waits for it, gives up, and the first finishes."""
+    monkeypatch.setattr(session, "LEFT_BEHIND_S", 0.1)
+    monkeypatch.setattr(session, "POLL_S", 0.02)
+    asleep = Suspended(step)
+    first = await asleep.run(system)
+    before = system.fingerprint()
+    with pytest.raises((RestoreRefusedError, ForkRefusedError)):
+        await system.restore()
+    assert system.fingerprint() == before
+    asleep.resumed.set()
+    await asyncio.wait_for(first, 30)
+    system.holds_the_snapshot()
+
+
+@pytest.mark.parametrize("step", STEPS[:5])
+async def test_a_suspended_restore_that_was_aborted_changes_nothing(world: World, step: str) -> None:
+    asleep = Suspended(step)
+    first = await asleep.run(world)
+    if step != "channels":
+        await ops.abort_restore(world.cluster, "shop", reason="a test")
+        before = world.fingerprint()
+        asleep.resumed.set()
+        with pytest.raises(OvertakenError):
+            await asyncio.wait_for(first, 30)
+        assert world.fingerprint() == before
+        return
+    with pytest.raises(RestoreRefusedError):
+        await ops.abort_restore(world.cluster, "shop", reason="a test")
+    asleep.resumed.set()
+    await asyncio.wait_for(first, 30)
+    world.holds_the_snapshot()
+
+
+async def test_a_run_that_loses_its_groups_while_it_appends_appends_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is suspended between two records; when it wakes up its sessions are over."""
+    monkeypatch.setattr(steps, "HOLD_EVERY", 1)
+    appended: list[object] = []
+
+    def lose(record: object) -> None:
+        appended.append(record)
+        expire(world.admin)
+
+    world.log.appended = lose
+    with pytest.raises(OvertakenError):
+        await world.restore()
+    assert len(appended) == 1
+    world.log.appended = lambda record: None
+    await world.restore()
+    world.holds_the_snapshot()
+
+
+# --- Other writers, and the comparison before the commit --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda log: log.put(IN, b"k", b"a zombie's", by=SENDER),
+        lambda log: log.put(LOG, b'"x"', b"666"),
+        lambda log: log.put(IN, b"k", b"without snapkafka"),
+    ],
+)
+@pytest.mark.parametrize("step", ["channels", "state", "read back"])
+async def test_a_record_of_another_writer_above_the_base_is_not_committed(
+    world: World, step: str, write: Callable[[Any], object]
+) -> None:
+    """`in` has writers of the snapshot and no external records: nobody else may write there."""
+    captured = world.manifest.captured
+    in_log = [record for record in world.log.records[IN] if wire.find(record.headers) is not None]
+    world.log.records[IN][:] = [record._replace(offset=at) for at, record in enumerate(in_log)]
+    mixed = dataclasses.replace(captured.senders[0], topic="in", white_end=4)
+    agents = tuple(dataclasses.replace(p, offset=1) for p in captured.inputs[0].agents)
+    inputs = (dataclasses.replace(captured.inputs[0], agents=agents), captured.inputs[1])
+    world.change(senders=(*captured.senders, mixed), inputs=inputs)
+    with pytest.raises(RestoreFailedError):
+        await world.restore(crash=before(step, lambda: write(world.log)))
+    assert not world.state.restores.bases, "nothing is committed"
+    assert world.positions == {IN: 7, RAW: 9}
+    if b"without snapkafka" in world.values(IN):
+        assert [it.code for it in (await world.plan()).refusals] == ["unstamped"]
+        return
+    await world.restore()
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+
+
+@pytest.mark.parametrize(
+    ("step", "damage"),
+    [
+        ("read back", lambda log: log[IN].pop()),
+        ("read back", lambda log: log[IN].append(log[IN][-1]._replace(offset=len(log[IN])))),
+        ("read back", lambda log: log[IN].__setitem__(-1, log[IN][-1]._replace(value=b"other"))),
+        ("read back", lambda log: log[IN].__setitem__(-1, log[IN][-1]._replace(timestamp_ms=9))),
+        ("read back", lambda log: log[IN].__setitem__(slice(-2, None), [log[IN][-1], log[IN][-2]])),
+        ("compare", lambda log: log[LOG].__setitem__(-1, log[LOG][-1]._replace(value=b"other"))),
+        ("groups", lambda log: None),
+    ],
+)
+async def test_an_attempt_that_differs_from_the_snapshot_is_not_committed(
+    world: World, step: str, damage: Callable[[Any], object]
+) -> None:
+    """Lost, there twice, of another value, of another time, out of order; a row; a topic that was recreated."""
+
+    def crash(at: str) -> None:
+        if at == step:
+            damage(world.log.records)
+            if at == "groups":
+                world.admin.topics["in"] = FakeTopic(1, "9" * 32)
+
+    with pytest.raises(RestoreFailedError):
+        await world.restore(crash=crash)
+    view = world.state.restores.open
+    assert view is not None and not world.state.restores.bases
+    await world.restore()
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}
+
+
+async def test_a_fault_of_what_decides_what_is_appended_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log holds what was written, and that is wrong."""
+    asked = 0
+
+    def lossy(*arguments: Any) -> Iterator[Any]:
+        nonlocal asked
+        asked += 1
+        lossless = asked > 1  # the comparison
+        return (it for it in differences(*arguments) if lossless or it.record.key != b'"x"')
+
+    monkeypatch.setattr(steps, "differences", lossy)
+    with pytest.raises(RestoreFailedError, match=r'table t of app app .*: key "x" in .* is different'):
+        await world.restore()
+    assert world.positions == {IN: 7, RAW: 9}
+    await world.restore()
+    world.holds_the_snapshot()
+
+
+async def test_times_of_a_topic_that_does_not_keep_them_are_not_compared(world: World) -> None:
+    world.admin.settings["in"]["message.timestamp.type"] = "LogAppendTime"
+
+    def crash(at: str) -> None:
+        if at == "read back":
+            log = world.log.records[IN]
+            log[-1] = log[-1]._replace(timestamp_ms=9)
+
+    await world.restore(crash=crash)
+    assert world.state.restores.open is None
+
+
+@pytest.mark.parametrize("step", ["channels", "groups"])
+async def test_what_is_deleted_while_a_restore_runs_is_not_committed(world: World, step: str) -> None:
+    with pytest.raises(RestoreFailedError, match="offsets-gone"):
+        await world.restore(crash=before(step, lambda: delete(world, RAW, 5)))
+    assert not world.state.restores.bases
+
+
+@pytest.mark.parametrize(
+    ("there", "error"),
+    [
+        ({IN.topic: FakeTopic(3, "9" * 32)}, RestoreFailedError),
+        ({IN.topic: FakeTopic(1, "9" * 32)}, RestoreFailedError),
+    ],
+    ids=["other partitions", "settings that lose messages of 1970"],
+)
+async def test_a_topic_that_another_client_creates_meanwhile_ends_it_before_anything_is_appended(
+    new: New, there: dict[str, FakeTopic], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await new.restore(crash=before("topics", lambda: new.admin.topics.update(there)))
+    assert not any(new.log.records.values())
+
+
+async def test_a_fork_takes_no_topic_of_another_client(fork: Fork) -> None:
+    topic = {fork.named(OUT).topic: FakeTopic(1, "9" * 32)}
+    with pytest.raises(ForkFailedError):
+        await fork.restore(crash=before("topics", lambda: fork.admin.topics.update(topic)))
+
+
+# --- Forks: removal ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> None:
+    before = (fork.original(), sorted(fork.admin.topics))
+    done = await fork.restore(expires_s=60)
+    (found,) = await ops.list_forks(fork.cluster)
+    assert (found.stage, found.snapshot, found.source) == ("ready", "friday", "shop")
+    assert found.expires_ms == done.expires_ms > 0
+    await fork.admin.create_topic(f"{fork.prefix}app-__assignor-__leader")
+    await fork.admin.create_topic("fork.other.in")
+    fork.ledgers[OWN].put(Hello(n=7, app=f"{fork.prefix}later"))
+    assert await fork.drop("", expired=True, now_ms=done.expires_ms - 1) == ()
+    with pytest.raises(ForkRefusedError):
+        await fork.drop("bank")
+    fork.admin.member_counts = [2, 2]
+    (stays,) = await fork.drop()
+    assert (stays.topics, bool(stays.kept)) == ((), True), "its workers run"
+    fork.admin.member_counts = []
+    (dropped,) = await fork.drop("", expired=True, now_ms=done.expires_ms)
+    assert f"{fork.prefix}app-__assignor-__leader" in dropped.topics
+    shown = [f"{fork.prefix}snapkafka.shop.app", f"{fork.prefix}snapkafka.shop.later"]
+    assert fork.ports.groups_deleted == [f"{fork.prefix}app", f"{fork.prefix}later", *shown]
+    assert fork.admin.topics.pop("fork.other.in", None) is not None
+    fork.admin.settings.pop("fork.other.in")
+    assert (fork.original(), sorted(fork.admin.topics), fork.ledgers) == (*before, {})
+    with pytest.raises(ForkRefusedError):
+        await fork.drop()
+
+
+async def test_a_removal_is_of_the_topics_that_were_shown(fork: Fork) -> None:
+    """By name and id."""
+    await fork.restore()
+    planned = await ops.plan_drop(fork.cluster, "shop", "staging")
+    fork.admin.topics[fork.named(OUT).topic] = FakeTopic(1, "9" * 32)
+    with pytest.raises(SnapkafkaError) as refused:
+        await ops.drop_forks(fork.cluster, planned, groups=fork.ports)
+    assert refused.value.code == "plan-changed"
+    assert fork.named(IN).topic in fork.admin.topics
+
+
+async def test_a_topic_that_is_being_created_when_the_creation_is_cancelled_is_removed_too(
+    fork: Fork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker carries out what it was asked for, whether or not anybody waits for the answer."""
+    asked, create = asyncio.Event(), fork.admin.create_topic
+
+    async def by_the_broker(topic: str, **settings: Any) -> bool:
+        async def carried_out() -> bool:
+            await asyncio.sleep(0.05)
+            return await create(topic, **settings)
+
+        if settings.get("validate_only"):
+            return await create(topic, **settings)
+        doing = asyncio.ensure_future(carried_out())
+        asked.set()
+        return await asyncio.shield(doing)
+
+    monkeypatch.setattr(fork.admin, "create_topic", by_the_broker)
+    creating = asyncio.ensure_future(fork.restore())
+    await asyncio.wait_for(asked.wait(), 30)
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    await fork.drop()
+    await asyncio.sleep(0.1)  # twice as long as the broker takes
+    assert not [name for name in fork.admin.topics if name.startswith("fork.")]
+
+
+# --- What goes wrong without each guard -------------------------------------------------------------------------------
+
+
+async def test_without_the_fence_a_run_that_was_suspended_sets_the_groups_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks neither at the ledger nor at its holds before it sets offsets."""
+
+    async def mine(run: Any) -> None:
+        await run.work.catch_up()
+
+    async def commit(hold: FakeHold, positions: Any, note: str) -> None:
+        hold.admin.commits.setdefault(hold.group, {}).update(positions)
+
+    monkeypatch.setattr(steps.RecoveryRun, "require_mine", mine)
+    monkeypatch.setattr(FakeHold, "commit", commit)
+    asleep = Suspended("groups")
+    first = await asleep.run(world)
+    expire(world.admin)
+    await world.restore()
+    positions = {tp: at + 30 for tp, at in world.positions.items()}
+    world.admin.commits["app"] = dict(positions)
+    asleep.resumed.set()
+    with pytest.raises(SnapkafkaError):
+        await asyncio.wait_for(first, 30)
+    assert world.positions != positions, "30 events run twice"
+
+
+async def test_without_the_lease_a_second_run_begins_beside_the_first(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def acquire(hold: FakeHold) -> None:
+        hold.admin.held[hold.group] = hold
+
+    monkeypatch.setattr(FakeHold, "acquire", acquire)
+    asleep = Suspended("channels")
+    first = await asleep.run(world)
+    await world.restore()
+    asleep.resumed.set()
+    with pytest.raises(OvertakenError):
+        await asyncio.wait_for(first, 30)
+
+
+async def test_without_the_pinned_plan_something_else_is_done_than_was_confirmed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "raise_changed", lambda confirmed, now: None)
+    plan = await world.plan()
+    world.positions[RAW] += 5
+    await world.do(plan)
+    assert next(move.before for move in plan.moves if move.topic == "raw") == 9
+    assert world.positions[RAW] == 2, "5 events more than were shown run again"
+
+
+async def test_where_an_abort_forgets_what_was_appended_messages_are_taken_in_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RestoreView, "leaves", frozenset())
+    with pytest.raises(CrashError):
+        await world.restore(crash=crash_at("groups"))
+    await ops.abort_restore(world.cluster, "shop", reason="a test")
+    assert world.state.restores.open is None, "workers start"
+    unread = [record.value for record in world.log.records[IN][world.positions[IN] :]]
+    assert unread == world.takes["a"], "all of these were processed"
+    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}, "and the table is that of the snapshot"
+
+
+async def test_where_others_may_write_during_a_restore_it_commits_what_it_did_not_write(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lax(records: Sequence[KafkaRecord], author: Author, expected: Any, *_: Any, timed: bool) -> None:
+        read_back(records, author, None, lambda record: True)
+
+    async def uncompared(run: Any) -> None:
+        """The second net, which the first one is tried without."""
+
+    monkeypatch.setattr(steps, "read_back", lax)
+    monkeypatch.setattr(steps.RecoveryRun, "_compare", uncompared)
+    await world.restore(crash=before("read back", lambda: world.log.put(LOG, b'"x"', b"666")))
+    assert world.folded()[b'"x"'] == b"666"
+
+
+async def test_without_stamps_nothing_is_committed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Author, "stamped", lambda self, record: record)
+    with pytest.raises(RestoreFailedError):
+        await world.restore()
+    assert not world.state.restores.bases
+
+
+async def test_where_a_group_with_workers_can_be_held_a_restore_begins_beside_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = await world.plan()
+    world.admin.member_counts = [1] * 99
+    before = world.fingerprint()
+    with pytest.raises(RestoreRefusedError):
+        await world.do(plan)
+    assert world.fingerprint() == before
+    monkeypatch.setattr(world.admin, "busy", lambda group: False)
+    world.admin.member_counts = [1] * 99
+    await world.do(plan)
+    assert world.state.restores.views[plan.plan].stage == "done", "beside workers that run"
