@@ -8,8 +8,6 @@ from snapkafka.protocol import (
     NOBODY,
     AppendHello,
     CameBack,
-    ChangelogEnd,
-    Colours,
     CutTimed,
     Dead,
     Event,
@@ -21,7 +19,6 @@ from snapkafka.protocol import (
     MarkerMet,
     ReadLedgerTo,
     RecordMet,
-    Sent,
     StartTimer,
     Status,
     StopAsked,
@@ -30,7 +27,6 @@ from snapkafka.protocol import (
     TopicPartition,
     WentAbsent,
 )
-from snapkafka.protocol.identity import EarlierIncarnations
 from snapkafka.protocol.offsets import SOMEBODY
 
 from .world import A, B, Process, World, settle
@@ -200,20 +196,6 @@ def test_r12_what_an_old_life_wrote_without_a_result_counts_where_it_has_landed(
     p.give(A, generation=2)  # recovered again: that holds whatever has landed
     p.catch_up()
     assert p.machine.earlier.unknown == set()
-
-
-def test_r12_an_end_that_an_old_life_had_asked_for_is_kept() -> None:
-    """A send without a result had landed behind one that was acknowledged, as the log's end has shown."""
-    changelog, old, incarnations = TopicPartition("p-t-changelog", 0), Colours(0), EarlierIncarnations()
-    old.sent[changelog] = sent = Sent()
-    sent.failed(0, 0, refused=False)
-    sent.acked(0, 1, 0)
-    old.ends_seen({changelog: 2})
-    incarnations.add(old)
-    incarnations.settle()
-    recovered = ChangelogEnd(table="t", topic=changelog.topic, partition=0, end=0)
-    assert [end.end for end in incarnations.ends([recovered])] == [2]
-    assert incarnations.unknown == set(), "nothing is to be asked again"
 
 
 @pytest.mark.parametrize("strays", ["sends", "is absent", "was absent", "in white only"])

@@ -3,9 +3,7 @@ the bytes that Python has given out are traced."""
 
 from __future__ import annotations
 
-import gc
 import sys
-import tracemalloc
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -195,50 +193,6 @@ def test_snapshots_that_always_overlap_leave_no_memory_behind(work: Callable[[Pr
     after = sizes((here.process.machine, here.world.fold))
     assert here.process.machine.open.cuts, "none was open: nothing is shown"
     assert {path: (before[path], after[path]) for path in after if after[path] > before[path]} == {}
-
-
-def test_an_aborted_snapshot_leaves_no_bytes_behind() -> None:
-    """The same in bytes, of all that Python gives out; the test's own ledger of nothing takes 16 per snapshot."""
-    here = Bystander()
-    abort(here, sending, 0, WARM)
-    tracemalloc.start()
-    try:
-        abort(here, sending, WARM, WARM + 100)  # what is replaced from now on was traced when it was made
-        gc.collect()
-        before, _ = tracemalloc.get_traced_memory()
-        abort(here, sending, WARM + 100, SNAPSHOTS)
-        gc.collect()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert after - before < 40 * (SNAPSHOTS - WARM - 100)
-
-
-def test_what_python_keeps_to_use_again_is_used_again() -> None:
-    """Of tuples that are freed it keeps two thousand of each size; of these none is made that is cut to its size."""
-    here = Bystander()
-
-    def captured(first: int, last: int) -> None:
-        for k in range(first, last):
-            sending(here.process, k)
-            here.world.trigger(f"{k:06}")
-            here.hear()
-            here.process.ack()
-            here.process.catch_up()
-            here.trim()
-
-    captured(0, WARM)
-    gc.collect()
-    gc.disable()  # when all is looked at, what is kept is given back
-    try:
-        captured(WARM, WARM + 50)
-        before = sys.getallocatedblocks()
-        captured(WARM + 50, SNAPSHOTS)
-        after = sys.getallocatedblocks()
-    finally:
-        gc.enable()
-    assert here.world.fold.snapshots[max(here.world.fold.snapshots)].captured_at is not None
-    assert after - before < 0.5 * (SNAPSHOTS - WARM - 50)
 
 
 def test_a_fold_without_history_is_bounded_whatever_the_ledger_holds() -> None:

@@ -43,6 +43,14 @@ def joins(world: World) -> int:
     return world.append(Hello(n=world.numbers, app="snapkafka-restore", mode=RESTORE))
 
 
+def opened(world: World, plan: str = "r", **fields: Any) -> int:
+    """A plan begins, and has an author; its id."""
+    say(world, "begun", plan, **fields)
+    author = joins(world)
+    say(world, "begun", plan, author=author, **fields)
+    return author
+
+
 def done(
     world: World, author: int, *places: tuple[TopicPartition, int], plan: str = "r", **fields: Any
 ) -> int:
@@ -80,9 +88,7 @@ def test_a_snapshot_that_is_open_when_a_restore_begins_fails_by_name(world: Worl
 
 def test_a_trigger_between_begun_and_done_is_no_epoch_and_fails_by_name(world: World) -> None:
     b = Process(world, "b", (B,))
-    say(world, "begun")
-    author = joins(world)
-    say(world, "begun", author=author)
+    opened(world)
     epoch = world.trigger()
     other = world.trigger("other", apps=("a",))
     failure = world.snapshot(epoch).failure
@@ -95,9 +101,7 @@ def test_a_trigger_between_begun_and_done_is_no_epoch_and_fails_by_name(world: W
 def test_the_process_that_restores_is_neither_waited_for_nor_a_stopped_app(world: World) -> None:
     b = Process(world, "b", (B,))
     settle(b)
-    say(world, "begun", apps=("x",))
-    author = joins(world)
-    say(world, "begun", author=author, apps=("x",))
+    author = opened(world, apps=("x",))
     one = world.trigger(apps=("b",))
     done(world, author, plan="r")
     assert not world.fold.is_alive(author)
@@ -115,9 +119,7 @@ def test_the_process_that_restores_is_neither_waited_for_nor_a_stopped_app(world
 
 
 def test_only_the_latest_author_commits(world: World) -> None:
-    say(world, "begun")
-    first = joins(world)
-    say(world, "begun", author=first)
+    first = opened(world)
     second = joins(world)
     say(world, "begun", author=second)
     say(world, "begun", author=first)  # a copy, or late: a newer author is never replaced by an older one
@@ -129,9 +131,7 @@ def test_only_the_latest_author_commits(world: World) -> None:
 
 
 def test_a_run_that_takes_over_fences_the_author_before_it_has_one_of_its_own(world: World) -> None:
-    say(world, "begun")
-    first = joins(world)
-    say(world, "begun", author=first)
+    first = opened(world)
     say(world, "begun")
     done(world, first, (B, 1))
     assert not world.fold.restores.bases
@@ -142,9 +142,7 @@ def test_a_run_that_takes_over_fences_the_author_before_it_has_one_of_its_own(wo
 
 
 def test_a_plan_in_parts_is_done_with_its_last_part(world: World) -> None:
-    say(world, "begun")
-    author = joins(world)
-    say(world, "begun", author=author)
+    author = opened(world)
     done(world, author, (B, 2), part=1, parts=2)
     say(world, "begun", "other")  # one at a time
     assert world.fold.restores.open is world.fold.restores.views["r"] and not world.fold.restores.bases
@@ -159,9 +157,7 @@ def test_who_ran_before_the_commit_point_takes_another_identity(world: World) ->
     b, a = Process(world, "b", (B,)), Process(world, "a", (A,))
     settle(a, b)
     was, stays = b.id, a.id
-    say(world, "begun")
-    author = joins(world)
-    say(world, "begun", author=author)
+    author = opened(world)
     late = Process(world, "b", join=False)
     done(world, author, (B, 0))
     b.catch_up()
@@ -224,9 +220,7 @@ def test_what_an_earlier_author_may_have_appended_stays_known(world: World) -> N
 
 
 def test_only_its_author_is_about_to_append(world: World) -> None:
-    say(world, "begun")
-    author = joins(world)
-    say(world, "begun", author=author)
+    author = opened(world)
     say(world, "appending", author=author + 1, ends=ends((B, 1)))
     say(world, "aborted")
     assert world.fold.restores.open is None
@@ -278,9 +272,7 @@ def test_a_run_owns_a_plan_as_long_as_its_begun_is_the_latest(world: World) -> N
 def test_what_an_earlier_process_appends_behind_the_base_is_void(world: World) -> None:
     b, a = Process(world, "b", (B,)), Process(world, "a", (A,))
     settle(a, b)
-    say(world, "begun")
-    first = joins(world)
-    say(world, "begun", author=first)
+    first = opened(world)
     second = joins(world)
     say(world, "begun", author=second)
     done(world, second, (B, 5))
@@ -309,9 +301,7 @@ def test_a_rule_is_what_an_agent_skips() -> None:
 
 
 def restored(world: World, *positions: AgentPosition) -> None:
-    say(world, "begun")
-    author = joins(world)
-    say(world, "begun", author=author)
+    author = opened(world)
     done(world, author, (B, 0), positions=positions)
 
 
@@ -353,9 +343,7 @@ def test_a_rule_is_spent_when_the_group_has_passed_it(world: World) -> None:
 
 def test_a_later_restore_replaces_the_rules_of_an_input(world: World) -> None:
     restored(world, at(2, agent="x"))
-    say(world, "begun", "later")
-    author = joins(world)
-    say(world, "begun", "later", author=author)
+    author = opened(world, "later")
     done(world, author, (B, 9), plan="later", positions=(at(9, agent="y"),))
     assert world.fold.restores.rules("b", B) == {"y": Rule(9)}
     assert world.fold.restores.current() == {"later"}
@@ -375,9 +363,7 @@ def names(world: World, app: str, topic: str, topic_id: str) -> int:
 
 def restored_b(world: World) -> int:
     """App b is restored: its agent skips what lies below 4 of topic b, and its base there is 9; the author."""
-    say(world, "begun")
-    author = joins(world)
-    say(world, "begun", author=author)
+    author = opened(world)
     ids = tuple(TopicId(topic=tp.topic, topic_id=f"{tp.topic}-1") for tp in (B, CHANGELOG))
     done(world, author, (B, 9), (CHANGELOG, 3), positions=(at(4),), topics=ids)
     return author
@@ -424,9 +410,7 @@ def test_what_a_restore_asks_stands_unless_another_topic_is_shown(world: World, 
 def test_a_later_restore_asks_of_the_topic_that_is_there_then(world: World) -> None:
     restored_b(world)
     names(world, "b", "b", "b-2")
-    say(world, "begun", "later")
-    author = joins(world)
-    say(world, "begun", "later", author=author)
+    author = opened(world, "later")
     ids = (TopicId(topic="b", topic_id="b-2"),)
     done(world, author, (B, 7), plan="later", positions=(at(5),), topics=ids)
     names(world, "b", "b", "b-2")
@@ -449,9 +433,7 @@ def test_that_a_topic_was_recreated_is_known_behind_a_checkpoint() -> None:
 
 def test_where_restored_inputs_start_if_their_group_has_committed_nothing(world: World) -> None:
     assert world.fold.restored_starts("b") == {}
-    say(world, "begun")
-    author = joins(world)
-    say(world, "begun", author=author)
+    author = opened(world)
     assert world.fold.restored_starts("b") == {}, "nothing is committed yet"
     done(world, author, (B, 0), positions=(at(4, 6, agent="x"), at(2, agent="y")))
     assert world.fold.restored_starts("b") == {B: 2}, "the lowest of its agents"
@@ -480,9 +462,7 @@ def test_they_start_where_the_latest_snapshot_since_has_found_their_agents(world
     assert world.fold.restored_starts("b") == {B: 7}
     world.trigger("open")
     assert world.fold.restored_starts("b") == {B: 7}, "one that is not captured proves nothing"
-    say(world, "begun", "later")
-    author = joins(world)
-    say(world, "begun", "later", author=author)
+    author = opened(world, "later")
     done(world, author, (B, 9), plan="later", positions=(at(3),))
     assert world.fold.restored_starts("b") == {B: 3}
 
@@ -496,9 +476,7 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
     captured_at(world, "before", 9)
     restored(world, at(4, 6, agent="x"), at(2, agent="y"))
     for number in range(3):
-        say(world, "begun", f"of c {number}", apps=("c",))
-        author = joins(world)
-        say(world, "begun", f"of c {number}", author=author, apps=("c",))
+        author = opened(world, f"of c {number}", apps=("c",))
         done(world, author, (A, number), plan=f"of c {number}", apps=("c",))
     for expected in (2, 5):
         assert world.fold.restored_starts("b") == {B: expected}
@@ -517,9 +495,7 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
 def test_memory_is_bounded_however_many_restores_there_were() -> None:
     world = World(fold=LedgerState(history=False))
     for number in range(5):
-        say(world, "begun", f"r{number}")
-        author = joins(world)
-        say(world, "begun", f"r{number}", author=author)
+        author = opened(world, f"r{number}")
         done(world, author, (B, number), plan=f"r{number}", positions=(at(number),))
     assert list(world.fold.restores.views) == ["r4"]
 
@@ -542,9 +518,7 @@ def test_a_snapshot_knows_the_bases_of_the_restores_before_it(world: World) -> N
 def test_an_app_runs_on_the_restores_of_it_that_were_committed(world: World) -> None:
     """Memory of before any of them is not to be used: a worker that reads of a new one stops."""
     assert world.fold.restores.restored("b") == frozenset()
-    say(world, "begun")
-    author = joins(world)
-    say(world, "begun", author=author)
+    author = opened(world)
     assert world.fold.restores.restored("b") == frozenset()
     done(world, author, (B, 2))
     assert world.fold.restores.restored("b") == {"r"}
