@@ -28,12 +28,11 @@ from .auditing import AuditReport, audit
 from .check_restored import CheckedRestore, CheckedTable, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .creating_topics import CreatedTopic, create_topics
-from .diffing import Difference, diff
+from .diffing import Difference, diff, diff_fork
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, drill
 from .following import CaptureProgress, await_captured
-from .fork_diffing import diff_fork
 from .freshness import Freshness, WatchedInvariant, freshness, freshness_in, gauges
 from .invariants import (
     Evaluation,

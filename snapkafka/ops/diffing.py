@@ -10,23 +10,23 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from snapkafka.errors import BadInputError, Option
+from snapkafka.errors import BadInputError, ForkRefusedError, Option
+from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import InputCut
+from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.query.engine import Bounds, Placed, engine, in_thread
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import Trust, trusted
 from snapkafka.query.sandbox import Asked, select_apart
 from snapkafka.query.sql import select
+from snapkafka.recovery.session import admin_of
 from snapkafka.runtime.extras import require_extra
-from snapkafka.store import read_manifest
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+from snapkafka.store import read_manifest, sql_text
 
 #: The schemas of the two snapshots.
 SIDES: Final = ("before", "after")
@@ -123,6 +123,7 @@ async def diff(
     keys: int = 0,
     values: bool = False,
     bounds: Bounds | None = None,
+    prefix: str = "",
 ) -> Difference:
     """Compare two snapshots.
 
@@ -133,6 +134,7 @@ async def diff(
         values: whether these have their values.
         manifests: the places of the two manifests, instead of names.
         bounds: see `query`.
+        prefix: of the names of the second one, which is of a fork: they are compared without it.
 
     Raises:
         UnknownSnapshotError: there is no such snapshot.
@@ -144,34 +146,73 @@ async def diff(
     places = manifests or await manifest_places(where, namespace, [before, after], storage=storage, good=True)
     older, newer = [Placed(*await asyncio.to_thread(read_manifest, place)) for place in places]
     old, new = older.manifest, newer.manifest
+    sqls = _compared_sql(keys, values=values, prefix=prefix)
     if bounds is not None:
         asked = Asked(
             places=dict(zip(SIDES, places, strict=True)),
-            sqls=compared_sql(keys, values=values),
+            sqls=sqls,
             bounds=bounds,
         )
         done = await select_apart(asked)
-        tables, named, channels = compared_rows(*(answer.mappings() for answer in done.answers), keys=keys)
+        found = [answer.mappings() for answer in done.answers]
         trust = await done.examined.trusted(where)
     else:
         sides = dict(zip(SIDES, (older, newer), strict=True))
         trust = await trusted(where, sides.values())
         with engine(sides) as database:
-            tables, named, channels = await in_thread(
-                database, lambda: compare_views(database, keys, values=values)
-            )
+            found = await in_thread(database, lambda: [select(database, sql, None)[1] for sql in sqls])
+    tables, named, channels = _compared_rows(*found, keys=keys)
     return Difference(
-        before=compared(old),
-        after=compared(new),
+        before=_compared(old),
+        after=_compared(new),
         tables=tables,
         keys=named,
         channels=channels,
-        progress=_progress(old, new),
+        progress=() if prefix else _progress(old, new),
         trust=trust,
     )
 
 
-def compared(manifest: Manifest) -> ComparedTables:
+async def diff_fork(
+    where: Connection | Cluster,
+    namespace: str,
+    fork: str,
+    *,
+    after: str = LATEST,
+    storage: str = "",
+    keys: int = 0,
+    values: bool = False,
+) -> Difference:
+    """Compare the snapshot from which a fork was created with one of the fork, table by table, by their names in
+    production.
+
+    Args:
+        namespace: of the forked system.
+        after: a snapshot of the fork: id, epoch or `latest`, its last good one.
+        storage: of the first snapshot; empty: its place in the ledger.
+        keys, values: see `diff`.
+
+    Raises:
+        ForkRefusedError: there is no such fork.
+        UnknownSnapshotError: it has no such snapshot.
+        StorageError: files are missing, unreadable or altered.
+    """
+    forked = prefixed(fork, namespace)
+    async with admin_of(where) as admin:
+        there = await admin.describe_topics([LEDGER + forked])
+    found = None
+    if LEDGER + forked in there:
+        async with opened(where, forked) as work:
+            found = work.reading.state.fork
+    if found is None:
+        raise ForkRefusedError(f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are")
+    (old,) = await manifest_places(where, namespace, [found.snapshot], storage=storage)
+    (new,) = await manifest_places(where, forked, [after], good=True)
+    more: dict[str, Any] = {"manifests": (old, new), "keys": keys, "values": values}
+    return await diff(None, "", found.snapshot, after, prefix=prefix_of(fork), **more)
+
+
+def _compared(manifest: Manifest) -> ComparedTables:
     return ComparedTables(
         id=manifest.id, epoch=manifest.epoch, namespace=manifest.namespace, verdict=manifest.verdict
     )
@@ -233,6 +274,11 @@ ORDER BY receiver_app, topic, sender_app
 """
 
 
+#: Columns that hold names, by table.
+NAMES: Final = {
+    "state": ("app", "changelog_topic"),
+    "channels": ("sender_app", "receiver_app", "topic"),
+}
 #: Changes of tables, keys and channels.
 Changes = tuple[tuple[TableChange, ...], tuple[KeyChange, ...], tuple[ChannelChange, ...]]
 
@@ -245,20 +291,18 @@ def require_keys(keys: int, *, values: bool) -> None:
         raise BadInputError("needs keys to list", hint=("add ", Option("keys", "N")), field="values")
 
 
-def compared_sql(keys: int, *, values: bool) -> tuple[str, ...]:
+def _compared_sql(keys: int, *, values: bool, prefix: str) -> tuple[str, ...]:
     """Return the queries of a comparison: tables with so many keys of each change, channels, and values if wanted."""
     tables = TABLES.replace("$1", str(max(keys, 1)))
-    return (tables, CHANNELS, *([VALUES.replace("$2", tables)] if values else ()))
+    found = (tables, CHANNELS, *([VALUES.replace("$2", tables)] if values else ()))
+    for table, columns in NAMES.items() if prefix else ():
+        names = ", ".join(f"replace({name}, {sql_text(prefix)}, '') AS {name}" for name in columns)
+        view = f"(SELECT * REPLACE ({names}) FROM after.{table})"
+        found = tuple(sql.replace(f"FROM after.{table}", f"FROM {view}") for sql in found)
+    return found
 
 
-def compare_views(database: DuckDBPyConnection, keys: int, *, values: bool = False) -> Changes:
-    """Compare the tables of two schemas."""
-    return compared_rows(
-        *(select(database, sql, None)[1] for sql in compared_sql(keys, values=values)), keys=keys
-    )
-
-
-def compared_rows(
+def _compared_rows(
     tables: Sequence[Mapping[str, Any]],
     channels: Sequence[Mapping[str, Any]],
     values: Sequence[Mapping[str, Any]] = (),
