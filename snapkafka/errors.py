@@ -2,14 +2,14 @@
 
 `assert` is for our own bugs; a `SnapkafkaError` is for the world: an unreachable broker, an unknown id, a full disk.
 Each class has a stable `code` (used by REST, gRPC and logs) and an `exit_status` (of the command). An error has parts:
-the `field` that is wrong, the `problem`, and what to `see` or do next. Its texts name options and verbs as values
-(`Option`, `Verb`), which each interface renders in its own words: the command `--ttl`, REST `ttl_ms`. A failed
-verification is a *result*, not an error, and has an exit status of its own.
+the `field` that is wrong, the `problem`, and `advice`, what to do next. Its texts name options and verbs as the command
+has them, in every interface. A failed verification is a *result*, not an error, and has an exit status of its own.
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, ClassVar, Final
 
@@ -22,73 +22,24 @@ EXIT_NOT_GOOD: Final = 30
 # -- texts ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An argument of a verb that a text names, by its name at the command, and the value to give it, if any."""
+class Option(str):
+    """An option that a text names, with the value to give it, if any, as the command has it."""
 
-    name: str
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """A verb that a text names: what it is to do `of` which snapshots, with which options."""
-
-    name: str
-    of: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    def __new__(cls, name: str, value: str = "") -> Option:
+        return super().__new__(cls, f"--{name} {value}".rstrip())
 
 
-#: One line. Options and verbs in it are rendered by the interface that shows it.
-Text = str | tuple[str | Option | Verb, ...]
+class Verb(str):
+    """A verb that a text names, as the command has it: what it is to do `of` which snapshots, with which options."""
+
+    def __new__(cls, name: str, of: Iterable[str] = (), options: Iterable[str] = ()) -> Verb:
+        return super().__new__(
+            cls, f"`{' '.join(('snapkafka', name, *of, *(f'--{option}' for option in options)))}`"
+        )
 
 
-class Words:
-    """The words of no interface in particular, as logs and Python have them."""
-
-    def option(self, option: Option) -> str:
-        """Render an option."""
-        return f"{option.name} {option.value}".rstrip()
-
-    def verb(self, verb: Verb) -> str:
-        """Render a verb."""
-        more = f" with {' and '.join(verb.options)}" if verb.options else ""
-        return f"`{' '.join(('snapkafka', verb.name, *verb.of))}`{more}"
-
-    def text(self, text: Text) -> str:
-        """Render a text."""
-        return text if isinstance(text, str) else "".join(map(self._part, text))
-
-    def message(self, error: SnapkafkaError) -> str:
-        """Render what is wrong, with which field."""
-        text = self.text(error.problem)
-        return f"{self.option(Option(error.field))} {text}" if error.field else text
-
-    def advice(self, error: SnapkafkaError) -> str:
-        """Render what to do next."""
-        return self.text(error.see)
-
-    def _part(self, part: str | Option | Verb) -> str:
-        match part:
-            case Option():
-                return self.option(part)
-            case Verb():
-                return self.verb(part)
-        return part
-
-
-class _Command(Words):
-    """The words of the command."""
-
-    def option(self, option: Option) -> str:
-        return f"--{option.name} {option.value}".rstrip()
-
-    def verb(self, verb: Verb) -> str:
-        return f"`{' '.join(('snapkafka', verb.name, *verb.of, *(f'--{name}' for name in verb.options)))}`"
-
-
-PLAIN: Final = Words()
-COMMAND: Final = _Command()
+#: One line, or the parts of one.
+Text = str | tuple[str, ...]
 
 
 # -- errors ---------------------------------------------------------------------------------------------------
@@ -112,18 +63,13 @@ class SnapkafkaError(Exception):
 
     def __init__(self, problem: Text, *, hint: Text | None = None, field: str = "", **facts: Any) -> None:
         super().__init__(problem)
-        self.problem, self.field, self.facts = problem, field, facts
-        self.see = hint or self.hint
+        self.problem, self.field, self.facts = "".join(problem), field, facts
+        self.advice = "".join(hint or self.hint)
 
     @property
     def message(self) -> str:
-        """What happened, in the words of no interface."""
-        return PLAIN.message(self)
-
-    @property
-    def advice(self) -> str:
-        """What to do next, in the words of no interface."""
-        return PLAIN.advice(self)
+        """What happened; a wrong option first, by its name."""
+        return f"{Option(self.field)} {self.problem}" if self.field else self.problem
 
     def __str__(self) -> str:
         return self.message
@@ -131,44 +77,24 @@ class SnapkafkaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """An error that one process passes to another, in values that JSON has: an option or verb in a text is a list."""
+    """An error that one process passes to another, in values that JSON has."""
 
     code: str
-    problem: str | list[str | list[Any]]
-    see: str | list[str | list[Any]]
+    problem: str
+    see: str
     field: str = ""
     facts: dict[str, Any] = dataclass_field(default_factory=dict)
 
     @classmethod
     def of(cls, error: SnapkafkaError) -> Reported:
         """Build it from an error."""
-        return cls(error.code, _as_data(error.problem), _as_data(error.see), error.field, error.facts)
+        return cls(error.code, error.problem, error.advice, error.field, error.facts)
 
     def error(self) -> SnapkafkaError:
         """Rebuild the error, of the same class; one of a class that is unknown here is internal."""
         classes = {cls.code: cls for cls in all_errors()}
         kind = classes.get(self.code, InternalError)
-        return kind(_as_text(self.problem), hint=_as_text(self.see), field=self.field, **self.facts)
-
-
-def _as_data(text: Text) -> str | list[str | list[Any]]:
-    if isinstance(text, str):
-        return text
-    return [part if isinstance(part, str) else [type(part).__name__, *astuple(part)] for part in text]
-
-
-def _as_text(data: str | list[str | list[Any]]) -> Text:
-    return data if isinstance(data, str) else tuple(map(_part_of, data))
-
-
-def _part_of(data: str | list[Any]) -> str | Option | Verb:
-    match data:
-        case ["Option", name, value]:
-            return Option(name, value)
-        case ["Verb", name, of, options]:
-            return Verb(name, tuple(of), tuple(options))
-        case _:
-            return str(data)
+        return kind(self.problem, hint=self.see, field=self.field, **self.facts)
 
 
 class InternalError(SnapkafkaError):

@@ -18,7 +18,7 @@ from typing import TextIO
 
 import msgspec
 
-from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, EXIT_OK, InternalError, OutputError, SnapkafkaError
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, InternalError, OutputError, SnapkafkaError
 from snapkafka.runtime.signals import Interrupted, exit_status
 
 from . import engines
@@ -96,7 +96,7 @@ def _output(path: str) -> Iterator[TextIO]:
 def _failed(error: SnapkafkaError, options: argparse.Namespace, output: TextIO) -> int:
     _print(JobReport(error=JobError.of(error)), output)
     if not options.progress:  # else the caller prints the error
-        _print_line(f"error: {_one_line(COMMAND.message(error))}\n       {_one_line(COMMAND.advice(error))}")
+        _print_line(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
     return error.exit_status
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from snapkafka.checks.ranges import TAIL_MAX
 from snapkafka.checks.verdict import Verdict
-from snapkafka.errors import COMMAND, BadInputError, Reported, SnapkafkaError
+from snapkafka.errors import BadInputError, Reported, SnapkafkaError
 from snapkafka.manifest import (
     CheckEntry,
     ExternalEntry,
@@ -236,8 +236,8 @@ class JobError(Reported):
         """Build it from an error."""
         return cls(
             **asdict(Reported.of(error)),
-            message=COMMAND.message(error),
-            hint=COMMAND.advice(error),
+            message=error.message,
+            hint=error.advice,
             exit_status=error.exit_status,
             id=snapshot_id,
         )

@@ -35,7 +35,8 @@ def main() -> None:
             try:
                 app(prog_name="snapkafka")
             finally:
-                sys.stdout.flush()
+                if sys.stdout is not None:  # it was closed before the start
+                    sys.stdout.flush()
     except StandardOutputError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in its buffer
         print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)

@@ -17,7 +17,6 @@ import msgspec
 import typer
 
 from snapkafka.errors import (
-    COMMAND,
     EXIT_NOT_GOOD,
     EXIT_OK,
     BadInputError,
@@ -113,7 +112,7 @@ def run(
     except (BrokenPipeError, StandardOutputError):  # of `| head`, of a full disk
         raise
     except SnapkafkaError as error:
-        message, advice = COMMAND.message(error), COMMAND.advice(error)
+        message, advice = error.message, error.advice
         print_error(error.code, message, advice, error.exit_status)
         notices.print(("error:", "bold red"), f" {_plain(message)}", hang=7)
         notices.print(f"       {_plain(advice)}", hang=7)

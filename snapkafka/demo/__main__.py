@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import COMMAND, EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
+from snapkafka.errors import EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
 from snapkafka.runtime.extras import require_extra
 
 try:
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
         return exit_status(interrupted.number)
     except SnapkafkaError as error:
         progress.stop()
-        print(f"error: {COMMAND.message(error)}\nwhat to do: {COMMAND.advice(error)}", file=sys.stderr)
+        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
         return error.exit_status
     if arguments.json:
         data = as_data(taken)

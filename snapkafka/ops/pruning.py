@@ -165,10 +165,13 @@ class _Versioned(msgspec.Struct):
     version: int
 
 
+_VERSIONED: Final = msgspec.json.Decoder(_Versioned)
+
+
 def _is_manifest(text: str) -> bool:
     """Return whether a file is a manifest, if perhaps of another release."""
     try:
-        msgspec.json.decode(text, type=_Versioned)
+        _VERSIONED.decode(text)
     except msgspec.DecodeError:
         return False
     return True

@@ -31,7 +31,7 @@ from .accepting import connections_within_limits
 from .access import Role
 from .doors import SESSION_KEY, Doors
 from .grpc_api import messages as pb
-from .problems import ClientWords, RefusedError
+from .problems import RefusedError
 from .settings import Settings
 from .tls import grpc_credentials
 
@@ -39,8 +39,6 @@ logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
 
-#: Where a client of gRPC reads what there is; reflection has the same.
-GRPC: Final = ClientWords("schemas/snapshot.proto")
 SERVICE: Final = "distributed.snapshot.SnapshotService"
 #: Code of an error -> gRPC status: those of HTTP (`problems`), as gRPC names them.
 GRPC_STATUS: Final[Mapping[str, grpc.StatusCode]] = {
@@ -230,7 +228,7 @@ async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
     if isinstance(error, RefusedError):
         detail, hint = error.message, error.hint
     else:
-        detail, hint = GRPC.message(error), GRPC.advice(error)
+        detail, hint = error.message, error.advice
     await context.abort(status, f"{detail}; {hint}" if hint else detail, (("snapkafka-code", error.code),))
 
 

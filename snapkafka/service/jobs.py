@@ -16,7 +16,7 @@ from typing import Any, Final
 from snapkafka.errors import InternalError, SnapkafkaError
 from snapkafka.ops import JobResult
 
-from .problems import REST, RefusedError
+from .problems import RefusedError
 
 logger = logging.getLogger("snapkafka")
 
@@ -59,8 +59,8 @@ class Job:
             "checkpoint_manifest_uri": self.manifest,
             "error": {
                 "code": error.code,
-                "detail": REST.message(error),
-                "hint": REST.advice(error),
+                "detail": error.message,
+                "hint": error.advice,
             }
             if error
             else None,

@@ -6,11 +6,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.responses import Response
 
-from snapkafka.errors import Option, SnapkafkaError, Verb, Words
+from snapkafka.errors import SnapkafkaError
 
 PROBLEM_JSON: Final = "application/problem+json"
 
@@ -65,66 +64,6 @@ FIELDS: Final[Mapping[str, str]] = {
     "ttl": "ttl_ms",
     "type": "snapshot_type",
 }
-#: Options of the service itself, which no request has.
-OF_SERVICE: Final = frozenset({"bootstrap", "namespace"})
-#: Verb -> its route. The other verbs are for operators.
-ROUTE_OF: Final[Mapping[str, str]] = {
-    "assemble": "POST /v1/snapshots/{id}/assemble",
-    "diff": "GET /v1/snapshots/{id}/diff",
-    "doctor": "GET /v1/doctor",
-    "draw": "GET /v1/snapshots/{id}/diagram.svg",
-    "fork list": "GET /v1/forks",
-    "invariants": "GET /v1/invariants",
-    "list": "GET /v1/snapshots",
-    "query": "POST /v1/snapshots/{id}/query",
-    "show": "GET /v1/snapshots/{id}",
-    "trigger": "POST /v1/snapshots/trigger",
-    "verify": "POST /v1/snapshots/{id}/verify",
-}
-#: Options of verbs that their routes lack.
-WITHOUT_ROUTE: Final = frozenset({"offline"})
-
-
-class ClientWords(Words):
-    """The words of a client: fields for options, routes for verbs.
-
-    Args:
-        document: the description of the interface.
-    """
-
-    def __init__(self, document: str) -> None:
-        self._document = document
-
-    def option(self, option: Option) -> str:
-        """Render an option as a field, with its value as JSON."""
-        if option.name == "help":
-            return self._document
-        if option.name in OF_SERVICE:
-            return f"the service's {option.name}"
-        name = self.field(option.name)
-        if not option.value:
-            return name
-        return f'"{name}": {option.value if option.value.isdigit() else json.dumps(option.value)}'
-
-    def field(self, name: str) -> str:
-        """Return the field that stands for an option."""
-        return FIELDS.get(name, name.replace("-", "_"))
-
-    def verb(self, verb: Verb) -> str:
-        """Render a verb as a route."""
-        if verb.name not in ROUTE_OF or not WITHOUT_ROUTE.isdisjoint(verb.options):
-            return f"`snapkafka {verb.name}` (for operators)"
-        route, more = ROUTE_OF[verb.name], ""
-        if len(verb.of) > 1:
-            more = f" for each of {', '.join(verb.of)}"
-        elif verb.of not in ((), ("ID",)) and "/" not in verb.of[0]:  # one with a slash is named by its epoch
-            route = route.replace("{id}", quote(verb.of[0]))
-        fields = " and ".join(f'"{self.field(name)}": true' for name in verb.options)
-        return f"`{route}`{more}" + (f" with {fields}" if fields else "")
-
-
-#: The words of a client of REST.
-REST: Final = ClientWords("/openapi.yaml")
 
 
 class RefusedError(Exception):
@@ -170,7 +109,8 @@ def problem(error: SnapkafkaError | RefusedError) -> Response:
         field = error.field
     else:
         status, headers = HTTP_STATUS[error.code], {}
-        detail, hint, field = REST.message(error), REST.advice(error), REST.field(error.field)
+        detail, hint = error.message, error.advice
+        field = FIELDS.get(error.field, error.field.replace("-", "_"))
     if status in (429, 503):
         headers.setdefault("Retry-After", "1")
     body = problem_body(error.code, status, detail, hint, field)

@@ -28,7 +28,7 @@ from .checked import bounded, fits, json_answer, require_captured, require_ready
 from .jobs import Job, Jobs
 from .ledger_follower import LedgerFollower
 from .live import Streams, every_change, progress
-from .problems import REST, RefusedError
+from .problems import RefusedError
 from .requests import (
     AssemblyRequest,
     DiagramRequest,
@@ -129,7 +129,7 @@ class Handlers:
         try:
             restorable = await self._follower.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
-            restorable = RestorableEntry(how="unknown", why=REST.message(error))
+            restorable = RestorableEntry(how="unknown", why=error.message)
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
         return json_answer(await self.rows.whole(view, restorable))
@@ -152,7 +152,7 @@ class Handlers:
                 "running": [view.trigger.id for view in state.open.values()],
                 "paused": state.paused,
                 "followed": self._follower.followed,
-                "problem": None if problem is None else REST.message(problem),
+                "problem": None if problem is None else problem.message,
             }
 
         return await stream(every_change(self._follower, describe, self.streams))

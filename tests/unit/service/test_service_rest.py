@@ -143,7 +143,7 @@ def test_a_trigger_lacks_no_field_of_the_contract(client: TestClient, name: str)
         ({"apps": "a"}, "apps", "apps must be `array`, got `str`"),
         ({"ttl_ms": True}, "ttl_ms", "ttl_ms must be `int`, got `bool`"),
         ({"ttl_ms": "5000"}, "ttl_ms", "ttl_ms must be `int`, got `str`"),
-        ({"ttl_ms": 1}, "ttl_ms", "ttl_ms must be 100 to 86,400,000 ms, got 1 ms"),
+        ({"ttl_ms": 1}, "ttl_ms", "--ttl must be 100 to 86,400,000 ms, got 1 ms"),
         ({"snapshot_id": "x" * 2_001}, "snapshot_id", "snapshot_id must be `str` of length <= 2000"),
     ],
 )
