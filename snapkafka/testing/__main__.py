@@ -6,7 +6,7 @@ import argparse
 import signal
 import sys
 
-from snapkafka.errors import COMMAND, SnapkafkaError
+from snapkafka.errors import SnapkafkaError
 from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
 from snapkafka.testing.embedded import EmbeddedKafka
 
@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     except Interrupted as interrupted:
         return exit_status(interrupted.number)
     except SnapkafkaError as error:
-        print(f"error: {COMMAND.message(error)}\nwhat to do: {COMMAND.advice(error)}", file=sys.stderr)
+        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
         return error.exit_status
 
 

@@ -205,3 +205,16 @@ async def test_a_key_of_several_rows_has_the_values_of_all(tmp_path: Path) -> No
     found = await ops.diff(None, "", "0", "1", storage=str(tmp_path), keys=1, values=True)
     (key,) = found.keys
     assert (key.value_before, key.value_after) == ("a\nb", "b\nb\nc")
+
+
+async def test_a_fork_is_compared_by_its_names_in_production(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    write_snapshot(store, "of-it", 1, state=[in_state("a", "1"), in_state("b", "1")])
+    forked = [in_state(key, "1", app="fork.f.bank") for key in "ac"]
+    write_snapshot(store, "its", 2, state=forked, channels=[in_channel("fork.f.credits", 1, 7)])
+    found = await ops.diff(None, "", "of-it", "its", storage=str(tmp_path), prefix="fork.f.")
+    assert found.tables == (
+        TableChange(app="bank", table="balances", added=1, changed=0, removed=1, unchanged=1),
+    )
+    assert [(it.topic, it.messages_after) for it in found.channels] == [("credits", 1)]
+    assert found.progress == ()
