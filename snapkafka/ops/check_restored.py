@@ -19,11 +19,12 @@ from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView
+from snapkafka.recovery.appending import Bulk
 from snapkafka.recovery.editing import Editing
 from snapkafka.recovery.plan import Request
 from snapkafka.recovery.positions import apps_of, changelogs_of, group_offsets, inputs_of
 from snapkafka.recovery.refusals import with_members
-from snapkafka.recovery.session import RecoverySession, RestoreBulk, opened_session
+from snapkafka.recovery.session import RecoverySession, opened_session
 from snapkafka.recovery.state import differences
 from snapkafka.recovery.stored_rows import rows_of_state, workers_of
 from snapkafka.recovery.suppression import Suppression
@@ -68,7 +69,7 @@ async def check_restored(
     *,
     storage: str = "",
     suppress: Suppression | None = None,
-    bulk: RestoreBulk | None = None,
+    bulk: Bulk | None = None,
 ) -> CheckedRestore:
     """Compare the tables and the groups of a system without running workers with a snapshot. Change nothing.
 

@@ -45,6 +45,9 @@ class Bulk(Protocol):
         """Append records in this order per partition, by one idempotent producer and outside any transaction; return
         the offsets of each partition's records, which rise in this order."""
 
+    def stable_ends(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Read the offsets below which no transaction is open."""
+
 
 class Author:
     """The process of a restore, which stamps the records that it appends.

@@ -7,7 +7,6 @@ process that ran last.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -25,47 +24,10 @@ READS: Final = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MissingInCode:
-    """A part that the code of `app` lacks. `kind`: "table", "agent" or "input"; `topic`: changelog or input."""
-
-    app: str
-    kind: str
-    name: str
-    topic: str = ""
-
-    def __str__(self) -> str:
-        named = f" with changelog {self.topic}" if self.kind == "table" else ""
-        return f"{self.kind} {self.name}{named} of app {self.app}"
-
-
-def missing_parts(captured: Captured, hellos: Mapping[str, Hello]) -> tuple[MissingInCode, ...]:
-    """List the tables, inputs and agents of the snapshot that the code lacks, except those of apps without a `Hello`.
-
-    Agents are compared if both sides have announced them.
-    """
-    found: dict[MissingInCode, None] = {}
-    announced = {code.app: {agent.name for agent in code.agents} for code in captured.code}
-    for cut in captured.changelogs:
-        hello = hellos.get(cut.app)
-        if hello is not None and cut.topic not in {table.changelog for table in hello.tables}:
-            found[MissingInCode(app=cut.app, kind="table", name=cut.table, topic=cut.topic)] = None
-    for source in captured.inputs:
-        hello = hellos.get(source.app)
-        if hello is None:
-            continue
-        if source.topic not in {*(known.topic for known in hello.inputs), *hello.missing}:
-            found[MissingInCode(app=source.app, kind="input", name=source.topic, topic=source.topic)] = None
-        lost = {position.agent for position in source.agents} & announced.get(source.app, set())
-        if hello.agents:
-            lost -= {agent.name for agent in hello.agents}
-            for name in sorted(lost):
-                found[MissingInCode(app=source.app, kind="agent", name=name)] = None
-    return tuple(sorted(found, key=lambda item: (item.app, item.kind, item.name)))
-
-
-def changed_parts(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind, name with its app, difference) for each table and agent that reads its bytes differently."""
+def code_changes(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tuple[str, str]]:
+    """Yield what the code of the last run lacks of a snapshot, or reads differently, except of apps without a `Hello`:
+    a code, and the difference in words. Agents are compared if both sides have announced them."""
+    yield from sorted(set(_missing(captured, hellos)))
     changelogs = {(cut.app, cut.topic) for cut in captured.changelogs}
     agents = {(cut.app, position.agent) for cut in captured.inputs for position in cut.agents}
     for code in captured.code:
@@ -73,17 +35,35 @@ def changed_parts(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[t
         if hello is None or not hello.agents:
             continue
         tables_now = {table.changelog: table for table in hello.tables}
-        for table in code.tables:
+        for table in (it for it in code.tables if (code.app, it.changelog) in changelogs):
             now = tables_now.get(table.changelog)
-            concerned = (code.app, table.changelog) in changelogs
-            if now is not None and concerned and (what := _differences(table, now)):
-                yield "table", f"table {table.name} of app {code.app}", what
+            if now is not None and (what := _differences(table, now)):
+                yield "table-changed", f"table {table.name} of app {code.app} has changed: {what}"
         agents_now = {agent.name: agent for agent in hello.agents}
-        for agent in code.agents:
+        for agent in (it for it in code.agents if (code.app, it.name) in agents):
             there = agents_now.get(agent.name)
-            concerned = (code.app, agent.name) in agents
-            if there is not None and concerned and (what := _differences(agent, there)):
-                yield "agent", f"agent {agent.name} of app {code.app}", what
+            if there is not None and (what := _differences(agent, there)):
+                yield "agent-changed", f"agent {agent.name} of app {code.app} has changed: {what}"
+
+
+def _missing(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tuple[str, str]]:
+    announced = {code.app: {agent.name for agent in code.agents} for code in captured.code}
+    for cut in captured.changelogs:
+        hello = hellos.get(cut.app)
+        if hello is not None and cut.topic not in {table.changelog for table in hello.tables}:
+            yield (
+                "table-missing",
+                f"table {cut.table} of app {cut.app} with changelog {cut.topic} is not in the code",
+            )
+    for source in captured.inputs:
+        hello = hellos.get(source.app)
+        if hello is None:
+            continue
+        if source.topic not in {*(known.topic for known in hello.inputs), *hello.missing}:
+            yield "input-missing", f"input {source.topic} of app {source.app} is not in the code"
+        lost = {position.agent for position in source.agents} & announced.get(source.app, set())
+        for name in lost - {agent.name for agent in hello.agents} if hello.agents else ():
+            yield "agent-missing", f"agent {name} of app {source.app} is not in the code"
 
 
 def _differences(before: Table | Agent, now: Table | Agent) -> str:

@@ -54,10 +54,6 @@ class RuleCount:
     items: int
     place: str = ""
 
-    def __str__(self) -> str:
-        of = f" of {self.place}" * bool(self.place)
-        return f"{self.kind} {self.rule}{of}: {self.items:,} record{'s' * (self.items != 1)}"
-
 
 class _Unit(NamedTuple):
     """A record or row, or a member of a set, as it is compared. `number`: of its record in the batch."""
@@ -158,14 +154,7 @@ class Editing:
     # -- while it is written ---------------------------------------------------------------------------------------
 
     def edit(self, items: Iterable[T]) -> Iterator[T]:
-        """Leave out what is erased, and mask the rest; the order stays."""
-        for item, erased in self.marked(items):
-            if not erased:
-                yield item
-
-    def marked(self, items: Iterable[T]) -> Iterator[tuple[T, bool]]:
-        """Mask, and mark each erased item. A set with some erased members comes twice: with the members that stay, and
-        with the erased ones."""
+        """Leave out what is erased, also members of sets, and mask the rest; the order stays."""
         remaining = iter(items)
         while batch := list(itertools.islice(remaining, BATCH)):
             yield from self._apply(batch, examining=False)
@@ -173,7 +162,10 @@ class Editing:
     def erases_any(self, items: Iterable[T]) -> bool:
         """Return whether one of them is erased."""
         with self.uncounted():
-            return any(erased for _, erased in self.marked(items))
+            before = self.suppressed
+            for _ in self.edit(items):
+                pass
+            return self.suppressed > before
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
@@ -189,23 +181,17 @@ class Editing:
         """Whether there is nothing to do."""
         return not self._suppression and self._masking is None
 
-    def _apply(self, batch: list[T], *, examining: bool) -> list[tuple[T, bool]]:
-        if self.idle:
-            return [(item, False) for item in batch]
-        matched: Counter[tuple[str, str]] = self._matched if examining else Counter()
-        found = self._erased(batch, matched) if self._suppression else [(item, False) for item in batch]
-        self.suppressed += sum(erased for _, erased in found)
-        if self._masking is not None:
-            stay = [number for number, (_, erased) in enumerate(found) if not erased]
-            masked = self._masking.apply([found[number][0] for number in stay], count=examining)
-            for number, item in zip(stay, masked, strict=True):
-                self.masked += item is not found[number][0]
-                found[number] = (item, False)
-        return found
+    def _apply(self, batch: list[T], *, examining: bool) -> list[T]:
+        kept = self._kept(batch, self._matched if examining else Counter()) if self._suppression else batch
+        if self._masking is None:
+            return kept
+        masked = self._masking.apply(kept, count=examining)
+        self.masked += sum(new is not old for new, old in zip(masked, kept, strict=True))
+        return masked
 
     # -- erased keys -----------------------------------------------------------------------------------------------
 
-    def _erased(self, batch: Sequence[T], matched: Counter[tuple[str, str]]) -> list[tuple[T, bool]]:
+    def _kept(self, batch: Sequence[T], matched: Counter[tuple[str, str]]) -> list[T]:
         units = [unit for number, item in enumerate(batch) for unit in self._units(number, item)]
         erased = [self._names(unit, matched) for unit in units]
         if self._expressions is not None and self._suppression.sql:
@@ -216,12 +202,19 @@ class Editing:
                 for at, holds in enumerate(self._hold(sql, [batch[unit.number] for unit in units])):
                     erased[at] |= holds
                     matched["sql", sql] += holds
-        if not any(erased):
-            return [(item, False) for item in batch]
         of_items: list[list[tuple[_Unit, bool]]] = [[] for _ in batch]
         for unit, is_erased in zip(units, erased, strict=True):
             of_items[unit.number].append((unit, is_erased))
-        return [part for item, found in zip(batch, of_items, strict=True) for part in _divided(item, found)]
+        kept = []
+        for item, found in zip(batch, of_items, strict=True):
+            stay = [unit.value or b"" for unit, is_erased in found if not is_erased]
+            if len(stay) == len(found):
+                kept.append(item)
+                continue
+            self.suppressed += 1
+            if stay:  # of a set
+                kept.append(item._replace(value=b"[[%s],[]]" % b",".join(stay)))
+        return kept
 
     def _units(self, number: int, item: Row | KafkaRecord) -> Iterator[_Unit]:
         """Split an item into units, and refuse what cannot be examined; a row of an unknown table is not written."""
@@ -301,15 +294,3 @@ class Editing:
             key_raw=item.key,
             value_raw=value,
         )
-
-
-def _divided(item: T, found: Sequence[tuple[_Unit, bool]]) -> Iterator[tuple[T, bool]]:
-    """Divide a set into the members that stay and those that are erased."""
-    erased = [unit for unit, is_erased in found if is_erased]
-    if not erased or len(erased) == len(found):
-        yield item, bool(erased)
-        return
-    stay = [unit for unit, is_erased in found if not is_erased]
-    for units, is_erased in ((stay, False), (erased, True)):
-        members = b",".join(unit.value or b"" for unit in units)
-        yield item._replace(value=b"[[%s],[]]" % members), is_erased

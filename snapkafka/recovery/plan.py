@@ -7,11 +7,8 @@ differs, the run is refused, and the differences are named.
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from snapkafka.errors import PlanChangedError, RestoreRefusedError, SnapkafkaError
@@ -172,42 +169,6 @@ class Plan:
         """The number of events that run once more."""
         return sum(move.again for move in self.moves)
 
-    def facts(self) -> Mapping[str, str]:
-        """Return everything that a person confirms, each fact by a name; without records that external producers add
-        meanwhile, and the matches of `rules` among them."""
-        return dict(self._facts())
-
-    def _facts(self) -> Iterator[tuple[str, str]]:
-        yield "snapshot", f"{self.snapshot}, attempt {self.attempt}, epoch {self.epoch}, {self.verdict}"
-        yield "content of the manifest", self.digest
-        yield "request", json.dumps(dataclasses.asdict(self.request), sort_keys=True, default=str)
-        yield "namespace", self.namespace
-        yield "apps", ", ".join(self.apps)
-        yield "open plan", f"{self.resumes or 'none'} {self.stage}".strip()
-        yield "plan that is replaced", self.replaces or "none"
-        for move in self.moves:
-            after = "at the appended messages" if move.after is None else str(move.after)
-            place = TopicPartition(move.topic, move.partition)
-            yield f"position of {move.app} in {place}", f"{move.before} to {after}"
-        for it in self.work:
-            yield f"records for {it.topic}", f"{it.records}"
-        for out in self.irrevocable:
-            yield f"outputs in {TopicPartition(out.topic, out.partition)}", f"{out.start} to {out.end}"
-        for new in self.topics:
-            settings = ", ".join(f"{name}={value}" for name, value in sorted(new.settings.items()))
-            yield f"new topic {new.topic}", f"{new.partitions} partitions; {settings}"
-        yield "topics that exist", ", ".join(self.existing)
-        yield "external records of the snapshot", str(self.stored)
-        yield "external records that are not there", "; ".join(map(str, self.absent))
-        yield "readers that leave it open", ", ".join(self.open)
-        yield "notes", "; ".join(self.notes)
-        yield "reasons to refuse it", "; ".join(it.what for it in self.refusals)
-
-    @property
-    def fingerprint(self) -> str:
-        """The SHA-256 of everything that a person confirms."""
-        return hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode()).hexdigest()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
@@ -250,17 +211,25 @@ def raise_changed(confirmed: Plan, now: Plan) -> None:
     Raises:
         PlanChangedError: they differ.
     """
-    before, after = confirmed.facts(), now.facts()
-    found = [
-        f"{name}: {before.get(name, 'none') or 'none'} -> {after.get(name, 'none') or 'none'}"
-        for name in dict.fromkeys((*before, *after))
-        if before.get(name) != after.get(name)
-    ]
+    found = []
+    for name in (field.name for field in fields(Plan) if field.name not in ("plan", "rules")):
+        before, after = (_items(getattr(plan, name)) for plan in (confirmed, now))
+        gone, new = [it for it in before if it not in after], [it for it in after if it not in before]
+        if gone or new:
+            found.append(f"{name}: {'; '.join(gone) or 'none'} -> {'; '.join(new) or 'none'}")
     if found:
         more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
         raise PlanChangedError(
             f"nothing was changed: the plan is no longer the one that was confirmed: {'; '.join(found[:NAMED])}{more}"
         )
+
+
+def _items(value: object) -> list[str]:
+    """List what a person has confirmed: not the numbers of records that external producers add meanwhile."""
+    return [
+        str(replace(it, appends=0, again=0) if isinstance(it, PartitionMove) else it)
+        for it in (value if isinstance(value, tuple) else (value,))
+    ]
 
 
 def irrevocable(captured: Captured, ends: Mapping[TopicPartition, int]) -> tuple[Irrevocable, ...]:

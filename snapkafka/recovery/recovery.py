@@ -13,17 +13,16 @@ from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import fork_problem, prefixed
 
+from .appending import Bulk
 from .plan import Plan, Recovered, Request, raise_changed, raise_refused
-from .session import RestoreBulk, held, opened_session
+from .session import held, opened_session
 from .steps import RecoveryRun
 from .target import Target
 from .target_copy import Copy
 from .target_in_place import InPlace
 
 
-async def plan_recovery(
-    where: Connection | Cluster, request: Request, *, bulk: RestoreBulk | None = None
-) -> Plan:
+async def plan_recovery(where: Connection | Cluster, request: Request, *, bulk: Bulk | None = None) -> Plan:
     """Plan a recovery, with every reason to refuse it. Change nothing.
 
     Raises:
@@ -44,7 +43,7 @@ async def recover(
     who: str = "",
     notify: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
-    bulk: RestoreBulk | None = None,
+    bulk: Bulk | None = None,
 ) -> Recovered:
     """Run a confirmed plan as it is, or change nothing.
 
@@ -110,7 +109,7 @@ def _check(request: Request) -> None:
 
 @asynccontextmanager
 async def _opened_target(
-    where: Connection | Cluster, request: Request, pinned: Plan | None, bulk: RestoreBulk | None
+    where: Connection | Cluster, request: Request, pinned: Plan | None, bulk: Bulk | None
 ) -> AsyncIterator[Target]:
     def namespace(manifest: Manifest) -> str:
         found = request.namespace or manifest.namespace

@@ -18,7 +18,7 @@ from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
 from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire import headers as wire
 
-from .code_changes import changed_parts, missing_parts
+from .code_changes import code_changes
 from .positions import apps_of, lowest_positions, parts_of
 from .shortened import shortened
 from .target_facts import PlanKind, Refusal, TopicFacts
@@ -267,21 +267,13 @@ def _app_unknown(facts: Facts) -> Iterator[str]:
 
 
 def _code(facts: Facts) -> Iterator[Refusal]:
-    """Find the parts of a snapshot that the code of the last run lacks, or reads differently, except those of apps
-    without a `Hello`."""
-    for missing in missing_parts(facts.captured, facts.hellos):
-        yield Refusal(
-            code=f"{missing.kind}-missing",
-            what=f"{missing} is no longer in the code",
-            hint=f"start a release of {missing.app} that has it once, then stop it",
-        )
-    for kind, name, what in changed_parts(facts.captured, facts.hellos):
-        yield Refusal(
-            code=f"{kind}-changed",
-            what=f"{name} has changed since the snapshot: {what}",
-            hint="run the release of the snapshot; --force restores the bytes unchanged",
-            forceable=True,
-        )
+    """Find differences of the code: a part that is missing is needed, what reads otherwise may be forced."""
+    for code, what in code_changes(facts.captured, facts.hellos):
+        changed = code.endswith("-changed")
+        hint = "start a release that has it once, then stop it"
+        if changed:
+            hint = "run the release of the snapshot; --force restores the bytes unchanged"
+        yield Refusal(code=code, what=what, hint=hint, forceable=changed)
 
 
 def _unstamped(facts: Facts) -> Iterator[str]:

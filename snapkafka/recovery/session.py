@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from snapkafka.errors import (
     BadInputError,
@@ -26,7 +26,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.forking import LEDGER
 from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Hello, TopicPartition
+from snapkafka.protocol.records import Hello
 from snapkafka.query.engine import Placed
 from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra
@@ -43,13 +43,6 @@ LEFT_BEHIND_S: Final = 40.0
 POLL_S: Final = 0.5
 
 
-class RestoreBulk(Bulk, Protocol):
-    """Bulk reading and appending, and the last stable offsets."""
-
-    def stable_ends(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Read the offsets below which no transaction is open."""
-
-
 @dataclass(slots=True, kw_only=True)
 class RecoverySession:
     """A snapshot and its target cluster.
@@ -61,7 +54,7 @@ class RecoverySession:
     where: Connection | Cluster
     request: Request
     admin: Topics
-    bulk: RestoreBulk
+    bulk: Bulk
     place: str
     placed: Placed
     tables: StoredTables
@@ -109,7 +102,7 @@ async def opened_session(
     namespace: Callable[[Manifest], str],
     *,
     pinned: Plan | None = None,
-    bulk: RestoreBulk | None = None,
+    bulk: Bulk | None = None,
 ) -> AsyncIterator[RecoverySession]:
     """Open a snapshot and its target cluster.
 
@@ -165,7 +158,7 @@ async def opened_session(
                 stop.set()
 
 
-def usable(where: Connection | Cluster, bulk: RestoreBulk | None) -> RestoreBulk:
+def usable(where: Connection | Cluster, bulk: Bulk | None) -> Bulk:
     """Return the bulk reader and writer, or create one if there is none.
 
     Raises:
@@ -177,7 +170,7 @@ def usable(where: Connection | Cluster, bulk: RestoreBulk | None) -> RestoreBulk
     require_extra("restore", "a recovery")
     if not isinstance(where, Connection):
         raise BadInputError("a recovery needs a connection to Kafka", hint="give --bootstrap")
-    return cast(RestoreBulk, KafkaBulk(where))
+    return cast(Bulk, KafkaBulk(where))
 
 
 @asynccontextmanager

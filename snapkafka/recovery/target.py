@@ -164,7 +164,9 @@ class Target(ABC):
         """
         session, request = self.session, self.session.request
         described = await session.admin.describe_topics(list(topics))
-        there = await self.existing(parts_of(session.captured), described)
+        there = await self.existing(
+            {TopicPartition(part.topic, part.partition) for part in parts_of(session.captured)}
+        )
         return Facts(
             kind=request.kind,
             manifest=session.manifest,
@@ -186,18 +188,11 @@ class Target(ABC):
             members=await workers_of(session.admin, apps_of(self.captured)),
         )
 
-    async def existing(
-        self, parts: Iterable[object], described: Mapping[str, object] | None = None
-    ) -> list[TopicPartition]:
+    async def existing(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Find the partitions that exist in the cluster."""
-        wanted = {TopicPartition(part.topic, part.partition) for part in parts}  # type: ignore[attr-defined]
-        if described is None:
-            described = await self.session.admin.describe_topics({tp.topic for tp in wanted})
-        return sorted(
-            tp
-            for tp in wanted
-            if tp.topic in described and tp.partition < described[tp.topic].partitions  # type: ignore[attr-defined]
-        )
+        tps = sorted(wanted)
+        described = await self.session.admin.describe_topics({tp.topic for tp in tps})
+        return [tp for tp in tps if tp.topic in described and tp.partition < described[tp.topic].partitions]
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 

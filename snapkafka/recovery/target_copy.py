@@ -30,15 +30,13 @@ from snapkafka.wire.headers import ledger_id
 from .channels import Channel, channels
 from .lost_inputs import lost_arrivals, lost_inputs, raise_lost
 from .plan import AbsentInput, Plan
-from .positions import apps_of, changelogs_of, inputs_of, lowest_positions
+from .positions import apps_of, inputs_of, lowest_positions
 from .refusals import refusals
 from .stored_rows import carried_by
 from .target import Offsets, Target
 from .target_facts import Refusal
 from .topics import Contents, NewTopic, Source, new_topics, topics_of
 
-#: Names in a sentence, at most.
-NAMED: Final = 5
 #: No stamp is of this ledger.
 NO_LEDGER: Final = -1
 #: Above every offset: where the log of a topic starts that does not exist.
@@ -123,7 +121,7 @@ class Copy(Target):
         if self.fork and not session.request.with_inputs:
             ranges = [ReadRange(*tp, 0, 0) for tp in lowest]
             return Begins(session.tables.in_flight, ranges, NO_LEDGER)
-        there = await self.existing(session.captured.inputs)
+        there = await self.existing(lowest)
         starts = dict(await admin.log_starts(there)) if there else {}
         ends = dict(bases if bases is not None else await admin.log_ends(there) if there else {})
         if self.fork:
@@ -313,29 +311,13 @@ def absent_inputs(manifest: Manifest) -> tuple[AbsentInput, ...]:
 
 
 def notes(manifest: Manifest, unseen: Sequence[str]) -> tuple[str, ...]:
-    """List what else is missing, a sentence each.
+    """List what else is not compared or restored, a sentence each.
 
     Args:
         unseen: apps of which no process has joined in the new cluster.
     """
-    captured = manifest.captured
-    read = {*(tp.topic for tp in (*inputs_of(captured), *changelogs_of(captured)))}
-    outputs = [name for name in topics_of(manifest) if name not in read]
-    recorded = {it.name: it for it in manifest.topics}
-    bare = [name for name in topics_of(manifest) if name not in recorded or not recorded[name].settings]
-    found = []
-    if outputs:
-        found.append(f"outputs begin empty: {_named(outputs)}; what was in them before the cut is not stored")
-    if bare:
-        found.append(f"no settings are recorded for {_named(bare)}: the defaults of the new cluster apply")
+    found = [f"{item.app}: {item.what}, and no snapshot holds that" for item in manifest.captured.uncaptured]
     if unseen:
-        found.append(
-            f"the code of {_named(unseen)} has not run here: it is not compared with that of the snapshot"
-        )
-    found += [f"{item.app}: {item.what}, and no snapshot holds that" for item in captured.uncaptured]
+        apps = ", ".join(unseen)
+        found.append(f"the code of {apps} has not run here: it is not compared with that of the snapshot")
     return tuple(found)
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

@@ -93,7 +93,7 @@ class InPlace(Target):
     async def _known(self) -> tuple[Offsets, Offsets, Offsets]:
         """Read the lowest positions, the starts and the ends of the inputs that exist."""
         admin, lowest = self.session.admin, lowest_positions(self.session.captured)
-        there = await self.existing(self.session.captured.inputs)
+        there = await self.existing(lowest)
         starts = await admin.log_starts(there) if there else {}
         return {tp: lowest[tp] for tp in there}, starts, await admin.log_ends(there) if there else {}
 

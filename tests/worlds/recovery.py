@@ -64,7 +64,7 @@ HELLO = Hello(
 
 @dataclass
 class FakeLog:
-    """`RestoreBulk` and the ends of `FakeAdmin`, on lists. `refuse`: called before each append."""
+    """`Bulk` and the ends of `FakeAdmin`, on lists. `refuse`: called before each append."""
 
     records: dict[TopicPartition, list[KafkaRecord]] = field(default_factory=lambda: defaultdict(list))
     appended: Callable[[NewRecord], None] = lambda record: None

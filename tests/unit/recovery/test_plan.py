@@ -70,7 +70,7 @@ async def test_a_plan_for_another_cluster_lists_what_is_created_and_what_is_not_
     assert (plan.messages, plan.state) == (2, 3)
     absent = {it.topic: (it.start, it.cut_end, it.unread) for it in plan.absent}
     assert absent == {"in": (1, 4, 3), "raw": (2, 4, 2)}
-    assert len(plan.notes) == 4
+    assert len(plan.notes) == 2, "what no snapshot holds, and code that has not run here"
     done = await new.restore()
     assert sorted(done.topics) == sorted(it.topic for it in plan.topics), "it is taken as it is"
     assert new.admin.settings[LOG.topic] == {"cleanup.policy": "compact", "segment.ms": "7"}
