@@ -1,11 +1,9 @@
-"""`make demo`, as a user sees it: the result as data, and Ctrl-C that leaves nothing behind."""
+"""`make demo`, as a user sees it: the result as data. Ctrl-C is a case of `test_signals`."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo import TOTAL, wait_until
+from snapkafka.demo import TOTAL
 from snapkafka.errors import TimedOutError
 
 DEMO = (sys.executable, "-m", "snapkafka.demo", "--json", "--storage")
@@ -44,40 +42,6 @@ def test_the_result_as_data(tmp_path: Path, engine: str) -> None:
     if engine == "both":
         (log,) = tmp_path.glob("*/verification.txt")
         assert "starting Spark" in log.read_text()
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(300)
-def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
-    """With broker, workers and load running. What it says goes to a file: a pipe would wait for whoever is left."""
-    said = tmp_path / "said.txt"
-    with said.open("wb") as out:
-        demo = subprocess.Popen(
-            [sys.executable, "-c", WITH_CTRL_C, "--storage", str(tmp_path)],
-            # Where a terminal of 85 columns would break the line that is awaited, a file has it whole.
-            env={**os.environ, "MARK": str(tmp_path), "COLUMNS": "85"},
-            stdout=subprocess.DEVNULL,
-            stderr=out,
-            start_new_session=True,
-        )
-    try:
-        with relevant(said):
-            wait_until("the load", lambda: loaded(said) or demo.poll() is not None, timeout_s=150)
-        assert demo.poll() is None, said.read_text()
-        assert len(marked(tmp_path)) > 6, "broker, four workers, and who watches over them"
-        os.killpg(demo.pid, signal.SIGINT)
-        assert demo.wait(60) == 130
-        assert "stopped; nothing is left running" in said.read_text()
-        assert marked(tmp_path) == []
-    finally:
-        demo.kill()
-        demo.wait()
-        for left in marked(tmp_path):
-            left.kill()
-
-
-def loaded(said: Path) -> bool:
-    return "transfers asked for" in said.read_text()
 
 
 @contextlib.contextmanager

@@ -119,31 +119,6 @@ def money(folder: Path, name: str) -> dict[str, int]:
     return found
 
 
-def test_a_python_process_and_faust_workers_are_in_one_snapshot_and_the_money_is_conserved(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    names = [f"s{number}" for number in range(SNAPSHOTS)]
-    with coins(kafka, namespace, tmp_path) as (system, observer, app, (address, _)):
-        till = Till(address, "till", f"{app}-in", CASH)
-        try:
-            for name in names:
-                so_far = till.sent
-                wait_until("50 more coins", lambda n=so_far: till.sent > n + 50, timeout_s=60, system=system)  # type: ignore[misc]
-                view = take(observer, name)
-                assert view.failure is None, view.failure
-                assert till.process in view.required
-            assert till.cut == names
-        finally:
-            till.stop()
-        assemble(kafka, namespace, tmp_path, names)
-    cash = []
-    for name in names:
-        found = money(tmp_path, name)
-        assert sum(found.values()) == CASH, (name, found)
-        cash.append(found["till"])
-    assert cash == sorted(cash, reverse=True) and len(set(cash)) == SNAPSHOTS, cash
-
-
 def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
 
 from snapkafka import ops
+from snapkafka.cli import app
 from snapkafka.demo import Observer, observing, wait_until
 from snapkafka.errors import ForkRefusedError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
@@ -25,6 +29,10 @@ from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 FORK = "night"
+#: A key that is erased from a fork, and topics whose messages are masked.
+ERASED = "k3"
+MASKED = ("work", "ping")
+Rows = dict[str, list[tuple[int, bytes, Any, object]]]
 
 
 def fingerprint(bootstrap: str, prefix: str) -> object:
@@ -146,26 +154,61 @@ def test_a_second_run_of_one_fork_is_refused_and_the_first_creates_it(kafka: Bro
         first = recovering.Operator(kafka.bootstrap, namespace, *create)
         try:
             first.suspend_at("state")
-            begun = rows(kafka, name)
+            begun = rows(kafka, cycle, name)
             assert sum(map(len, begun.values())) > 0, "it is in the midst of appending"
             with pytest.raises(ForkRefusedError):
                 recovering.forked(connection, namespace, name, name="cut", with_inputs=True)
-            assert rows(kafka, name) == begun
+            assert rows(kafka, cycle, name) == begun
             status, err = first.resume()
             assert status == 0, err
             recovering.forked(connection, namespace, right, name="cut", with_inputs=True)
-            assert rows(kafka, name) == rows(kafka, right)
+            assert rows(kafka, cycle, name) == rows(kafka, cycle, right)
+            without = f"{namespace}-masked"
+            create_masked(kafka, cycle, without, tmp_path)
             forks = asyncio.run(ops.list_forks(connection, namespace))
-            assert {it.fork: it.stage for it in forks} == {name: "ready", right: "ready"}
+            assert {it.fork: it.stage for it in forks} == dict.fromkeys((name, right, without), "ready")
+            kept = without_who_was_erased(rows(kafka, cycle, right))
+            assert rows(kafka, cycle, without) == kept
         finally:
             first.end()
 
 
-def rows(kafka: Broker, fork: str) -> dict[str, list[tuple[object, ...]]]:
-    """Every record of a fork: partition, key, value and headers, in the order of the log; none is a marker."""
+def create_masked(kafka: Broker, cycle: Cycle, fork: str, folder: Path) -> None:
+    """Create a fork by the command, without a person, and with masks of two topics and a table."""
+    masks, erased = folder / "masks.toml", folder / "erased.toml"
+    of_topics = [f"[[mask]]\ntopic = '{cycle.prefix}{it}'\nfields = {{ n = '0' }}\n" for it in MASKED]
+    masks.write_text("".join(of_topics) + "[[mask]]\ntable = 'counts'\nvalue = '0'\n")
+    erased.write_text(f"keys = ['{ERASED}']\n")
+    arguments = ["fork", "create", fork, "--from", "cut", "--with-inputs", "--yes", "--json"]
+    arguments += ["--mask", str(masks), "--suppress", str(erased), "--bootstrap", kafka.bootstrap]
+    result = CliRunner().invoke(app, [*arguments, "--namespace", cycle.observer.namespace])
+    assert result.exit_code == 0, result.output
+    done = json.loads(result.stdout)["done"]
+    assert done["suppressed"] > 0
+    assert done["masked"] > 0
+
+
+def without_who_was_erased(found: Rows) -> Rows:
+    """What a masked fork holds of the records of another one."""
+    kept: Rows = {}
+    for topic, records in found.items():
+        kept[topic] = []
+        for partition, key, value, headers in records:
+            if ERASED in re.findall(r"k\d+", key.decode()):
+                continue
+            masked = value | {"n": 0} if topic in MASKED else 0 if topic == "left-counts-changelog" else value
+            kept[topic].append((partition, key, masked, headers))
+    assert sum(map(len, kept.values())) < sum(map(len, found.values())), (
+        "nobody was erased: this shows nothing"
+    )
+    return kept
+
+
+def rows(kafka: Broker, cycle: Cycle, fork: str) -> Rows:
+    """Every record of a fork by its topic: partition, key, value and headers, in the order of the log."""
     return {
-        topic: [(it.partition, it.key, it.value, it.headers) for it in records]
-        for topic, records in read_topics(kafka.bootstrap, f"fork.{fork}.").items()
+        topic: [(it.partition, it.key or b"", json.loads(it.value or b"null"), it.headers) for it in records]
+        for topic, records in read_topics(kafka.bootstrap, prefixed(fork, cycle.prefix)).items()
     }
 
 

@@ -391,14 +391,23 @@ class CrashError(Exception):
     """The tool is killed here."""
 
 
-def crash_at(step: str) -> Callable[[str], None]:
-    """What kills the tool before a step."""
+def when(step: str, do: Callable[[], object]) -> Callable[[str], None]:
+    """What happens before a step."""
 
     def crash(at: str) -> None:
         if at == step:
-            raise CrashError
+            do()
 
     return crash
+
+
+def crash_at(step: str) -> Callable[[str], None]:
+    """What kills the tool before a step."""
+
+    def kill() -> None:
+        raise CrashError
+
+    return when(step, kill)
 
 
 def external(topic: str, offset: int, value: bytes) -> dict[str, Any]:
