@@ -60,7 +60,7 @@ def topics_of(stage: Stage) -> Iterator[tuple[asyncio.Runner, KafkaTopicAdmin]]:
 def assembled(
     engine: Engine, stage: Stage, folder: Path, name: str = "snap", isolation: str = "read_committed"
 ) -> Manifest:
-    return engine.assemble(stage, LocalStore(folder), name, isolation=isolation)
+    return engine.assemble(stage, LocalStore(folder), name, isolation=isolation, whole=True)
 
 
 def verified(engine: Engine, stage: Stage) -> dict[str, CheckOutcome]:
