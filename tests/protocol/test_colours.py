@@ -22,6 +22,7 @@ TEARING = {
     "it overwrites what red read; two reads commute": (
         "start 0; cut; start 1; read 1 t k; read 0 t k; white 0; write 0 t k => 0:t"
     ),
+    "a torn event writes in red": ("start 0 1; cut; start 2; read 2 t k; write 0 t k; read 1 t k => 0:t 1:t"),
     "red is what is done outside of any event": "start 0; cut; write - t k; read 0 t k => 0:t",
     "and what outlives its event": "start 0 1; cut; end 1; write 1 t k; white 0; read 0 t k => 0:t",
     "what was written before the cut is white": (
@@ -94,6 +95,7 @@ TEARING = {
     "which may be changed from the look on": (
         "start 0 1 2; change 0 t k; cut; start 3; change 3 t k; white 1; change 1 t k => 0:t 1:t"
     ),
+    "nobody overwrites what a torn one holds": "start 0 1; hold 0 t k; cut; reply 0 1; write 1 t k => 0: 1:t",
     "a set of which each change is recorded may not": (
         "start 0 1; hold 0 t k; cut; start 2; hold 2 t k; hold 1 t k =>"
     ),
