@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -370,45 +369,3 @@ async def test_it_is_described_by_reflection() -> None:
         names = {found.name for found in answer.list_services_response.service}
         assert {SERVICE, "grpc.health.v1.Health"} <= names
         call.cancel()
-
-
-@pytest.fixture
-def pem(tmp_path: Path) -> tuple[Path, Path]:
-    """A key and a certificate of this machine."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    ]
-    command += [
-        "-addext",
-        "subjectAltName=DNS:localhost,IP:127.0.0.1",
-        "-keyout",
-        str(key),
-        "-out",
-        str(certificate),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    return key, certificate
-
-
-async def test_it_is_reached_by_tls(pem: tuple[Path, Path]) -> None:
-    key, certificate = pem
-    async with door(certificate=str(certificate), key=str(key)) as here:
-        trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
-        async with grpc.aio.secure_channel(here.address, trusted) as channel:
-            alive = health_pb2_grpc.HealthStub(channel)
-            answer = await alive.Check(health_pb2.HealthCheckRequest(), timeout=SECONDS)
-            assert answer.status == health_pb2.HealthCheckResponse.SERVING
-        plain = health_pb2_grpc.HealthStub(here.channel)
-        assert (await refused(plain.Check(health_pb2.HealthCheckRequest(), timeout=5)))[
-            0
-        ] is Status.UNAVAILABLE

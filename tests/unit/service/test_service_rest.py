@@ -89,19 +89,6 @@ def test_the_example_of_the_contract_triggers_a_snapshot(cluster: FakeCluster) -
             assert answer.headers["location"] == f"/v1/snapshots/{answer.json()['epoch']}", name
 
 
-def test_an_incremental_one_builds_on_the_latest_verified(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    with served(cluster) as client:
-        refused = client.post("/v1/snapshots/trigger", json=REQUEST)
-        assert (refused.status_code, refused.json()["code"]) == (409, "trigger-refused")
-        epoch = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="base")).json()["epoch"]
-        cluster.the_ledger.put(Verdict(n=5, epoch=epoch, verdict="VERIFIED"))
-        answer = client.post("/v1/snapshots/trigger", json=REQUEST)
-        assert answer.status_code == 202
-        shown = client.get(f"/v1/snapshots/{answer.json()['snapshot_id']}").json()
-        assert (shown["parent_snapshot_id"], shown["snapshot_type"]) == ("base", "incremental")
-
-
 def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_path: Path) -> None:
     for _ in range(3):
         Worker(cluster.the_ledger, "shop", "orders")
@@ -182,17 +169,6 @@ def test_the_estimate_is_the_median_of_the_last_snapshots(cluster: FakeCluster) 
         until(lambda: client.get("/v1/snapshots").json()["total"] == 1, "the first snapshot")
         again = client.post("/v1/snapshots/trigger", json=asked()).json()
         assert again["estimated_completion_ms"] == 2
-
-
-# -- idempotency ---------------------------------------------------------------------------------------------
-
-
-def test_the_same_id_again_answers_with_the_same_snapshot(cluster: FakeCluster, client: TestClient) -> None:
-    first = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="nightly"))
-    again = client.post("/v1/snapshots/trigger", json=asked(snapshot_id="nightly"))
-    assert again.status_code == 202
-    assert again.json()["epoch"] == first.json()["epoch"]
-    assert sum(isinstance(entry.record, Trigger) for entry in cluster.the_ledger.entries) == 1
 
 
 # -- list ----------------------------------------------------------------------------------------------------
@@ -390,19 +366,6 @@ def test_tables_are_asked_with_sql(cluster: FakeCluster, tmp_path: Path) -> None
         for sql in ("DELETE FROM state", "SELECT 1; SELECT 2", "nonsense"):
             refused = client.post("/v1/snapshots/one/query", json={"sql": sql})
             assert (refused.status_code, refused.json()["code"]) == (400, "bad-input"), sql
-
-
-def test_two_snapshots_are_compared(cluster: FakeCluster, tmp_path: Path) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    with served(cluster, (str(tmp_path),)) as client:
-        assembled(cluster, client, tmp_path, "one", state=STATE)
-        assembled(cluster, client, tmp_path, "two", state=[])
-        answer = client.get("/v1/snapshots/one/diff?against=two")
-        assert answer.status_code == 200, answer.text
-        fields = answer.json()
-        assert (fields["before"]["id"], fields["after"]["id"]) == ("one", "two")
-        assert [(row["table"], row["removed"]) for row in fields["tables"]] == [("t", 1)]
-        assert client.get("/v1/snapshots/one/diff").status_code == 400
 
 
 # -- live ----------------------------------------------------------------------------------------------------
