@@ -167,8 +167,11 @@ class Diff(Request, frozen=True):
     It compares keys, messages in flight, and how far each input was read.
     """
 
-    before: Annotated[str, option("A", "Snapshot before: id, epoch or `latest` (newest good).")]
-    after: Annotated[str, option("B", "Snapshot after: id, epoch or `latest`.")]
+    before: Annotated[str, option("A", "Snapshot before: id, epoch or `latest` (newest good).")] = ""
+    after: Annotated[str, option("B", "Snapshot after: id, epoch or `latest`.")] = "latest"
+    fork: Annotated[
+        str, option("--fork NAME", "Show what this fork has changed, by A, a snapshot of the fork.")
+    ] = ""
     storage: Annotated[str, STORED] = ""
     keys: Annotated[int, KEYS] = 0
     values: Annotated[bool, VALUES] = False
@@ -292,21 +295,6 @@ class ForkCreate(Request, frozen=True):
 
 class ForkList(Request, frozen=True):
     """List the forks of this cluster."""
-
-
-class ForkDiff(Request, frozen=True):
-    """Show what a fork has changed.
-
-    It compares an assembled snapshot of the fork with its source.
-    """
-
-    fork: Annotated[str, option("NAME", "Name of the fork: letters, digits and dashes.")]
-    after: Annotated[str, option("--to ID", "Snapshot of the fork. Default: latest good snapshot.")] = (
-        "latest"
-    )
-    storage: Annotated[str, STORED] = ""
-    keys: Annotated[int, KEYS] = 0
-    values: Annotated[bool, VALUES] = False
 
 
 class ForkDrop(Request, frozen=True):

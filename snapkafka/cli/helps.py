@@ -51,7 +51,6 @@ HELPS: Final = {
     "fork": Help(Panel.RECOVER, "fork create staging --from latest"),
     "fork create": Help(Panel.RECOVER, "fork create staging --from friday --expires 2d", verbs.ForkCreate),
     "fork list": Help(Panel.RECOVER, "fork list", verbs.ForkList, "list_forks"),
-    "fork diff": Help(Panel.RECOVER, "fork diff staging --keys 10", verbs.ForkDiff, "diff_fork"),
     "fork drop": Help(Panel.RECOVER, "fork drop staging", verbs.ForkDrop),
     "invariants": Help(Panel.TRUST, "invariants money", verbs.Invariants),
     "doctor": Help(Panel.OPERATE, "doctor --offline shop:app", verbs.Doctor),

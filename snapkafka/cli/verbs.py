@@ -154,7 +154,6 @@ for name, function in COMMANDS.items():
     command(app, name)(function)
 forks = group(app, "fork", "Run a snapshot as a second system beside production.")
 question(forks, "fork list", print_forks, data=lambda found: {"forks": found})
-question(forks, "fork diff", print_difference)
 command(forks, "fork create")(fork.create)
 command(forks, "fork drop")(fork.drop)
 command(group(app, "topics", "Create topics of services."), "topics create")(topics.create)

@@ -28,7 +28,7 @@ from .auditing import AuditReport, audit
 from .check_restored import CheckedRestore, CheckedTable, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .creating_topics import CreatedTopic, create_topics
-from .diffing import Difference, diff, diff_fork
+from .diffing import Difference, diff
 from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, drill

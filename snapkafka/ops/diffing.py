@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, ForkRefusedError, Option
+from snapkafka.errors import BadInputError, ForkRefusedError, Option, Verb
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
@@ -115,38 +115,39 @@ class Difference:
 async def diff(
     where: Connection | Cluster | None,
     namespace: str,
-    before: str,
-    after: str,
+    before: str = "",
+    after: str = LATEST,
     *,
+    fork: str = "",
     storage: str = "",
     manifests: Sequence[str] = (),
     keys: int = 0,
     values: bool = False,
     bounds: Bounds | None = None,
-    prefix: str = "",
 ) -> Difference:
     """Compare two snapshots.
 
     Args:
         where: not needed with `storage`.
         before, after: ids, epochs or `latest`, the last good one.
+        fork: the changes of this fork of the namespace since its snapshot, by names of production; `before` is a
+            snapshot of the fork.
         keys: the number of keys to name, of each change of each table.
         values: whether these have their values.
         manifests: the places of the two manifests, instead of names.
         bounds: see `query`.
-        prefix: of the names of the second one, which is of a fork: they are compared without it.
 
     Raises:
-        UnknownSnapshotError: there is no such snapshot.
+        UnknownSnapshotError, ForkRefusedError: there is no such snapshot, or fork.
         StorageError: files are missing, unreadable or altered.
         DependencyMissingError: DuckDB is not installed.
     """
     require_keys(keys, values=values)
     require_extra("query", "a comparison")
-    places = manifests or await manifest_places(where, namespace, [before, after], storage=storage, good=True)
+    places = manifests or await _sides(where, namespace, before, after, storage, fork)
     older, newer = [Placed(*await asyncio.to_thread(read_manifest, place)) for place in places]
     old, new = older.manifest, newer.manifest
-    sqls = _compared_sql(keys, values=values, prefix=prefix)
+    sqls = _compared_sql(keys, values=values, prefix=prefix_of(fork) if fork else "")
     if bounds is not None:
         asked = Asked(
             places=dict(zip(SIDES, places, strict=True)),
@@ -168,35 +169,22 @@ async def diff(
         tables=tables,
         keys=named,
         channels=channels,
-        progress=() if prefix else _progress(old, new),
+        progress=() if fork else _progress(old, new),
         trust=trust,
     )
 
 
-async def diff_fork(
-    where: Connection | Cluster,
-    namespace: str,
-    fork: str,
-    *,
-    after: str = LATEST,
-    storage: str = "",
-    keys: int = 0,
-    values: bool = False,
-) -> Difference:
-    """Compare the snapshot from which a fork was created with one of the fork, table by table, by their names in
-    production.
-
-    Args:
-        namespace: of the forked system.
-        after: a snapshot of the fork: id, epoch or `latest`, its last good one.
-        storage: of the first snapshot; empty: its place in the ledger.
-        keys, values: see `diff`.
-
-    Raises:
-        ForkRefusedError: there is no such fork.
-        UnknownSnapshotError: it has no such snapshot.
-        StorageError: files are missing, unreadable or altered.
-    """
+async def _sides(
+    where: Connection | Cluster | None, namespace: str, before: str, after: str, storage: str, fork: str
+) -> list[str]:
+    """Return the places of the manifests of two snapshots, or of the one that a fork was created from and of one of the
+    fork."""
+    if not fork:
+        if not before:
+            raise BadInputError("name two snapshots, or a fork", hint=(Verb("list"), " shows them"))
+        return await manifest_places(where, namespace, [before, after], storage=storage, good=True)
+    if where is None:
+        raise BadInputError("a fork is found through its ledger", hint=("add ", Option("bootstrap")))
     forked = prefixed(fork, namespace)
     async with admin_of(where) as admin:
         there = await admin.describe_topics([LEDGER + forked])
@@ -207,9 +195,8 @@ async def diff_fork(
     if found is None:
         raise ForkRefusedError(f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are")
     (old,) = await manifest_places(where, namespace, [found.snapshot], storage=storage)
-    (new,) = await manifest_places(where, forked, [after], good=True)
-    more: dict[str, Any] = {"manifests": (old, new), "keys": keys, "values": values}
-    return await diff(None, "", found.snapshot, after, prefix=prefix_of(fork), **more)
+    (new,) = await manifest_places(where, forked, [before or LATEST], good=True)
+    return [old, new]
 
 
 def _compared(manifest: Manifest) -> ComparedTables:

@@ -66,7 +66,7 @@ def drill(system: System, folder: Path, storage: Path, total: int = TOTAL) -> su
         for app in APPS
     ]
     arguments = ["--bootstrap", system.bootstrap, "--namespace", system.namespace, "--storage", str(storage)]
-    arguments += ["--invariants", str(INVARIANTS), "--set", f"total={total}", "--timeout", "240s"]
+    arguments += ["--invariants", str(INVARIANTS), "--set", f"total={total}"]
     arguments += ["--json", str(folder / "drill.json")]
     env = os.environ | {
         "SNAPKAFKA_BOOTSTRAP": system.bootstrap,

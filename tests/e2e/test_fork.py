@@ -223,7 +223,7 @@ def difference(connection: Connection, namespace: str, fork: ops.Recovered, stor
         ops.assemble(connection, ops.JobSpec(namespace=fork.plan.namespace, snapshots=("end",)))
     )
     assert assembled.verdict == "VERIFIED", assembled.checks
-    return asyncio.run(ops.diff_fork(connection, namespace, FORK, keys=1))
+    return asyncio.run(ops.diff(connection, namespace, fork=FORK, keys=1))
 
 
 def _settled(bootstrap: str, prefix: str) -> list[object]:

@@ -54,7 +54,7 @@ VERBS: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
     "restore --check": (["a"], ("check_restored",)),
     "fork create": (["b", "--yes"], ("plan_recovery", "recover")),
     "fork list": ([], ("list_forks",)),
-    "fork diff": (["b"], ("diff_fork",)),
+    "diff --fork": (["b"], ("diff",)),
     "fork drop": (["b", "--yes"], ("plan_drop", "drop_forks")),
     "doctor": (["-v"], ("doctor",)),
     "pause": ([], ("pause",)),

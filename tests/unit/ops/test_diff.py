@@ -212,7 +212,8 @@ async def test_a_fork_is_compared_by_its_names_in_production(tmp_path: Path) -> 
     write_snapshot(store, "of-it", 1, state=[in_state("a", "1"), in_state("b", "1")])
     forked = [in_state(key, "1", app="fork.f.bank") for key in "ac"]
     write_snapshot(store, "its", 2, state=forked, channels=[in_channel("fork.f.credits", 1, 7)])
-    found = await ops.diff(None, "", "of-it", "its", storage=str(tmp_path), prefix="fork.f.")
+    places = [store.manifest_place(name) for name in ("of-it", "its")]
+    found = await ops.diff(None, "", fork="f", manifests=places)
     assert found.tables == (
         TableChange(app="bank", table="balances", added=1, changed=0, removed=1, unchanged=1),
     )

@@ -251,21 +251,19 @@ class SnapkafkaPruneOperator(SnapkafkaBaseOperator):
     fork names.
 
     Args:
-        keep_last, keep_days: what stays; one of them at least.
+        keep_last: how many of the newest stay.
     """
 
     template_fields: Sequence[str] = ("namespace", "storage")
 
-    def __init__(
-        self, *, keep_last: int | None = None, keep_days: float | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, keep_last: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.keep_last, self.keep_days = keep_last, keep_days
+        self.keep_last = keep_last
 
     def execute(self, context: Any) -> list[str]:
         """Remove them; returns their ids."""
         hook = self.hook
-        policy = ops.Policy(last=self.keep_last, days=self.keep_days, namespace=hook.namespace)
+        policy = ops.Policy(last=self.keep_last, namespace=hook.namespace)
 
         async def work() -> ops.Pruning:
             where = hook.get_conn()
