@@ -75,7 +75,7 @@ class FaustDriver(Host):
         self.events = Events(self, thread_reads)
         self.replies = Replies(self, self.events)
         self.reads = Reads(self, self.events, thread_reads)
-        self.sensors = Sensors(self, self.events, self.replies, self.reads)
+        self.sensors = Sensors(self, self.events, self.reads)
         self.tables = Tables(self, self.reads, self.sensors, self.restored)
         self._audit: TableAudit | None = None
         # until Faust has made what they are parts of
@@ -154,8 +154,8 @@ class FaustDriver(Host):
         self._forget_held()
         if self.absent:
             return
-        for part in (self.events, self.replies, self.tables):
-            part.on_revoked()
+        self.events.on_revoked()
+        self.tables.on_revoked()
         self.feed(InputsRevoked())
 
     def _forget_held(self) -> None:
@@ -173,7 +173,6 @@ class FaustDriver(Host):
         self.restored.ledger_read()
 
     def _forget_epochs(self) -> None:
-        self.replies.forget_epochs()
         self.tables.forget_epochs()
 
     # -- the hooks of the loop ----------------------------------------------------------------------------------------

@@ -39,11 +39,11 @@ class Way:
     def __init__(self, *, replies: bool = False) -> None:
         self.driver = cast(Any, Driver())  # and a little more
         self.came: list[int] = []
-        self.met: list[tuple[int, int]] = []
+        self.met: list[int] = []
         self.driver.metrics = SimpleNamespace(foreign_headers=0, disbelieved=0)
         self.driver.replies = SimpleNamespace(
             topics={"in"} if replies else set(),
-            met=lambda tp, offset, epoch: self.met.append((offset, epoch)),
+            met=self.met.append,
         )
         self.driver.tables = SimpleNamespace(topics=set())
         conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
@@ -86,10 +86,10 @@ async def test_a_reply_is_reported_before_it_is_taken_in() -> None:
     """R6: who takes it in must know its colour."""
     way = Way(replies=True)
     await way.callback(message(0, [("_sk", way.stamp(0))]))
-    assert (way.met, way.came) == ([(0, 0)], [0])
+    assert (way.met, way.came) == ([0], [0])
     epoch = way.driver.trigger("now")
     await way.callback(message(1, [("_sk", way.stamp(epoch))]))
-    assert (way.met, way.came) == ([(0, 0), (1, epoch)], [0, 1])
+    assert (way.met, way.came) == ([0, epoch], [0, 1])
 
 
 async def test_a_red_record_comes_in_after_the_cut() -> None:
@@ -116,24 +116,18 @@ async def test_a_red_reply_tears_who_asked_in_white() -> None:
     machine.event_started(asking)
     way.driver.events = SimpleNamespace(cause=lambda: asking)
     replies = way.driver.replies = Replies(way.driver, way.driver.events)
-    consumer = SimpleNamespace(add=_registered, _fetchers={"in"}, _waiting={"id": [promise := Promise()]})
+    consumer = SimpleNamespace(add=_registered, _fetchers={"in"})
     replies.attach(consumer)
     conductor = SimpleNamespace(_build_handler=lambda tp, channels: way.take_in)
     conductor_of(way.driver, conductor)
     callback = conductor._build_handler(IN, {"a channel"})
 
-    await consumer.add("id", promise)
+    await consumer.add("id", None)
     epoch = way.driver.trigger("now")
     await callback(message(0, [("_sk", way.stamp(epoch))]))
-    assert machine.colours.running == {asking: 0}
-    replies.taken_in(IN, 0, SimpleNamespace(correlation_id="id"))
     assert machine.colours.running == {asking: epoch}
     (closed,) = [record for record in way.driver.ledger if isinstance(record, Closed)]
     assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]
-
-
-class Promise:
-    """What Faust gives who asks."""
 
 
 async def _registered(correlation_id: str, promise: Any) -> None:

@@ -187,7 +187,7 @@ class _Partition:
 
     def _notify_met(self, message: Any, stamp: wire.Stamp | None) -> None:
         if stamp is not None and self._replies is not None:
-            self._replies.met(self._faust_tp, message.offset, stamp.epoch)
+            self._replies.met(stamp.epoch)
         if self._tables is not None:
             self._tables.met(self._faust_tp, message.offset, stamp)
 

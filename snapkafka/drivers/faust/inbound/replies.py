@@ -1,24 +1,26 @@
-"""Replies to `agent.ask`, `join` and `map`: which event takes a reply in, and its colour (R6).
+"""Replies to `agent.ask`, `join` and `map`: which events may take in a red one (R6).
 
-The asking event is known when it registers its promise with Faust's reply consumer, and the colour of a reply when it
-arrives. Both meet when the reply consumer takes the reply out of its queue, just before it fulfils the promise.
+The asking event is known when it registers its promise with Faust's reply consumer. A red reply that arrives tears each
+white event that has asked and still runs: one of them takes it in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
-
-from snapkafka.protocol.colours import Cause
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from snapkafka.protocol.colours import Cause
+
     from ..host import Host
     from .running_events import Events
 
+#: Events that are over are forgotten when there are so many more than run.
+FORGET_AT: Final = 64
+
 
 class Replies:
-    """Open questions with the events that asked them, and the replies that arrived.
+    """The events that have asked.
 
     Args:
         host: whose machine is fed.
@@ -27,10 +29,7 @@ class Replies:
 
     def __init__(self, host: Host, events: Events) -> None:
         self._host, self._events = host, events
-        self._asked: WeakKeyDictionary[Any, Cause] = WeakKeyDictionary()  # by promise, or barrier of several
-        self._colours: dict[
-            tuple[Any, int], int
-        ] = {}  # of replies in the queue, while an event could be torn
+        self._asked: dict[Cause, None] = {}
         self._consumer: Any = None
         self._add: Callable[..., Awaitable[None]]
 
@@ -53,31 +52,17 @@ class Replies:
         try:
             cause = self._events.cause()
             if cause is not None:
-                self._asked[promise] = cause
+                running = self._host.machine.colours.running
+                if len(self._asked) > len(running) + FORGET_AT:
+                    self._asked = {asked: None for asked in self._asked if asked in running}
+                self._asked[cause] = None
         except Exception as error:
             self._host.stand_down("to record who asks", error)
         await self._add(correlation_id, promise)
 
-    def met(self, tp: Any, offset: int, epoch: int) -> None:
-        """Note a reply that arrived; it can tear an event only if one was running in an earlier colour at that
-        moment."""
-        if self._host.machine.colours.tearing:
-            self._colours[tp, offset] = epoch
-
-    def taken_in(self, tp: Any, offset: int, reply: Any) -> None:
-        """Note that a reply is about to fulfil its promises."""
-        epoch = self._colours.pop((tp, offset), 0) if self._colours else 0
-        if not epoch:
-            return
-        for promise in list(self._consumer._waiting.get(reply.correlation_id, ())):
-            cause = self._asked.get(promise)
-            if cause is not None:
+    def met(self, epoch: int) -> None:
+        """Note that a reply of this colour arrived."""
+        colours = self._host.machine.colours
+        if colours.tearing:
+            for cause in [asked for asked in self._asked if asked in colours.running]:
                 self._host.do(self._host.machine.reply_taken(cause, epoch))
-
-    def on_revoked(self) -> None:
-        """Forget what waits: a rebalance empties the queues."""
-        self.forget_epochs()
-
-    def forget_epochs(self) -> None:
-        """Forget the epochs: they belong to another ledger."""
-        self._colours.clear()

@@ -16,7 +16,6 @@ from .streams import reading_of
 if TYPE_CHECKING:
     from ..host import Host
     from ..tables.reads import Reads
-    from .replies import Replies
     from .running_events import Events
 
 OF_STREAMS: Final = ("on_stream_event_in", "on_stream_event_out", "on_message_out")
@@ -36,10 +35,10 @@ class Sensors:
         host: whose machine is fed.
     """
 
-    def __init__(self, host: Host, events: Events, replies: Replies, reads: Reads) -> None:
+    def __init__(self, host: Host, events: Events, reads: Reads) -> None:
         self._host = host
         self._machine = host.machine
-        self._events, self._replies, self._reads = events, replies, reads
+        self._events, self._reads = events, reads
         self._notify: dict[str, Notify] = {}  # of Faust, about tables
 
     def attach(self, sensors: Any) -> None:
@@ -65,8 +64,7 @@ class Sensors:
 
     def on_stream_event_in(self, notify: Notify) -> Notify:
         """Note that a stream takes a record out of its queue and is about to hand it to its agent."""
-        taken_in, replies = self._events.taken_in, self._replies
-        stand_down = self._host.stand_down
+        taken_in, stand_down = self._events.taken_in, self._host.stand_down
 
         def event_in(tp: Any, offset: int | None, stream: Any, event: Any) -> Any:
             state = notify(tp, offset, stream, event)
@@ -75,7 +73,6 @@ class Sensors:
             try:
                 reading = stream.__dict__.get("reading") or reading_of(stream)
                 if reading.replies:
-                    replies.taken_in(tp, offset, event.value)
                     return state, None
                 return state, taken_in(reading, tp, offset, event)
             except Exception as error:
