@@ -81,6 +81,11 @@ class Running:
         self.check_alive()
         return self.system.snapshot(ttl_ms=ttl_ms, align=align)
 
+    def await_ticks(self, count: int) -> None:
+        """Wait until so many more have come in."""
+        least = self.ticked + count
+        blocking_until(lambda: self.ticked > least, 60, f"{count} more ticks")
+
     def leave(self, process: subprocess.Popen[bytes]) -> None:
         """Stop a process in order."""
         process.terminate()

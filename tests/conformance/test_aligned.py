@@ -20,16 +20,11 @@ def in_flight(taken: Taken) -> int:
     return len(taken.query("SELECT topic FROM messages"))
 
 
-def more_ticks(run: Running) -> None:
-    so_far = run.ticked
-    blocking_until(lambda: run.ticked > so_far + 50, 60, "50 more ticks")
-
-
 def aligned_one(run: Running) -> Taken:
     """An aligned snapshot; one in which a loop goes back to what is committed is an ordinary one, and says so."""
 
     def take() -> Taken | None:
-        more_ticks(run)
+        run.await_ticks(50)
         taken = captured(run, align=True)
         found = read_manifest(taken.assembled.manifest)[1].captured.alignment
         assert found is not None and (found.aligned or "did not wait" in found.why), found

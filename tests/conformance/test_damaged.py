@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from snapkafka.testing import Broker
-from snapkafka.until import blocking_until
 from tests.conformance.running import Running, running
 
 pytestmark = pytest.mark.timeout(300)
@@ -18,8 +17,7 @@ def verdict_of(run: Running, kind: str, damage: str) -> tuple[str, list[str]]:
     run.start(kind, "spender")
     run.start(kind, "keeper", CONFORMANCE_DAMAGE=damage)
     run.await_ready()
-    so_far = run.ticked
-    blocking_until(lambda: run.ticked > so_far + 200, 60, "200 more ticks")
+    run.await_ticks(200)
     found = run.snapshot().assembled
     return str(found.verdict), [check.name for check in found.checks if check.witnesses]
 

@@ -74,6 +74,5 @@ def test_a_member_joins_and_one_is_killed(
         second.wait()
         require_conserved(run, captured(run), killed=1)
         run.start(keeper, "keeper")
-        so_far = run.ticked
-        blocking_until(lambda: run.ticked > so_far + 300, 60, "300 more ticks")
+        run.await_ticks(300)
         require_conserved(run, captured(run), killed=1)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from snapkafka.testing import Broker
-from snapkafka.until import blocking_until
 from tests.conformance.running import Running, money_of, running
 from tests.conformance.scenarios import MONEY
 
@@ -19,8 +18,7 @@ def conserved(run: Running, snapshots: int = 3) -> Counter[str]:
     """Take snapshots under load; return how many rows there were, by what they are."""
     rows: Counter[str] = Counter()
     for _ in range(snapshots):
-        so_far = run.ticked
-        blocking_until(lambda least=so_far + 100: run.ticked > least, 60, "100 more ticks")  # type: ignore[misc]
+        run.await_ticks(100)
         taken = run.snapshot()
         found = taken.assert_consistent()
         assert found.verdict == "VERIFIED"

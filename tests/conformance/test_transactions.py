@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from snapkafka.testing import Broker
-from snapkafka.until import blocking_until
 from tests.conformance.running import running
 from tests.conformance.scenarios import TRANSACTIONS
 from tests.conformance.test_members import captured, require_conserved
@@ -24,6 +23,5 @@ def test_what_a_transaction_aborts_is_in_no_snapshot(
         run.start(keeper, "keeper")
         run.await_ready()
         for _ in range(3):
-            so_far = run.ticked
-            blocking_until(lambda least=so_far + 200: run.ticked > least, 60, "200 more ticks")  # type: ignore[misc]
+            run.await_ticks(200)
             require_conserved(run, captured(run))

@@ -312,6 +312,14 @@ def running(
         stop(*(side.system for side in sides))
 
 
+def quick_and_slow(
+    bootstrap: str, namespace: str, folder: Path, **more: Any
+) -> contextlib.AbstractContextManager[Pair]:
+    """Both runs of the app with an agent that is quick and one that is slow; `more`: see `running`."""
+    topics = {"inputs": ("quick", "slow"), "outputs": ("quick-out", "slow-out"), "changelogs": ["quick"]}
+    return running(bootstrap, namespace, folder, "tests.features.apps.outage", **topics, **more)
+
+
 def _await_topics(bootstrap: str, names: set[str]) -> None:
     """Until the broker shows them all: a producer of Faust's that starts before does not know how many partitions a
     changelog has, and its tables cannot choose one."""

@@ -18,9 +18,9 @@ from snapkafka.protocol import TailLost
 from snapkafka.testing import settled
 from tests.kafka.losing import lose_tail
 
-from .harness import Pair, running
+from .harness import Pair, quick_and_slow
 from .judging import Judge, Row
-from .test_outage import APP, INPUTS, OUTPUTS, RATE, Cluster, Feed, cluster, written
+from .test_outage import RATE, Cluster, Feed, cluster, written
 
 __all__ = ["cluster"]
 
@@ -33,14 +33,10 @@ JOINED_AGAIN_S = 120.0
 
 @pytest.fixture
 def pair(cluster: Cluster, tmp_path: Path) -> Iterator[Pair]:
-    with running(
+    with quick_and_slow(
         cluster.main.bootstrap,
         cluster.namespace,
         tmp_path,
-        APP,
-        inputs=INPUTS,
-        outputs=OUTPUTS,
-        changelogs=["quick"],
         workers=WORKERS,
     ) as both:
         yield both

@@ -12,7 +12,7 @@ from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 
-from .harness import running
+from .harness import quick_and_slow
 from .judging import Judge, Row
 
 pytestmark = pytest.mark.timeout(300)
@@ -27,14 +27,10 @@ def test_r15_each_mode_leaves_the_app_as_it_is(
 ) -> None:
     """Outputs, changelogs, headers and exceptions are those of an app without us. `observe` writes nothing anywhere and
     says what a snapshot would hold; `stamp` puts a header on every record, joins, and refuses snapshots."""
-    with running(
+    with quick_and_slow(
         kafka.bootstrap,
         namespace,
         tmp_path,
-        "tests.features.apps.outage",
-        inputs=("quick", "slow"),
-        outputs=("quick-out", "slow-out"),
-        changelogs=("quick",),
         env={"FEATURES_MODE": mode},
         joins=mode == "stamp",
     ) as pair:

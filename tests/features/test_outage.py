@@ -22,7 +22,7 @@ from snapkafka.protocol import Failure, SnapshotView, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.driver import live
 
-from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, running
+from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, quick_and_slow
 from .judging import Judge, Row
 
 pytestmark = pytest.mark.timeout(400)
@@ -45,7 +45,6 @@ BACK_S = 60.0
 #: The first ones meet workers that say that they were absent, each when it gets to it; the next finds no sign of the
 #: dead. After so many seconds one that is asked for is captured.
 GOOD_S = 15.0
-APP = "tests.features.apps.outage"
 INPUTS, OUTPUTS = ("quick", "slow"), ("quick-out", "slow-out")
 
 
@@ -207,14 +206,10 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
     events, sends and commits go on as fast as without snapkafka. The snapshot fails, and by nothing else: one like it
     was captured before, in half of that time. The next is captured."""
     hold = tmp_path / "hold"
-    with running(
+    with quick_and_slow(
         cluster.main.bootstrap,
         cluster.namespace,
         tmp_path,
-        APP,
-        inputs=INPUTS,
-        outputs=OUTPUTS,
-        changelogs=["quick"],
         env={"FEATURES_HOLD": str(hold)},
     ) as pair:
         with Feed(pair):
@@ -278,14 +273,10 @@ def test_r15_inputs_that_move_while_the_ledger_is_away_are_part_of_snapshots_whe
     """One of two workers is killed while nothing can be said: the other takes its inputs over and goes on. Two more
     start, and take their part. They say so when the ledger is back; snapshots have all inputs then."""
     with (
-        running(
+        quick_and_slow(
             cluster.main.bootstrap,
             cluster.namespace,
             tmp_path,
-            APP,
-            inputs=INPUTS,
-            outputs=OUTPUTS,
-            changelogs=["quick"],
             workers=2,
         ) as pair,
         Feed(pair),

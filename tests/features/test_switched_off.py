@@ -18,7 +18,7 @@ from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.testing import Broker
 
-from .harness import Pair, running
+from .harness import Pair, quick_and_slow
 from .judging import Judge, Row
 from .test_outage import ask, begin_slow, decided
 
@@ -33,14 +33,10 @@ TTL_MS = 4_000
 @contextmanager
 def under_load(kafka: Broker, namespace: str, folder: Path) -> Iterator[Pair]:
     """A worker that has joined; afterwards both runs are compared, and the processes are those of before."""
-    with running(
+    with quick_and_slow(
         kafka.bootstrap,
         namespace,
         folder,
-        "tests.features.apps.outage",
-        inputs=("quick", "slow"),
-        outputs=("quick-out", "slow-out"),
-        changelogs=["quick"],
         env={"FEATURES_HOLD": str(folder / "hold")},
     ) as pair:
         pair.snapshot()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from .harness import running
+from .harness import quick_and_slow
 from .judging import Judge, Row
 
 COUNT = 200
@@ -15,14 +15,10 @@ ROW = Row("quick", ("quick",), ("quick-out",), tables=("quick",))
 def as_without_us(bootstrap: str, namespace: str, folder: Path, env: Mapping[str, str] | None = None) -> str:
     """The app starts, works and writes what it would without us, and says that it takes no part; the log of its
     worker."""
-    with running(
+    with quick_and_slow(
         bootstrap,
         namespace,
         folder,
-        "tests.features.apps.outage",
-        inputs=("quick", "slow"),
-        outputs=("quick-out", "slow-out"),
-        changelogs=["quick"],
         env=env,
         joins=False,
     ) as pair:
