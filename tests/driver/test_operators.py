@@ -7,62 +7,41 @@ import re
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from snapkafka.demo import Observer, System, observing, wait_until
-from snapkafka.testing import Broker, create_topics
-from tests.driver.live import produce, take
+from snapkafka.demo import Observer
+from snapkafka.testing import Broker
+from tests.driver.live import Live, live
 
 pytestmark = pytest.mark.timeout(300)
 
 HOUR_MS = 3_600_000
 
 
-def free_port() -> int:
+@contextmanager
+def two_workers(kafka: Broker, namespace: str, folder: Path, **env: str) -> Iterator[tuple[Live, list[str]]]:
+    """The small app, twice, with web servers; their pages."""
+    with live(kafka, namespace, folder, tables=()) as run:
+        pages = [start_with_pages(run, **env) for _ in range(2)]
+        run.await_workers()
+        run.produce(100)
+        run.until("the web servers", lambda: all(map(answers, pages)))
+        yield run, pages
+
+
+def start_with_pages(run: Live, **env: str) -> str:
+    """Start one more worker; the address of its pages."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-@contextmanager
-def two_workers(
-    kafka: Broker, namespace: str, folder: Path, **env: str
-) -> Iterator[tuple[System, Observer, list[str]]]:
-    """The small app, twice, with web servers; their addresses."""
-    app = f"small-{namespace}"
-    create_topics(kafka.bootstrap, f"{app}-in", f"{app}-out", partitions=2)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
-    ports = [free_port(), free_port()]
-    try:
-        with observing(kafka.bootstrap, namespace) as observer:
-            for port in ports:
-                start_worker(system, app, port, env)
-            observer.wait_for_workers(system)
-            observer.call(produce(kafka.bootstrap, f"{app}-in", 100))
-            pages = [f"http://127.0.0.1:{port}/snapkafka" for port in ports]
-            wait_until("the web servers", lambda: all(map(answers, pages)), timeout_s=60, system=system)
-            yield system, observer, pages
-    finally:
-        for worker in system.workers:
-            print(worker.last_lines(40))
-        system.stop()
-
-
-def start_worker(system: System, app: str, port: int, env: Mapping[str, str] = MappingProxyType({})) -> None:
-    settings = {
-        "SMALL_APP_ID": app,
-        "SMALL_APP_INSTALL": "early",
-        "SMALL_APP_LAG": "36h",
-        "SMALL_APP_WEB_PORT": str(port),
-    }
-    system.start_worker(app, {**settings, **env}, module="tests.driver.small_app", options=())
+        port = int(found.getsockname()[1])
+    run.start(SMALL_APP_INSTALL="early", SMALL_APP_LAG="36h", SMALL_APP_WEB_PORT=str(port), **env)
+    return f"http://127.0.0.1:{port}/snapkafka"
 
 
 def answers(page: str) -> bool:
@@ -88,41 +67,29 @@ def metric(page: str, name: str, label: str = "") -> float:
 
 
 def test_a_service_reports_snapshots_by_http(kafka: Broker, namespace: str, tmp_path: Path) -> None:
-    with two_workers(kafka, namespace, tmp_path) as (system, observer, pages):
-        take(observer, "one")
-        wait_until(
+    with two_workers(kafka, namespace, tmp_path) as (run, pages):
+        observer = run.observer
+        run.take("one")
+        run.until(
             "both workers to know that it is captured",
             lambda: all(get(f"{page}/")["snapshots"][:1] == rows(observer, "one") != [] for page in pages),
-            timeout_s=30,
-            system=system,
         )
-        take(observer, "two")
+        run.take("two")
+        captured = "snapkafka_snapshots_total", "captured"
+        run.until("both to be counted", lambda: all(metric(page, *captured) == 2 for page in pages))
         for page in pages:
-            wait_until(
-                "both to be counted",
-                lambda page=page: metric(page, "snapkafka_snapshots_total", "captured") == 2,  # type: ignore[misc]
-                timeout_s=20,
-                system=system,
-            )
             assert metric(page, "snapkafka_participating") == 1
             assert metric(page, "snapkafka_cut_seconds_count") == 2
             assert metric(page, "snapkafka_closing_seconds_count") == 2
             assert 0 < metric(page, "snapkafka_capture_seconds_sum") < 20
             assert metric(page, "snapkafka_ledger_lag") == 0
-        changelog = f"small-{namespace}-counts-changelog"
-        settings, _ = observer.call(observer.admin.topic_settings(changelog))
-        assert (settings["min.compaction.lag.ms"], settings["cleanup.policy"]) == (
-            str(36 * HOUR_MS),
-            "compact",
-        )
+        settings, _ = observer.call(observer.admin.topic_settings(run.topic("counts-changelog")))
+        lag = settings["min.compaction.lag.ms"], settings["cleanup.policy"]
+        assert lag == (str(36 * HOUR_MS), "compact")
 
-        port = free_port()
-        newcomer = f"http://127.0.0.1:{port}/snapkafka"
-        start_worker(system, f"small-{namespace}", port)
-        wait_until("the newcomer's web server", lambda: answers(newcomer), timeout_s=60, system=system)
-        assert metric(newcomer, "snapkafka_snapshots_total", "captured") == 0, (
-            "what was before it, others count"
-        )
+        newcomer = start_with_pages(run)
+        run.until("the newcomer's web server", lambda: answers(newcomer))
+        assert metric(newcomer, *captured) == 0, "what was before it, others count"
         assert metric(newcomer, "snapkafka_snapshots_total", "ttl") == 0
         assert 'outcome="ttl"' in urllib.request.urlopen(f"{newcomer}/metrics/", timeout=10).read().decode()
 
@@ -141,18 +108,13 @@ def test_the_timers_of_all_workers_take_one_snapshot_at_a_time(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     """One for each moment, whoever asks."""
-    with two_workers(kafka, namespace, tmp_path, SMALL_APP_EVERY="1") as (system, observer, _):
-        wait_until(
+    with two_workers(kafka, namespace, tmp_path, SMALL_APP_EVERY="1") as (run, _):
+        snapshots = run.observer.state.snapshots
+        run.until(
             "eight snapshots by the timer",
-            lambda: sum(view.captured_at is not None for view in observer.state.snapshots.values()) >= 8,
-            timeout_s=90,
-            system=system,
+            lambda: sum(view.captured_at is not None for view in snapshots.values()) >= 8,
+            90,
         )
-        triggers = [view.trigger for view in observer.state.snapshots.values()]
-        moments = {trigger.id for trigger in triggers}
-        assert all(re.fullmatch(r"every-1s-\d{8}T\d{6}", moment) for moment in moments), (
-            "all workers say the same"
-        )
-        assert len(moments) == len(triggers), (
-            "the first trigger of a moment is the snapshot, and each is a second"
-        )
+        moments = [view.trigger.id for view in snapshots.values()]
+        assert all(re.fullmatch(r"every-1s-\d{8}T\d{6}", moment) for moment in moments), "all say the same"
+        assert len(set(moments)) == len(moments), "the first trigger of a moment is the snapshot"
