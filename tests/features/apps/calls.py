@@ -10,7 +10,7 @@ import faust
 from avro.io import BinaryDecoder, BinaryEncoder, DatumReader, DatumWriter
 from avro.schema import parse
 
-from tests.features.apps.common import ID, INPUT, new_app, saw, source, target
+from tests.features.apps.common import ID, INPUT, each, new_app, saw, source, target, tell
 
 app = new_app(
     reply_create_topic=True,
@@ -32,37 +32,25 @@ async def square(stream: Any) -> Any:
         yield number * number
 
 
-ask_out = target(app, "ask-out")
-
-
-@app.agent(source(app, "ask"), name="ask")
-async def asks(stream: Any) -> None:
+@each(app, "ask")
+async def asks(event: Any) -> dict[str, Any]:
     """Awaits another agent of its own app."""
-    async for event in stream.events():
-        answer = await square.ask(event.value["n"], key=event.key)
-        await ask_out.send(**saw("ask", event, answer=answer))
+    answer = await square.ask(event.value["n"], key=event.key)
+    return {"answer": answer}
 
 
-join_out = target(app, "join-out")
+@each(app, "join")
+async def joins(event: Any) -> dict[str, Any]:
+    n = event.value["n"]
+    answers = await square.join([n, n + 1, n + 2], key=None)
+    return {"answers": answers}
 
 
-@app.agent(source(app, "join"), name="join")
-async def joins(stream: Any) -> None:
-    async for event in stream.events():
-        n = event.value["n"]
-        answers = await square.join([n, n + 1, n + 2], key=None)
-        await join_out.send(**saw("join", event, answers=answers))
-
-
-map_out = target(app, "map-out")
-
-
-@app.agent(source(app, "map"), name="map")
-async def maps(stream: Any) -> None:
-    async for event in stream.events():
-        n = event.value["n"]
-        answers = sorted([answer async for answer in square.kvmap([("a", n), ("b", n + 1)])])
-        await map_out.send(**saw("map", event, answers=answers))
+@each(app, "map")
+async def maps(event: Any) -> dict[str, Any]:
+    n = event.value["n"]
+    answers = sorted([answer async for answer in square.kvmap([("a", n), ("b", n + 1)])])
+    return {"answers": answers}
 
 
 reply_out = target(app, "reply-out", value_type=None)
@@ -95,7 +83,6 @@ async def told(stream: Any) -> None:
 # -- sinks, send_soon ----------------------------------------------------------------------------------------
 
 sink_out = target(app, "sink-out")
-sunk_out = target(app, "sunk-out")
 called_out = target(app, "called-out")
 
 
@@ -103,10 +90,7 @@ async def called(value: Any) -> None:
     await called_out.send(key=value["key"], value=value)
 
 
-@app.agent(target(app, "sunk"), name="sunk")
-async def sunk(stream: Any) -> None:
-    async for event in stream.events():
-        await sunk_out.send(**saw("sunk", event))
+sunk = tell(app, "sunk", of=target(app, "sunk"))
 
 
 @app.agent(source(app, "sink"), name="sink", sink=[sink_out, sunk, called])
@@ -115,13 +99,7 @@ async def sinks(stream: Any) -> Any:
         yield {**value, "sunk": True}
 
 
-soon_out = target(app, "soon-out")
-
-
-@app.agent(source(app, "soon"), name="soon")
-async def soon(stream: Any) -> None:
-    async for event in stream.events():
-        soon_out.send_soon(**saw("soon", event))
+tell(app, "soon", soon=True)
 
 
 # -- outside events ------------------------------------------------------------------------------------------
@@ -254,10 +232,7 @@ async def tags(stream: Any) -> None:
         await schema_mid.send(key=event.key, value=event.value, partition=event.message.partition)
 
 
-@app.agent(schema_mid, name="tagged")
-async def tagged(stream: Any) -> None:
-    async for event in stream.events():
-        await schema_out.send(**saw("tagged", event))
+tell(app, "tagged", of=schema_mid, out=schema_out)
 
 
 null_mid = app.topic(
@@ -315,13 +290,12 @@ async def draws(stream: Any) -> None:
         )
 
 
-@app.agent(drawn_mid, name="drawing")
-async def looks_at_drawings(stream: Any) -> None:
-    async for event in stream.events():
-        before = drawings.get(event.key)
-        drawings[event.key] = event.value
-        kinds = [type(drawing.shape).__name__ for drawing in (event.value, before) if drawing is not None]
-        await drawn_out.send(**saw("drawing", event, kinds=kinds))
+@each(app, "drawing", of=drawn_mid, out=drawn_out)
+async def looks_at_drawings(event: Any) -> dict[str, Any]:
+    before = drawings.get(event.key)
+    drawings[event.key] = event.value
+    kinds = [type(drawing.shape).__name__ for drawing in (event.value, before) if drawing is not None]
+    return {"kinds": kinds}
 
 
 class Registered(faust.Schema):
@@ -351,7 +325,4 @@ async def writes_avro(stream: Any) -> None:
         await avro_mid.send(key=event.key, value=value, partition=event.message.partition)
 
 
-@app.agent(avro_mid, name="reads-avro")
-async def reads_avro(stream: Any) -> None:
-    async for event in stream.events():
-        await avro_out.send(**saw("reads-avro", event))
+tell(app, "reads-avro", of=avro_mid, out=avro_out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ MODE = os.environ.get("FEATURES_MODE", "on")
 STORE = os.environ.get("FEATURES_STORE", "memory://")
 LATE = os.environ.get("FEATURES_INSTALL") == "late"
 USER = os.environ.get("FEATURES_USER")
+#: What is done at an event; what it returns is told.
+Step = Callable[[Any], Awaitable[dict[str, Any]]]
 
 
 def new_app(**settings: Any) -> Any:
@@ -166,6 +169,45 @@ def saw(agent: str, event: Any, **more: Any) -> dict[str, Any]:
         "partition": message.partition,
         "headers": {"src": f"{agent}|{message.topic}|{message.partition}|{message.offset}".encode()},
     }
+
+
+def each(
+    app: Any,
+    name: str,
+    *,
+    of: Any = None,
+    out: Any = None,
+    derived: Callable[[Any], Any] = lambda stream: stream,
+    soon: bool = False,
+    **options: Any,
+) -> Callable[[Step], Any]:
+    """An agent that takes a step at each event: of `of`, or of the input of its name, or of a stream `derived` from it.
+
+    What the step returns is sent, beside what the agent saw, to `out`, or to the topic of its name.
+    """
+    told = target(app, f"{name}-out") if out is None else out
+
+    def agent_of(step: Step) -> Any:
+        async def steps(stream: Any) -> None:
+            async for event in derived(stream).events():
+                seen = saw(name, event, **await step(event))
+                if soon:
+                    told.send_soon(**seen)
+                else:
+                    await told.send(**seen)
+
+        return app.agent(source(app, name) if of is None else of, name=name, **options)(steps)
+
+    return agent_of
+
+
+def tell(app: Any, name: str, **options: Any) -> Any:
+    """An agent that does nothing but say what it sees; options as for `each`."""
+
+    async def nothing_else(event: Any) -> dict[str, Any]:
+        return {}
+
+    return each(app, name, **options)(nothing_else)
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.features.apps.common import new_app, saw, source, target
+from tests.features.apps.common import each, new_app
 
 app = new_app(table_standby_replicas=1)
 COPIES = Path(os.environ["SNAPKAFKA_DEMO_DATA"], "copies.json")
@@ -17,23 +17,19 @@ ALIKE: dict[str, Any] = OPTIONS | {"recovery_buffer_size": 1, "use_partitioner":
 by_one = app.GlobalTable("by-one", default=int, **ALIKE)
 by_all = app.GlobalTable("by-all", default=int, **ALIKE)
 by_others = app.GlobalTable("by-others", default=int, recovery_buffer_size=2, **OPTIONS)
-by_one_out = target(app, "by-one-out")
-by_all_out = target(app, "by-all-out")
 
 
-@app.agent(source(app, "by-one"), name="by-one")
-async def writes_alone(stream: Any) -> None:
-    async for event in stream.events():
-        by_one[event.value["key"]] = event.value["n"]
-        await by_one_out.send(**saw("by-one", event))
+@each(app, "by-one")
+async def writes_alone(event: Any) -> dict[str, Any]:
+    by_one[event.value["key"]] = event.value["n"]
+    return {}
 
 
-@app.agent(source(app, "by-all"), name="by-all")
-async def writes_with_others(stream: Any) -> None:
+@each(app, "by-all")
+async def writes_with_others(event: Any) -> dict[str, Any]:
     """Each worker keys of its own."""
-    async for event in stream.events():
-        by_all[f"{event.message.partition}-{event.value['key']}"] = event.value["n"]
-        await by_all_out.send(**saw("by-all", event))
+    by_all[f"{event.message.partition}-{event.value['key']}"] = event.value["n"]
+    return {}
 
 
 @app.timer(0.2)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.features.apps.common import new_app, saw, source, target
+from tests.features.apps.common import each, new_app, saw, source, target
 
 app = new_app(broker_commit_interval=0.4, autodiscover=["tests.features.apps.found"])
 
-written_out = target(app, "written-out")
 written = app.Table("written", key_type=str, value_type=int, default=int)
 
 
-@app.agent(source(app, "written"), name="written")
-async def writes(stream: Any) -> None:
-    async for event in stream.events():
-        written[event.key] += 1
-        await asyncio.sleep(0.002)
-        written_out.send_soon(**saw("written", event, count=written[event.key]))
+@each(app, "written", soon=True)
+async def writes(event: Any) -> dict[str, Any]:
+    written[event.key] += 1
+    await asyncio.sleep(0.002)
+    return {"count": written[event.key]}
 
 
 both_out = target(app, "both-out")

@@ -6,39 +6,26 @@ import asyncio
 import os
 from typing import Any
 
-from tests.features.apps.common import ID, end_of_module, new_app, saw, source, target
+from tests.features.apps.common import ID, each, end_of_module, new_app, saw, source, target, tell
 
 app = new_app(cython_optimizations=os.environ.get("FEATURES_CYTHON_OPTIMIZATIONS") == "1")
 
 group_out = target(app, "group-out")
 
-
-@app.agent(source(app, "group"), name=f"{ID}-group")
-async def grouped(stream: Any) -> None:
-    """The topic in between is named after the agent and the input."""
-    async for event in stream.group_by(lambda value: value["key"].upper(), name="by-key").events():
-        await group_out.send(**saw(f"{ID}-group", event))
-
+# The topic in between is named after the agent and the input.
+tell(
+    app,
+    f"{ID}-group",
+    of=source(app, "group"),
+    out=group_out,
+    derived=lambda stream: stream.group_by(lambda value: value["key"].upper(), name="by-key"),
+)
 
 through_mid = target(app, "through-mid")
-through_out = target(app, "through-out")
-
-
-@app.agent(source(app, "through"), name="through")
-async def through(stream: Any) -> None:
-    async for event in stream.through(through_mid).events():
-        await through_out.send(**saw("through", event))
-
+tell(app, "through", derived=lambda stream: stream.through(through_mid))
 
 echo_copy = target(app, "echo-copy")
-echo_out = target(app, "echo-out")
-
-
-@app.agent(source(app, "echo"), name="echo")
-async def echoing(stream: Any) -> None:
-    async for event in stream.echo(echo_copy).events():
-        await echo_out.send(**saw("echo", event))
-
+tell(app, "echo", derived=lambda stream: stream.echo(echo_copy))
 
 forward_mid = target(app, "forward-mid")
 forward_out = target(app, "forward-out")
@@ -60,14 +47,7 @@ def _to(channel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"channel": channel, **arguments}
 
 
-filter_out = target(app, "filter-out")
-
-
-@app.agent(source(app, "filter"), name="filter")
-async def every_third(stream: Any) -> None:
-    async for event in stream.filter(lambda value: value["n"] % 3 == 0).events():
-        await filter_out.send(**saw("filter", event))
-
+tell(app, "filter", derived=lambda stream: stream.filter(lambda value: value["n"] % 3 == 0))
 
 take_out = target(app, "take-out")
 
@@ -159,14 +139,10 @@ async def worked_off_later(stream: Any) -> None:
             waiting.clear()
 
 
-many_out = target(app, "concurrency-out")
-
-
-@app.agent(source(app, "concurrency"), name="concurrency", concurrency=4)
-async def at_once(stream: Any) -> None:
-    async for event in stream.events():
-        await asyncio.sleep(0.01 * (event.value["n"] % 7))
-        await many_out.send(**saw("concurrency", event))
+@each(app, "concurrency", concurrency=4)
+async def at_once(event: Any) -> dict[str, Any]:
+    await asyncio.sleep(0.01 * (event.value["n"] % 7))
+    return {}
 
 
 take_many_out = target(app, "take-many-out")
@@ -181,32 +157,17 @@ async def batches_at_once(stream: Any) -> None:
             await take_many_out.send(**saw("take-many", event))
 
 
-isolated_out = target(app, "isolated-out")
+tell(app, "isolated", isolated_partitions=True)
 
-
-@app.agent(source(app, "isolated"), name="isolated", isolated_partitions=True)
-async def isolated(stream: Any) -> None:
-    async for event in stream.events():
-        await isolated_out.send(**saw("isolated", event))
-
-
-one_out = target(app, "shared-one-out")
-two_out = target(app, "shared-two-out")
 shared = source(app, "shared")
+tell(app, "shared-one", of=shared)
 
 
-@app.agent(shared, name="shared-one")
-async def shared_one(stream: Any) -> None:
-    async for event in stream.events():
-        await one_out.send(**saw("shared-one", event))
-
-
-@app.agent(shared, name="shared-two")
-async def shared_two(stream: Any) -> None:
+@each(app, "shared-two", of=shared)
+async def shared_two(event: Any) -> dict[str, Any]:
     """Stays behind the other one."""
-    async for event in stream.events():
-        await asyncio.sleep(0.02)
-        await two_out.send(**saw("shared-two", event))
+    await asyncio.sleep(0.02)
+    return {}
 
 
 multi_out = target(app, "multi-out")

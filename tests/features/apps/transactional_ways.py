@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tests.features.apps.common import commit_on_signal, new_app, saw, source, target
+from tests.features.apps.common import commit_on_signal, each, new_app, saw, source, target, tell
 
 app = new_app(
     processing_guarantee="exactly_once",
@@ -19,17 +19,13 @@ counted_out = target(app, "counted-out")
 counted = app.Table("counted", key_type=str, value_type=int, default=int)
 
 
-@app.agent(source(app, "counted"), name="counted")
-async def counts(stream: Any) -> None:
-    async for event in stream.events():
-        counted[event.key] += 1
-        await counted_mid.send(**saw("counted", event, count=counted[event.key]))
+@each(app, "counted", out=counted_mid)
+async def counts(event: Any) -> dict[str, Any]:
+    counted[event.key] += 1
+    return {"count": counted[event.key]}
 
 
-@app.agent(counted_mid, name="counted-again")
-async def reads_counted_again(stream: Any) -> None:
-    async for event in stream.events():
-        await counted_out.send(**saw("counted-again", event))
+tell(app, "counted-again", of=counted_mid, out=counted_out)
 
 
 rocks_mid = target(app, "rocks-mid")
@@ -37,33 +33,20 @@ rocks_out = target(app, "rocks-out")
 rocks = app.Table("rocks", key_type=str, value_type=int, default=int, store="rocksdb:rocks")
 
 
-@app.agent(source(app, "rocks"), name="rocks")
-async def counts_in_rocksdb(stream: Any) -> None:
-    async for event in stream.events():
-        rocks[event.key] += 1
-        await rocks_mid.send(**saw("rocks", event, count=rocks[event.key]))
+@each(app, "rocks", out=rocks_mid)
+async def counts_in_rocksdb(event: Any) -> dict[str, Any]:
+    rocks[event.key] += 1
+    return {"count": rocks[event.key]}
 
 
-@app.agent(rocks_mid, name="rocks-again")
-async def reads_rocks_again(stream: Any) -> None:
-    async for event in stream.events():
-        await rocks_out.send(**saw("rocks-again", event))
+tell(app, "rocks-again", of=rocks_mid, out=rocks_out)
 
 
 soon_mid = target(app, "soon-mid")
 soon_out = target(app, "soon-out")
 
-
-@app.agent(source(app, "soon"), name="soon")
-async def sends_soon(stream: Any) -> None:
-    async for event in stream.events():
-        soon_mid.send_soon(**saw("soon", event))
-
-
-@app.agent(soon_mid, name="soon-again")
-async def sends_soon_again(stream: Any) -> None:
-    async for event in stream.events():
-        soon_out.send_soon(**saw("soon-again", event))
+tell(app, "soon", out=soon_mid, soon=True)
+tell(app, "soon-again", of=soon_mid, out=soon_out, soon=True)
 
 
 both_mid = target(app, "both-mid")
