@@ -18,13 +18,12 @@ from tests.driver.live import take
 
 from .compared import APPS
 from .harness import Pair, Side, count_records, running
-from .judging import Judge, Row
+from .judging import Judge
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 APP = "tests.features.apps.transactional_ways"
 TOPICS = APPS["exactly-once-ways"].topics
-ACROSS = Row("across", ("across",), (), inner=("across-mid",))
 COUNT = 200
 
 

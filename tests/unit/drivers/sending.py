@@ -134,10 +134,5 @@ class Driver:
         return [record.epoch for record in self.ledger if isinstance(record, Closed)]
 
 
-def replace_send(driver: Any, send: Any) -> None:
-    """Have records leave by this in the place of Faust's own `send`."""
-    driver.outgoing._send = driver.outgoing._slow._send = send
-
-
 async def send(driver: Driver, partition: int = 0) -> None:
     await driver.outgoing.send("t", b"k", b"v", partition, None, None)

@@ -11,7 +11,16 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.foreign.settings import Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka import LedgerCutShortError
-from snapkafka.protocol import NOT_GIVEN, CutReport, Hello, TailLost, TopicPartition, Trigger
+from snapkafka.protocol import (
+    NOT_GIVEN,
+    Captured,
+    CutReport,
+    Failure,
+    Hello,
+    TailLost,
+    TopicPartition,
+    Trigger,
+)
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
 from tests.worlds.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
 
@@ -43,6 +52,22 @@ def trigger(cluster: FakeCluster, name: str, ttl_ms: int = 600_000, apps: tuple[
     return cluster.the_ledger.put(record) + 1
 
 
+async def captured(cluster: FakeCluster, epoch: int) -> Captured:
+    """Wait until a snapshot is captured."""
+    await until(lambda: not view(cluster).snapshots[epoch].open, "the end of the snapshot")
+    state = view(cluster)
+    assert state.snapshots[epoch].failure is None, state.snapshots[epoch].failure
+    return state.captured(epoch)
+
+
+async def failure_of(cluster: FakeCluster, epoch: int) -> Failure:
+    """Wait until a snapshot has failed."""
+    await until(lambda: view(cluster).snapshots[epoch].failure is not None, "the failure")
+    failure = view(cluster).snapshots[epoch].failure
+    assert failure is not None
+    return failure
+
+
 async def test_it_is_a_participant_and_a_snapshot_waits_for_its_state(
     cluster: FakeCluster, writer: FakeWriter, till: Participant
 ) -> None:
@@ -55,9 +80,7 @@ async def test_it_is_a_participant_and_a_snapshot_waits_for_its_state(
     assert await till.flush("one", "from-a-peer", 0, b'[{"amount": 5}]')
     assert view(cluster).snapshots[epoch].open
     assert await till.cut("one")
-    await until(lambda: not view(cluster).snapshots[epoch].open, "the capture")
-    captured = view(cluster).captured(epoch)
-    (changelog,) = captured.changelogs
+    (changelog,) = (await captured(cluster, epoch)).changelogs
     assert (changelog.app, changelog.table, changelog.topic, changelog.end) == (
         "till",
         "foreign",
@@ -83,8 +106,7 @@ async def test_what_is_sent_before_the_marker_is_white_and_what_is_sent_after_it
     colours = [(value, stamp.epoch < epoch) for _, value, stamp in writer.log[OUT]]
     assert colours == [(b"10", True), (b"20", True), (b"30", False)]
     assert [stamp.seq for _, _, stamp in writer.log[OUT]] == [0, 1, 2]
-    await until(lambda: not view(cluster).snapshots[epoch].open, "the capture")
-    (sent,) = [sent for sent in view(cluster).captured(epoch).senders if sent.topic == OUT.topic]
+    (sent,) = [sent for sent in (await captured(cluster, epoch)).senders if sent.topic == OUT.topic]
     assert (sent.white_end, sent.last_seq) == (2, 1)
 
 
@@ -102,23 +124,7 @@ async def test_a_send_under_way_at_the_cut_is_white_and_the_process_closes_when_
     assert till.process not in view(cluster).snapshots[epoch].closed
     writer.gate.set()
     await sending
-    await until(lambda: view(cluster).snapshots[epoch].captured_at is not None, "the capture")
-
-
-async def test_each_snapshot_has_the_state_that_was_given_for_it_and_no_older_piece(
-    cluster: FakeCluster, writer: FakeWriter, till: Participant
-) -> None:
-    epochs = []
-    for name, chunks in (("one", 3), ("two", 1)):
-        epochs.append(trigger(cluster, name))
-        await marker_of(till)
-        for chunk in range(chunks):
-            await till.flush(name, "", chunk, name.encode())
-            await till.flush(name, "", chunk, name.encode())  # given again: nothing is doubled
-        assert await till.cut(name)
-        await until(lambda: not view(cluster).open, "the capture")
-    assert [len(writer.state(epoch)) for epoch in epochs] == [3, 1]
-    assert set(writer.state(epochs[1]).values()) == {b"two"}
+    await captured(cluster, epoch)
 
 
 async def test_a_state_that_does_not_come_fails_its_snapshot_by_name_and_the_next_one_is_good(
@@ -127,9 +133,7 @@ async def test_a_state_that_does_not_come_fails_its_snapshot_by_name_and_the_nex
     epoch = trigger(cluster, "one", ttl_ms=100)
     await marker_of(till)
     await till.flush("one", "", 0, b"half of it")
-    await until(lambda: view(cluster).snapshots[epoch].failure is not None, "the failure")
-    failure = view(cluster).snapshots[epoch].failure
-    assert failure is not None
+    failure = await failure_of(cluster, epoch)
     assert (failure.code, failure.culprit) == (NOT_GIVEN, f"process {till.process}")
     assert not await till.flush("one", "", 1, b"the rest")
     assert not await till.cut("one")
@@ -137,7 +141,7 @@ async def test_a_state_that_does_not_come_fails_its_snapshot_by_name_and_the_nex
     await marker_of(till)
     await till.flush("two", "", 7, b"all")
     assert await till.cut("two")
-    await until(lambda: view(cluster).snapshots[later].captured_at is not None, "the capture")
+    await captured(cluster, later)
     assert set(writer.state(later).values()) == {b"all"}
 
 
@@ -154,20 +158,22 @@ async def test_r12_who_has_reported_in_the_ledger_is_not_declared_dead(
     )
     for _ in range(2):  # the first of its timers is for its own report
         till._expired(epoch)
-    await until(lambda: view(cluster).snapshots[epoch].failure is not None, "the failure")
+    await failure_of(cluster, epoch)
     assert view(cluster).is_alive(other)
 
 
-async def test_snapshots_that_are_asked_for_meanwhile_wait_for_their_turn(
+async def test_each_snapshot_has_the_state_that_was_given_for_it_in_its_turn_and_no_older_piece(
     cluster: FakeCluster, writer: FakeWriter, till: Participant
 ) -> None:
     epochs = [trigger(cluster, name) for name in ("one", "two")]
-    for name in ("one", "two"):
+    for name, chunks in (("one", 3), ("two", 1)):
         assert (await marker_of(till)).snapshot_id == name
-        await till.flush(name, "", 0, name.encode())
+        for chunk in range(chunks):
+            await till.flush(name, "", chunk, name.encode())
+            await till.flush(name, "", chunk, name.encode())  # given again: nothing is doubled
         assert await till.cut(name)
-    await until(lambda: not view(cluster).open, "both captures")
-    assert [set(writer.state(epoch).values()) for epoch in epochs] == [{b"one"}, {b"two"}]
+    states = [writer.state((await captured(cluster, epoch)).epoch) for epoch in epochs]
+    assert [list(state.values()) for state in states] == [[b"one"] * 3, [b"two"]]
 
 
 async def test_a_result_that_is_unknown_is_reported_and_the_piece_is_given_again(
@@ -180,7 +186,7 @@ async def test_a_result_that_is_unknown_is_reported_and_the_piece_is_given_again
         await till.flush("one", "", 0, b"all")
     await till.flush("one", "", 0, b"all")
     assert await till.cut("one")
-    await until(lambda: view(cluster).snapshots[epoch].captured_at is not None, "the capture")
+    await captured(cluster, epoch)
     assert list(writer.state(epoch).values()) == [b"all"]
 
 
@@ -194,12 +200,11 @@ async def test_where_it_has_left_its_last_state_is_in_no_snapshot(
     await marker_of(till)
     await till.flush("one", "", 0, b"70")
     await till.cut("one")
-    await until(lambda: view(cluster).snapshots[first].captured_at is not None, "the capture")
+    await captured(cluster, first)
     await till.leave("it stops")
     assert isinstance(till.notices.get_nowait(), Left)
     second = trigger(cluster, "two")
-    await until(lambda: view(cluster).snapshots[second].captured_at is not None, "the capture")
-    assert [cut.app for cut in view(cluster).captured(second).changelogs] == []
+    assert [cut.app for cut in (await captured(cluster, second)).changelogs] == []
     with pytest.raises(TriggerRefusedError, match="no longer takes part"):
         await till.send("deposits", b"a", b"1")
     Worker(cluster.the_ledger, "slow", "deposits", closes=False)

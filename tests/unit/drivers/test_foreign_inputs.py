@@ -9,14 +9,13 @@ import pytest
 
 from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.foreign.assignment import Input
-from snapkafka.drivers.foreign.conductor import Gate
 from snapkafka.drivers.foreign.driver import Place
 from snapkafka.drivers.foreign.progress import Progress
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import Record
-from snapkafka.protocol import Bye, Captured, Hello, InputCut, Retire, TopicPartition
+from snapkafka.protocol import Bye, Captured, Failure, Hello, InputCut, Retire, TopicPartition
 from snapkafka.wire import headers
-from tests.unit.drivers.test_foreign import OUT, trigger
+from tests.unit.drivers.test_foreign import OUT, captured, failure_of, trigger
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
 from tests.worlds.foreign_world import (
     FakeConsumer,
@@ -48,11 +47,10 @@ class Here:
         return participant(self.cluster, self.writer, consumer=self.consumer, bounds=bounds)
 
     async def captured(self, epoch: int) -> Captured:
-        await until(lambda: not view(self.cluster).snapshots[epoch].open, "the capture")
-        assert view(self.cluster).snapshots[epoch].failure is None, (
-            view(self.cluster).snapshots[epoch].failure
-        )
-        return view(self.cluster).captured(epoch)
+        return await captured(self.cluster, epoch)
+
+    async def failed(self, epoch: int) -> Failure:
+        return await failure_of(self.cluster, epoch)
 
     async def positions(self, epoch: int) -> dict[TopicPartition, int]:
         """Of the till, in the snapshot."""
@@ -224,12 +222,10 @@ async def test_r14_the_positions_of_the_snapshot_are_those_that_came_with_the_st
     await until(lambda: here.admin.commits["till"] == {P0: 4, P1: 0}, "the commit")
 
 
-async def run_into_red(here: Here, streams: list[asyncio.Task[None]]) -> tuple[int, int]:
-    """The bank turns red and sends; the till takes in all that it gets before it cuts.
-
-    Returns:
-        the position of the till in the snapshot, and the offset of the first red record.
-    """
+async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    """The bank turns red and sends; the till takes in all that it gets before it cuts."""
     here.consumer.white(P0, b"white", process=here.bank.process)
     await here.till.join([CHANGE])
     received = receiving(here.till, streams)
@@ -241,26 +237,9 @@ async def run_into_red(here: Here, streams: list[asyncio.Task[None]]) -> tuple[i
     await asyncio.sleep(0.05)
     taken = max(record.offset for record in received.records if record.tp == P0) + 1
     assert await here.cut("one", (P0, taken), (P1, 1))
-    position = (await here.positions(epoch))[P0]
+    assert (await here.positions(epoch))[P0] == red == 1
     await until(lambda: b"behind" in received.values, "what was held")
     assert received.values.index(b"red") < received.values.index(b"behind")
-    return position, red
-
-
-async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
-    position, red = await run_into_red(here, streams)
-    assert position == red == 1
-
-
-async def test_r2_without_the_hold_a_snapshot_would_hold_a_receipt_of_red(
-    here: Here, streams: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The mutant: this is how the test above notices that nothing is held."""
-    monkeypatch.setattr(Gate, "_met", lambda *_: True)
-    position, red = await run_into_red(here, streams)
-    assert position > red
 
 
 async def test_r2_a_forged_epoch_holds_nothing_for_long(
@@ -324,8 +303,7 @@ async def test_the_time_to_live_ends_a_hold(here: Here, streams: list[asyncio.Ta
     await marker_of(here.till)
     here.consumer.white(P0, b"red", epoch, here.bank.process)
     await received.have(b"red")
-    failure = view(here.cluster).snapshots[epoch].failure
-    assert failure is not None and failure.code == "state-not-given"
+    assert (await here.failed(epoch)).code == "state-not-given"
     later = await here.snapshot("two", (P0, 1))
     assert await here.positions(later) == {P0: 1, P1: 0}
 
@@ -341,7 +319,7 @@ async def test_a_process_that_leaves_in_a_hold_fails_its_snapshot_and_starts_whe
     with pytest.raises(TriggerRefusedError, match="no longer takes part: it stops"):
         await received.task
     assert here.consumer.closed
-    assert view(here.cluster).snapshots[epoch].failure is not None
+    await here.failed(epoch)
     here.till = here.another()
     await here.till.join([CHANGE])
     await receiving(here.till, streams).have(b"1", b"2", b"red")
@@ -358,9 +336,8 @@ async def test_a_snapshot_that_is_asked_for_while_it_joins_fails_at_once_and_by_
 
     ledger.listeners.append(between)
     await asyncio.wait_for(here.till.join([CHANGE]), 20)
-    await until(lambda: view(here.cluster).snapshots[done[0]].failure is not None, "the failure")
-    failure = view(here.cluster).snapshots[done[0]].failure
-    assert failure is not None and (failure.code, failure.reason) == ("state-not-given", "till was joining")
+    failure = await here.failed(done[0])
+    assert (failure.code, failure.reason) == ("state-not-given", "till was joining")
     assert here.till.notices.empty()
 
 
@@ -399,8 +376,8 @@ async def test_an_input_that_changes_ends_the_session_by_name(
         here.admin.topics["change"] = topic
     await until(lambda: bool(here.till.left), "its leaving")
     assert here.till.left.startswith("its input change ") and here.till.left.endswith(why)
-    failure = view(here.cluster).snapshots[epoch].failure
-    assert failure is not None and failure.code == "state-not-given" and here.till.left in failure.reason
+    failure = await here.failed(epoch)
+    assert failure.code == "state-not-given" and here.till.left in failure.reason
     for call in (here.till.processed([(P0, 1)]), received.task):
         with pytest.raises(TriggerRefusedError, match=here.till.left):
             await call
