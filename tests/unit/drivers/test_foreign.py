@@ -251,7 +251,8 @@ async def test_bounds(cluster: FakeCluster, writer: FakeWriter) -> None:
     await marker_of(till)
     with pytest.raises(BadInputError, match="state_data has 11 bytes"):
         await till.flush("one", "", 0, b"x" * 11)
-    await till.flush("one", "", 0, b"x" * 10)
+    for _ in range(2):
+        await till.flush("one", "", 0, b"x" * 10)  # given again: it counts once
     with pytest.raises(BadInputError, match="above 15 bytes"):
         await till.flush("one", "", 1, b"x" * 6)
     await till.flush("one", "", 1, b"x")
