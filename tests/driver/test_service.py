@@ -24,11 +24,11 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(240)]
 
 
 @contextmanager
-def service(kafka: Broker, namespace: str, folder: Path, system: System) -> Iterator[tuple[str, int]]:
+def service(system: System, folder: Path) -> Iterator[tuple[str, int]]:
     """A service process; its URL and pid."""
     log = folder / f"service-{len(list(folder.glob('service-*')))}.log"
-    command = [sys.executable, "-m", "snapkafka", "serve", "--bootstrap", kafka.bootstrap]
-    command += ["--namespace", namespace, "--port", "0", "--storage-root", str(folder)]
+    command = [sys.executable, "-m", "snapkafka", "serve", "--bootstrap", system.bootstrap]
+    command += ["--namespace", system.namespace, "--port", "0", "--storage-root", str(folder)]
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as running:
         try:
             url = ""
@@ -68,8 +68,8 @@ def trigger(url: str, folder: Path, name: str, **more: Any) -> dict[str, Any]:
 def test_a_snapshot_over_http_and_a_service_that_is_killed_in_its_midst(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    with two_workers(kafka, namespace, tmp_path) as (system, observer, _):
-        with service(kafka, namespace, tmp_path, system) as (url, pid):
+    with two_workers(kafka, namespace, tmp_path) as (run, _):
+        with service(run.system, tmp_path) as (url, pid):
             reported = trigger(url, tmp_path, "first")
             assert (reported["snapshot_id"], reported["status"]) == ("first", "INITIATED")
             shown: dict[str, Any] = {}
@@ -78,33 +78,29 @@ def test_a_snapshot_over_http_and_a_service_that_is_killed_in_its_midst(
                 shown.update(get(f"{url}/v1/snapshots/{of}"))
                 return str(shown["status"])
 
-            wait_until("the capture", lambda: status("first") == "CAPTURED", timeout_s=30, system=system)
+            run.until("the capture", lambda: status("first") == "CAPTURED")
             assert (shown["nodes_completed"], shown["nodes_failed"]) == (2, 0)
             assert shown["checkpoint_manifest_uri"] == str(tmp_path / "first.json")
             assert trigger(url, tmp_path, "first")["epoch"] == reported["epoch"]
 
-            victim = system.workers[1].pid
+            victim = run.system.workers[1].pid
             os.kill(victim, signal.SIGSTOP)
             try:
                 epoch = trigger(url, tmp_path, "midst", ttl_ms=60_000)["epoch"]
-                wait_until(
+                run.until(
                     "one of two to have closed",
                     lambda: status("midst") == "CAPTURING" and shown["nodes_completed"] == 1,
-                    timeout_s=30,
-                    system=system,
                 )
                 assert any("to report its cut" in wait for wait in shown["waits_for"])
                 os.kill(pid, signal.SIGKILL)
             finally:
                 os.kill(victim, signal.SIGCONT)
-        snapshots = observer.state.snapshots
-        wait_until("its end", lambda: not snapshots[epoch].open, timeout_s=30, system=system)
+        snapshots = run.observer.state.snapshots
+        run.until("its end", lambda: not snapshots[epoch].open)
         assert snapshots[epoch].failure is None, snapshots[epoch].failure
-        with service(kafka, namespace, tmp_path, system) as (url, _):
-            assert [row["snapshot_id"] for row in get(f"{url}/v1/snapshots")["snapshots"]] == [
-                "midst",
-                "first",
-            ]
+        with service(run.system, tmp_path) as (url, _):
+            listed = [row["snapshot_id"] for row in get(f"{url}/v1/snapshots")["snapshots"]]
+            assert listed == ["midst", "first"]
             assert get(f"{url}/v1/snapshots/midst")["status"] == "CAPTURED"
             assert trigger(url, tmp_path, "midst")["epoch"] == epoch
 
@@ -114,8 +110,8 @@ def test_a_killed_worker_is_named_when_its_kafka_session_is_over_and_no_snapshot
 ) -> None:
     """Neither the ledger nor anybody else has noticed: the coordinator of its group alone has."""
     with (
-        two_workers(kafka, namespace, tmp_path) as (system, observer, _),
-        service(kafka, namespace, tmp_path, system) as (url, _),
+        two_workers(kafka, namespace, tmp_path) as (run, _),
+        service(run.system, tmp_path) as (url, _),
     ):
 
         def sessions() -> dict[int, str]:
@@ -124,16 +120,9 @@ def test_a_killed_worker_is_named_when_its_kafka_session_is_over_and_no_snapshot
             assert {one["state"] for one in processes} == {"living"}
             return {one["pid"]: one["session"] for one in processes}
 
-        pids = [worker.pid for worker in system.workers]
-        wait_until(
-            "both sessions", lambda: sessions() == dict.fromkeys(pids, "held"), timeout_s=30, system=system
-        )
-        victim = system.workers[1]
-        system.kill(victim)
-        wait_until(
-            "the session of the one that was killed to be over",
-            lambda: sessions() == {pids[0]: "held", pids[1]: "over"},
-            timeout_s=120,
-            system=system,
-        )
-        assert not observer.state.snapshots
+        pids = [worker.pid for worker in run.system.workers]
+        run.until("both sessions", lambda: sessions() == dict.fromkeys(pids, "held"))
+        run.system.kill(run.system.workers[1])
+        over = {pids[0]: "held", pids[1]: "over"}
+        run.until("the session of the one that was killed to be over", lambda: sessions() == over, 120)
+        assert not run.observer.state.snapshots

@@ -17,7 +17,6 @@ from typing import Any, Final
 import psutil
 import pytest
 
-from snapkafka.demo import wait_until
 from snapkafka.testing import Broker
 from tests.driver.test_operators import get, two_workers
 from tests.driver.test_service import service, trigger
@@ -205,8 +204,8 @@ def test_a_storm_of_clients_harms_nobody(kafka: Broker, namespace: str, tmp_path
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
         with (
-            two_workers(kafka, namespace, tmp_path) as (system, observer, _),
-            service(kafka, namespace, tmp_path, system) as (url, pid),
+            two_workers(kafka, namespace, tmp_path) as (run, _),
+            service(run.system, tmp_path) as (url, pid),
         ):
             process = psutil.Process(pid)
             before = process.memory_info().rss
@@ -222,23 +221,20 @@ def test_a_storm_of_clients_harms_nobody(kafka: Broker, namespace: str, tmp_path
             accepted = asyncio.run(attack())
             grown = process.memory_info().rss - before
 
-            def at_rest() -> bool:
-                return not observer.state.open and get(f"{url}/readyz")["status"] == "ok"
+            state = run.observer.state
 
-            wait_until("every snapshot of the storm to be decided", at_rest, timeout_s=90, system=system)
-            views = {view.trigger.id: view for view in observer.state.snapshots.values()}
+            def at_rest() -> bool:
+                return not state.open and get(f"{url}/readyz")["status"] == "ok"
+
+            run.until("every snapshot of the storm to be decided", at_rest, 90)
+            views = {view.trigger.id: view for view in state.snapshots.values()}
             assert views.keys() == accepted, "what was accepted is in the ledger, and nothing else"
             failed = [view.failure for view in views.values() if view.failure is not None]
             assert not failed, failed
             last = trigger(url, tmp_path, "after")["epoch"]
-            wait_until(
+            run.until(
                 "a snapshot after the storm",
-                lambda: (
-                    last in observer.state.snapshots
-                    and observer.state.snapshots[last].captured_at is not None
-                ),
-                timeout_s=60,
-                system=system,
+                lambda: last in state.snapshots and state.snapshots[last].captured_at is not None,
             )
             listed = get(f"{url}/v1/snapshots?limit=200")
             assert listed["total"] == len(accepted) + 1

@@ -38,7 +38,7 @@ def test_an_assembly_killed_with_its_service_is_finished_by_the_next(namespace: 
         nobody = System(
             bootstrap=system.bootstrap, namespace=namespace, folder=tmp_path
         )  # workers rest meanwhile
-        with service(system.broker, namespace, storage, nobody) as (url, pid):
+        with service(nobody, storage) as (url, pid):
             trigger(url, storage, "friday")
             wait_for(system, "the capture", lambda: get(f"{url}/v1/snapshots/friday")["status"] == "CAPTURED")
             system.rest()
@@ -59,7 +59,7 @@ def test_an_assembly_killed_with_its_service_is_finished_by_the_next(namespace: 
         wait_for(system, "its Spark job to end", lambda: not any(child.is_running() for child in children))
         assert not list(storage.glob("*.json"))
 
-        with service(system.broker, namespace, storage, nobody) as (url, _):
+        with service(nobody, storage) as (url, _):
             before = get(f"{url}/v1/snapshots/friday")
             assert (before["status"], before["verdict"], before["assembled"]) == ("CAPTURED", None, False)
             with pytest.raises(urllib.error.HTTPError, match="405"):

@@ -54,7 +54,7 @@ def test_a_cut_at_one_wall_clock_time_is_inconsistent_where_the_snapshot_is_not(
     (storage := tmp_path / "snaps").mkdir()
     with live(namespace, env=first_clearing_is_behind(site), rate=RATE) as system:
         rested = System(bootstrap=system.bootstrap, namespace=namespace, folder=tmp_path)
-        with service(system.broker, namespace, storage, rested) as (url, _):
+        with service(rested, storage) as (url, _):
             trigger(url, storage, "friday", ttl_ms=60_000)
             wait_until(
                 "the capture", lambda: get(f"{url}/v1/snapshots/friday")["status"] == "CAPTURED", timeout_s=90
