@@ -10,8 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import faust
 import pytest
+from faust.types import TP
 
+import snapkafka
+from snapkafka.drivers.faust.inbound.running_events import StreamRecords
 from snapkafka.errors import InstallError
 from snapkafka.testing import Broker
 from tests.driver.live import live
@@ -44,10 +48,6 @@ def test_install_early_or_late(
 
 
 def test_twice_is_an_error_that_says_so() -> None:
-    import faust
-
-    import snapkafka
-
     app = faust.App("twice", broker="kafka://127.0.0.1:1")
     snapkafka.install(app, namespace="n")
     with pytest.raises(InstallError, match="already installed on this app") as caught:
@@ -58,10 +58,6 @@ def test_twice_is_an_error_that_says_so() -> None:
 
 def test_settings_that_make_no_sense_are_all_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown names, values that cannot be, values of another type: in one error."""
-    import faust
-
-    import snapkafka
-
     install: Any = snapkafka.install
     app = faust.App("bad", broker="kafka://127.0.0.1:1")
     monkeypatch.setenv("SNAPKAFKA", "sometimes")
@@ -84,10 +80,6 @@ def test_settings_that_make_no_sense_are_all_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_a_namespace_that_of_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    import faust
-
-    import snapkafka
-
     def installed(**options: Any) -> str:
         app = faust.App("named", broker="kafka://127.0.0.1:1")
         return str(snapkafka.install(app, **options).config.namespace)
@@ -105,10 +97,6 @@ def test_without_a_namespace_that_of_the_environment_counts(monkeypatch: pytest.
 
 @pytest.mark.parametrize("how", ["setting", "environment"])
 def test_switched_off_it_leaves_the_app_as_it_is(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import faust
-
-    import snapkafka
-
     app = faust.App("off", broker="kafka://127.0.0.1:1")
     before = (dict(vars(app)), dict(vars(app.sensors)), set(app.sensors))
     if how == "environment":
@@ -120,10 +108,6 @@ def test_switched_off_it_leaves_the_app_as_it_is(how: str, monkeypatch: pytest.M
 
 
 def test_the_environment_goes_before_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    import faust
-
-    import snapkafka
-
     app = faust.App("modes", broker="kafka://127.0.0.1:1")
     monkeypatch.setenv("SNAPKAFKA", "sometimes")
     with pytest.raises(InstallError, match="SNAPKAFKA is 'sometimes'; it can be off, observe"):
@@ -133,10 +117,6 @@ def test_the_environment_goes_before_the_mode(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_install_right_after_the_app_does_not_finalise_it() -> None:
-    import faust
-
-    import snapkafka
-
     app = faust.App("raw", broker="kafka://127.0.0.1:1")
     snapkafka.install(app, namespace="n")
     assert not app.configured
@@ -189,12 +169,6 @@ def test_a_service_imports_no_heavy_library_and_is_quick(tmp_path: Path) -> None
 
 def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> None:
     """Also one that is added later, and though what ran is handed along beside it."""
-    import faust
-    from faust.types import TP
-
-    import snapkafka
-    from snapkafka.drivers.faust.inbound.running_events import StreamRecords
-
     reported: list[object] = []
 
     class Own(faust.Sensor):
@@ -221,11 +195,6 @@ def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> Non
 
 
 async def test_streams_and_tables_that_were_made_before_are_heard() -> None:
-    import faust
-    from faust.types import TP
-
-    import snapkafka
-
     app = faust.App("before", broker="kafka://127.0.0.1:1", store="memory://")
     stream = app.stream(app.topic("t"))
     table = app.Table("counts", default=int)

@@ -16,9 +16,9 @@ from snapkafka.drivers.faust.outbound.fast_path import skip_producer_guard
 SENDS = 50
 
 
-def app_of(**settings: Any) -> Any:
+def app_of(kind: Any = faust.App, **settings: Any) -> Any:
     """Its producer has been started, as far as it can tell."""
-    app: Any = faust.App("a", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False, **settings)
+    app: Any = kind("a", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False, **settings)
     app.finalize()
     app.producer._started.set()
     return app
@@ -84,28 +84,23 @@ async def test_another_producer_of_the_app_is_given_once_it_is_there() -> None:
     assert await app.maybe_start_producer() is second is not first
 
 
-async def test_in_transactions_faust_answers() -> None:
-    """It gives another producer then."""
-    app = app_of(processing_guarantee="exactly_once")
+class Own(faust.App):
+    """It makes something of it itself."""
+
+    async def maybe_start_producer(self) -> Any:
+        return self.producer
+
+
+@pytest.mark.parametrize(
+    "why", ["in transactions Faust gives another producer", "another release", "a subclass"]
+)
+async def test_otherwise_faust_answers(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    app = app_of(
+        Own if why == "a subclass" else faust.App,
+        processing_guarantee="exactly_once" if "transactions" in why else "at_least_once",
+    )
+    if why == "another release":
+        monkeypatch.setattr(fast_path, "OF_GUARD", {})
+    before = app.maybe_start_producer
     skip_producer_guard(app, app.producer)
-    assert is_fausts(app)
-
-
-async def test_another_release_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = app_of()
-    monkeypatch.setattr(fast_path, "OF_GUARD", {})
-    skip_producer_guard(app, app.producer)
-    assert is_fausts(app)
-
-
-async def test_what_an_app_makes_of_it_itself_is_left() -> None:
-    """A subclass of Faust's."""
-
-    class Own(faust.App):
-        async def maybe_start_producer(self) -> Any:
-            return self.producer
-
-    app: Any = Own("a", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
-    app.finalize()
-    skip_producer_guard(app, app.producer)
-    assert "maybe_start_producer" not in vars(app)
+    assert app.maybe_start_producer == before
