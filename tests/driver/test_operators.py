@@ -40,7 +40,7 @@ def start_with_pages(run: Live, **env: str) -> str:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = int(found.getsockname()[1])
-    run.start(SMALL_APP_INSTALL="early", SMALL_APP_LAG="36h", SMALL_APP_WEB_PORT=str(port), **env)
+    run.start(web=True, SMALL_APP_INSTALL="early", SMALL_APP_LAG="36h", SMALL_APP_WEB_PORT=str(port), **env)
     return f"http://127.0.0.1:{port}/snapkafka"
 
 

@@ -21,13 +21,13 @@ INSIDE: ContextVar[str] = ContextVar("inside", default="")
 class Buffered:
     """A worker's way out, with the buffer of Faust's producer and the task that empties it."""
 
-    def __init__(self, driver: type[Driver] = Driver) -> None:
+    def __init__(self) -> None:
         self.log = Log()
         self.app = self.log.app
         self.producer = self.log.producer
         self.producer._started.set()  # nobody need start what has no broker
         self.buffer = self.producer.buffer
-        self.driver = driver(self.producer)
+        self.driver = Driver(self.producer)
         self.topic: Any = self.app.topic("t", value_serializer="raw", key_serializer="raw")
 
     async def emptying(self) -> None:
@@ -250,22 +250,15 @@ async def test_another_faust_is_left_to_itself(way: Buffered, monkeypatch: pytes
     assert [stamp.seq for stamp in other.log.stamps()] == [0]
 
 
-async def test_another_thread_goes_through_the_buffer() -> None:
-    """As it would without us."""
-
-    class Elsewhere(Driver):
-        def runs_here(self) -> bool:
-            return False
-
-    way = Buffered(Elsewhere)
-    way.soon()
-    assert way.buffer.size == 1
-
-
-async def test_without_an_identity_nothing_passes(way: Buffered) -> None:
-    """A worker that stood down, or has not joined."""
-    way.driver.machine.process = None
-    way.driver.absent = "failed"
+@pytest.mark.parametrize("why", ["another thread", "no identity"])
+async def test_what_cannot_pass_goes_through_the_buffer(
+    way: Buffered, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """As it would without us; a worker that stood down or has not joined has no identity."""
+    if why == "another thread":
+        monkeypatch.setattr(way.driver, "runs_here", lambda: False)
+    else:
+        way.driver.machine.process, way.driver.absent = None, "failed"
     way.soon()
     assert way.buffer.size == 1
 
