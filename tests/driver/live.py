@@ -52,11 +52,9 @@ class Live:
     def topic(self, name: str) -> str:
         return f"{self.app}-{name}"
 
-    def start(self, module: str = SMALL_APP, *, web: bool = False, **env: str) -> Worker:
+    def start(self, module: str = SMALL_APP, **env: str) -> Worker:
         """Start one more worker."""
-        options = () if web else ("--without-web",)
-        env = {"SMALL_APP_ID": self.app} | env
-        return self.system.start_worker(self.app, env, module=module, options=options)
+        return self.system.start_worker(self.app, {"SMALL_APP_ID": self.app} | env, module=module)
 
     def await_workers(self) -> None:
         self.observer.wait_for_workers(self.system)

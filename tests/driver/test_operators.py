@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka.demo import Observer
 from snapkafka.testing import Broker
-from tests.driver.live import Live, live
+from tests.driver.live import SMALL_APP, Live, live
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -40,7 +40,9 @@ def start_with_pages(run: Live, **env: str) -> str:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = int(found.getsockname()[1])
-    run.start(web=True, SMALL_APP_INSTALL="early", SMALL_APP_LAG="36h", SMALL_APP_WEB_PORT=str(port), **env)
+    settings = {"SMALL_APP_ID": run.app, "SMALL_APP_INSTALL": "early", "SMALL_APP_LAG": "36h"}
+    settings |= {"SMALL_APP_WEB_PORT": str(port), **env}
+    run.system.start_worker(run.app, settings, module=SMALL_APP, options=())
     return f"http://127.0.0.1:{port}/snapkafka"
 
 

@@ -316,7 +316,7 @@ def quick_and_slow(
     bootstrap: str, namespace: str, folder: Path, **more: Any
 ) -> contextlib.AbstractContextManager[Pair]:
     """Both runs of the app with an agent that is quick and one that is slow; `more`: see `running`."""
-    topics = {"inputs": ("quick", "slow"), "outputs": ("quick-out", "slow-out"), "changelogs": ["quick"]}
+    topics: Any = {"inputs": ("quick", "slow"), "outputs": ("quick-out", "slow-out"), "changelogs": ["quick"]}
     return running(bootstrap, namespace, folder, "tests.features.apps.outage", **topics, **more)
 
 
