@@ -17,7 +17,6 @@ from snapkafka.protocol import (
     Restore,
     RestoreStage,
     RestoreView,
-    Status,
     TailLost,
     TopicPartition,
     take_checkpoint,
@@ -99,28 +98,6 @@ def test_r11_a_number_that_was_used_before_is_no_process_and_no_epoch(world: Wor
     settle(p, late)
     epoch = captured(world, p, late, name="then")
     assert epoch > upto
-
-
-def test_r11_what_was_captured_meanwhile_is_unverifiable_by_name_and_what_is_open_fails(world: World) -> None:
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    before = captured(world, p, q, name="before")
-    since = len(world.ledger)
-    late = Process(world, "r", (TP_C,))
-    settle(late)
-    read = len(world.ledger)
-    assert late.id >= since
-    lose(world, since)
-    meanwhile = captured(world, p, q, name="meanwhile")
-    still_open = world.trigger("open")
-    said = notice(late, since)
-    assert (said.since, said.upto, said.void) == (since, read, NOBODY)
-    assert world.snapshot(before).contaminated == ""
-    assert world.snapshot(meanwhile).contaminated == (
-        f"{LEDGER_CUT_SHORT}: acknowledged records below offset {said.upto} of the ledger are lost"
-    )
-    assert world.snapshot(meanwhile).status is Status.CAPTURED
-    assert world.snapshot(still_open).failure.code == LEDGER_CUT_SHORT  # type: ignore[union-attr]
 
 
 def test_r12_a_hidden_process_that_comes_back_with_work_under_way_spoils_what_was_captured_since(

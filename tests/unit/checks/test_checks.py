@@ -35,7 +35,6 @@ from snapkafka.protocol import (
     Captured,
     Position,
     ProcessCut,
-    Recorded,
     SenderEnd,
     TopicPartition,
     TornEvent,
@@ -69,18 +68,6 @@ def test_a_sound_log_gives_nothing() -> None:
 # -- V1 ------------------------------------------------------------------------------------------------------
 
 
-def test_v1_white_where_the_process_closed_none() -> None:
-    other = replace(CAPTURED, senders=CAPTURED.senders[1:], recorded=())
-    assert ("white-after-end", 0) in found(LOG[:5], other)
-
-
-def test_v1_white_behind_red_is_white() -> None:
-    """An event still ran at the cut: red records stand before its last send, and the header tells them apart."""
-    log = [*LOG[:5], LogRecord("in", 0, 5, 1, EPOCH, 5), LogRecord("in", 0, 6, 1, 0, 6)]
-    ends = (replace(CAPTURED.senders[0], white_end=7, last_seq=6, marker=7), CAPTURED.senders[1])
-    assert found(log, replace(CAPTURED, senders=ends, recorded=())) == []
-
-
 def read_by_another(*missing: int, lost: tuple[int, ...] = ()) -> list[tuple[str, int]]:
     """Findings of a changelog that is an input, too."""
     log, captured, bounds = shared_changelog(*missing, lost=lost)
@@ -106,19 +93,7 @@ def test_v1_a_loss_in_a_changelog_that_is_read_is_found_wherever_it_is() -> None
     assert read_by_another(lost=(7,)) == [("gap", 9), ("incomplete", 9)]
 
 
-def test_v1_what_is_red_may_have_gaps() -> None:
-    """A red send that failed is none of this snapshot's."""
-    assert found([*LOG, LogRecord("in", 0, 7, 1, EPOCH, 20)]) == []
-
-
 # -- V2 ------------------------------------------------------------------------------------------------------
-
-
-def test_v2_red_by_r8_of_a_process_that_left() -> None:
-    log = [*LOG[:5], LogRecord("in", 0, 6, 2, 0, 0)]
-    captured = replace(with_input(position=7, noted=7, log_end=6), recorded=())
-    assert found(log, captured) == [("left-late", 6), ("red-late", 6)]
-    assert [finding.offset for finding in of_left(CutView(captured), log)] == [6]
 
 
 def test_v1_who_was_taken_for_gone_and_sends_again_leaves_it_open() -> None:
@@ -216,25 +191,6 @@ def test_what_an_old_process_appends_behind_the_base_is_void() -> None:
     assert not CutView(replace(RESTORED, bases=(state,)), BOUNDS).in_state(written)
 
 
-def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:
-    effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
-    for earlier, kind in (((effect.process,), "replayed"), ((-1,), "replayed"), ((), "effect-of-later")):
-        other = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99, earlier=earlier),)))
-        assert [f.kind for f in v5(other, [effect])] == [kind], "who read it later replays nothing"
-    agent = Position(
-        agent="a", topic="in", partition=0, offset=INPUT.position, replay_until=INPUT.position + 1
-    )
-    own = replace(INPUT, receiver=effect.process, agents=(agent,))
-    assert [f.kind for f in v5(CutView(replace(CAPTURED, inputs=(own,))), [effect])] == ["replayed"]
-    torn = TornEvent(agent="a", topic="in", partition=0, offset=INPUT.position, was=0, met=EPOCH)
-    processes = tuple(replace(cut, torn=(torn,)) for cut in CAPTURED.processes)
-    assert v5(CutView(replace(CAPTURED, processes=processes)), [effect]) == []
-
-
-def test_v2_a_marker_is_no_message() -> None:
-    assert found(LOG, replace(with_input(position=6, noted=6), recorded=())) == []
-
-
 # -- V4 ------------------------------------------------------------------------------------------------------
 
 
@@ -287,14 +243,6 @@ def test_v4_last_records_below_the_reading_ranges_are_read_for_themselves() -> N
     )
     view = CutView(received, {**BOUNDS, TP: replace(BOUNDS[TP], end=at)})
     assert look_back_ranges(view, reading_ranges(view)) == [ReadRange("in", 0, 50, at - 10)]
-
-
-def test_v4_the_recorded_range_may_end_behind_the_last_white_record() -> None:
-    log = [*LOG[:5], LogRecord("in", 0, 5), *(r._replace(offset=r.offset + 1) for r in LOG[5:7])]
-    longer = replace(
-        CAPTURED, recorded=(Recorded(app="app", sender=1, topic="in", partition=0, start=2, end=6),)
-    )
-    assert found(log, longer) == []
 
 
 # -- the log's bounds ----------------------------------------------------------------------------------------
@@ -397,3 +345,18 @@ def test_only_verified_is_good() -> None:
         Verdict.VERIFIED_WITH_REPLAYS,
         Verdict.VERIFIED_OPEN,
     }
+
+
+def test_v5_torn_events_and_replays_are_listed_not_accused() -> None:
+    effect = LOG[0]._replace(cause=(TopicPartition("in", 0), INPUT.position))
+    for earlier, kind in (((effect.process,), "replayed"), ((-1,), "replayed"), ((), "effect-of-later")):
+        other = CutView(replace(CAPTURED, inputs=(replace(INPUT, receiver=99, earlier=earlier),)))
+        assert [f.kind for f in v5(other, [effect])] == [kind], "who read it later replays nothing"
+    agent = Position(
+        agent="a", topic="in", partition=0, offset=INPUT.position, replay_until=INPUT.position + 1
+    )
+    own = replace(INPUT, receiver=effect.process, agents=(agent,))
+    assert [f.kind for f in v5(CutView(replace(CAPTURED, inputs=(own,))), [effect])] == ["replayed"]
+    torn = TornEvent(agent="a", topic="in", partition=0, offset=INPUT.position, was=0, met=EPOCH)
+    processes = tuple(replace(cut, torn=(torn,)) for cut in CAPTURED.processes)
+    assert v5(CutView(replace(CAPTURED, processes=processes)), [effect]) == []

@@ -296,6 +296,7 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     assert refused(CAPTURED, bounds(start=4))[0].endswith(
         "snapshot snap needs in[0] from offset 2 to 4, but its log now starts at 4"
     )
+    require_offsets(CutView(CAPTURED, now | {STATE: LogBounds(start=3, end=9, topic_id="t2")}))
     eaten = now | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
     assert refused(CAPTURED, eaten)[0].endswith(
         "snapshot snap needs table[0] (table t) below offset 3, but its log now starts at 4"
