@@ -262,13 +262,15 @@ def test_v1_copies_of_what_is_not_read_are_no_gap_and_no_disorder() -> None:
     ]
     unknown = v1(CutView(with_sender(last_seq=104)), [*sent[:2], sent[2]._replace(seq=8), *sent[3:]])
     assert {f.kind for f in unknown if f.offset == 2} == {"copy"}, "lower than the first that is read"
+    again = [*sent[:2], *(record._replace(seq=8) for record in sent[2:4]), sent[4]]
+    assert {f.kind for f in v1(CutView(with_sender(last_seq=104)), again) if f.offset == 3} == {"duplicate"}
 
 
 def test_v1_a_copy_of_who_left_is_a_note() -> None:
     log = [LogRecord("in", 0, 4, 2, 0, 3), LogRecord("in", 0, 5, 2, 0, 4)]
     late = [LogRecord("in", 0, 8, 2, 0, seq) for seq in (4, 1, 5)]
-    found = [of_left(CutView(CAPTURED), [*log, record])[0] for record in late]
-    assert [f.kind for f in found] == ["copy", "copy", "left-late"]
+    found = [[f.kind for f in of_left(CutView(CAPTURED), [*log, record])] for record in late]
+    assert found == [["copy"], ["copy"], ["left-late"]]
     assert [f.kind for f in of_left(CutView(CAPTURED), late[:1])] == ["left-late"]
     disorder = [*log, LogRecord("in", 0, 0, 2, 0, 1), LogRecord("in", 0, 1, 2, 0, 5)]
     assert {f.kind for f in v1(CutView(CAPTURED), disorder)} == {"gap-left", "disorder-left"}

@@ -64,139 +64,83 @@ def test_of_an_input_what_was_unread_and_of_a_changelog_all_of_it() -> None:
     ]
 
 
-# -- age -----------------------------------------------------------------------------------------------------
+# -- how long it is there ------------------------------------------------------------------------------------
+
+WINDOWS = dataclasses.replace(STATE, expires_ms=HOUR)
+SETS = dataclasses.replace(STATE, sets=True)
+FROM_40 = dataclasses.replace(INPUT, start=40)
+KEPT = {"retention.ms": "-1"}
+DELETED = {"cleanup.policy": "delete", "retention.ms": str(3 * HOUR)}
+BOUNDED = KEPT | {"retention.bytes": "2700"}
+COMPACT = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR)}
+BOTH = {"cleanup.policy": "compact,delete", "min.compaction.lag.ms": str(DAY)}
 
 
-def test_an_input_is_kept_from_its_first_unread_record_on() -> None:
-    found = judged(INPUT, {"cleanup.policy": "delete", "retention.ms": str(HOUR)}, first_ms=CUT - 5 * MIN)
-    assert (found.how, found.until_ms) == (How.UNTIL, CUT + 55 * MIN)
-    assert (found.topic, found.partition) == IN
-    assert (
-        found.why == "deletes records after 1 h (retention.ms), counted from the first record that is needed"
-    )
+def kept(ms: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(ms)}
 
 
-def test_of_an_input_that_has_nothing_yet_what_comes_is_kept_from_now_on() -> None:
-    assert judged(INPUT, {"retention.ms": str(HOUR)}).until_ms == NOW + HOUR
-
-
-@pytest.mark.parametrize("kept", ["-1", str(2**63 - 1), str(FOR_EVER_MS + 1)])
-def test_what_is_never_deleted_lasts(kept: str) -> None:
-    assert judged(INPUT, {"retention.ms": kept}, first_ms=CUT).how == How.ALWAYS
-    assert judged(STATE, {"cleanup.policy": "delete", "retention.ms": kept}, first_ms=0).how == How.ALWAYS
-
-
-def test_a_changelog_that_deletes_loses_its_oldest_value_first() -> None:
-    found = judged(STATE, {"cleanup.policy": "delete", "retention.ms": str(DAY)}, first_ms=CUT - 23 * HOUR)
-    assert (found.how, found.until_ms) == (How.UNTIL, CUT + HOUR)
-
-
-def test_of_a_windowed_table_only_windows_that_lived_at_the_cut_count() -> None:
-    windows = dataclasses.replace(STATE, expires_ms=HOUR)
-    holding = {"cleanup.policy": "delete", "retention.ms": str(3 * HOUR)}
-    assert judged(windows, holding, first_ms=CUT - 9 * HOUR).until_ms == CUT + 2 * HOUR
-    assert judged(windows, holding).until_ms == CUT + 2 * HOUR
-    young = judged(windows, holding, first_ms=CUT - 10 * MIN)
-    assert young.until_ms == CUT + 3 * HOUR - 10 * MIN, "the log has no older one"
-    assert young.why == "deletes records after 3 h (retention.ms), counted from the oldest window"
-
-
-@pytest.mark.parametrize(("first_ms", "until_ms"), [(-(2**62), 0), (-1, DAY - 1), (0, DAY), (2**62, LAST_MS)])
-def test_clocks_that_are_beside_themselves_do_no_harm(first_ms: int, until_ms: int) -> None:
-    assert judged(INPUT, {"retention.ms": str(DAY)}, first_ms=first_ms).until_ms == until_ms
-    assert LAST_MS < 253_402_300_800_000, "a calendar has it"
-
-
-# -- size ----------------------------------------------------------------------------------------------------
-
-
-def test_a_bound_on_bytes_is_reached_at_the_rate_so_far() -> None:
-    """90 of 100 records stand from the first needed on: 900 bytes since an hour; 1,800 more make it 2,700."""
-    holding = {"retention.ms": "-1", "retention.bytes": "2700"}
-    found = judged(INPUT, holding, first_ms=NOW - HOUR, size=1_000)
-    assert (found.how, found.until_ms) == (How.FROM, NOW + 2 * HOUR)
-    assert found.why == (
-        "keeps 2,700 bytes of each partition (retention.bytes), of which 900 were written since the first record"
-        " that is needed:"
-        " at that rate"
-    )
-
-
-def test_the_rate_counts_the_bytes_of_what_the_log_still_holds() -> None:
-    """60 of its 75 records stand from the first needed on: 700 of 875 bytes in an hour, and 2,000 to go."""
-    need, holding = dataclasses.replace(INPUT, start=40), {"retention.ms": "-1", "retention.bytes": "2700"}
-    found = judged(need, holding, first_ms=NOW - HOUR, size=875, bounds=LogBounds(start=25, end=100))
-    assert found.until_ms == NOW + 2_000 * HOUR // 700
-
-
-TOO_LARGE = ", of which 2,700 were written since the first record that is needed"
-UNKNOWN_SIZE = "; its size is not visible"
+def holds(start: int, end: int = 100) -> dict[str, LogBounds]:
+    return {"bounds": LogBounds(start=start, end=end)}
 
 
 @pytest.mark.parametrize(
-    ("log", "why"),
+    ("need", "holding", "log", "how", "until_ms"),
     [
-        ({"size": 3_000, "first_ms": NOW - HOUR}, TOO_LARGE),
-        ({"size": 2_700, "first_ms": NOW - HOUR, "bounds": LogBounds(start=10, end=11)}, TOO_LARGE),
-        ({"first_ms": NOW - HOUR}, UNKNOWN_SIZE),
-        ({"size": 5}, UNKNOWN_SIZE),
+        # An input is kept from its first unread record on; if it has nothing yet, what comes is kept from now on.
+        (INPUT, kept(HOUR), {"first_ms": CUT - 5 * MIN}, How.UNTIL, CUT + 55 * MIN),
+        (INPUT, kept(HOUR), {}, How.UNTIL, NOW + HOUR),
+        # For ever.
+        (INPUT, kept(-1), {"first_ms": CUT}, How.ALWAYS, None),
+        (INPUT, kept(2**63 - 1), {"first_ms": CUT}, How.ALWAYS, None),
+        (STATE, kept(FOR_EVER_MS + 1), {"first_ms": 0}, How.ALWAYS, None),
+        # A changelog loses its oldest value first; of windows only those count that lived at the cut.
+        (STATE, kept(DAY), {"first_ms": CUT - 23 * HOUR}, How.UNTIL, CUT + HOUR),
+        (WINDOWS, DELETED, {"first_ms": CUT - 9 * HOUR}, How.UNTIL, CUT + 2 * HOUR),
+        (WINDOWS, DELETED, {}, How.UNTIL, CUT + 2 * HOUR),
+        (WINDOWS, DELETED, {"first_ms": CUT - 10 * MIN}, How.UNTIL, CUT + 3 * HOUR - 10 * MIN),
+        # Clocks that are beside themselves.
+        (INPUT, kept(DAY), {"first_ms": -(2**62)}, How.UNTIL, 0),
+        (INPUT, kept(DAY), {"first_ms": -1}, How.UNTIL, DAY - 1),
+        (INPUT, kept(DAY), {"first_ms": 0}, How.UNTIL, DAY),
+        (INPUT, kept(DAY), {"first_ms": 2**62}, How.UNTIL, LAST_MS),
+        # A bound on bytes is reached at the rate so far. 90 of 100 records stand from the first needed on: 900 bytes in
+        # an hour, and 1,800 to go. Then 60 of 75 records: 700 of 875 bytes in an hour, and 2,000 to go.
+        (INPUT, BOUNDED, {"first_ms": NOW - HOUR, "size": 1_000}, How.FROM, NOW + 2 * HOUR),
+        (
+            *(FROM_40, BOUNDED, {"first_ms": NOW - HOUR, "size": 875, **holds(25)}),
+            *(How.FROM, NOW + 2_000 * HOUR // 700),
+        ),
+        # What is too large already, or of unknown size, may go now.
+        (INPUT, BOUNDED, {"size": 3_000, "first_ms": NOW - HOUR}, How.FROM, NOW),
+        (INPUT, BOUNDED, {"size": 2_700, "first_ms": NOW - HOUR, **holds(10, 11)}, How.FROM, NOW),
+        (INPUT, BOUNDED, {"first_ms": NOW - HOUR}, How.FROM, NOW),
+        (INPUT, BOUNDED, {"size": 5}, How.FROM, NOW),
+        # Of a compacted changelog only the earliest time is known; where every record counts the next may replace it.
+        (STATE, COMPACT | {"retention.ms": "1"}, {"first_ms": CUT - DAY}, How.FROM, CUT + HOUR),
+        (STATE, {"cleanup.policy": "compact", "max.compaction.lag.ms": str(DAY)}, {}, How.FROM, CUT),
+        (STATE, COMPACT | {"min.compaction.lag.ms": str(2**63 - 1)}, {}, How.ALWAYS, None),
+        (INPUT, COMPACT, {"first_ms": CUT - DAY}, How.FROM, CUT - DAY + HOUR),
+        (SETS, COMPACT, {"first_ms": CUT - DAY}, How.FROM, CUT - DAY + HOUR),
+        # Compacted and deleted: by what is first.
+        (STATE, BOTH | {"retention.ms": str(HOUR)}, {"first_ms": CUT}, How.UNTIL, CUT + HOUR),
+        (STATE, BOTH | {"retention.ms": str(9 * DAY)}, {"first_ms": CUT}, How.FROM, CUT + DAY),
+        # Gone.
+        (INPUT, {}, holds(11), How.GONE, None),
+        (INPUT, KEPT, holds(10), How.ALWAYS, None),
+        (STATE, KEPT, holds(51), How.GONE, None),
+        (STATE, KEPT, holds(50), How.ALWAYS, None),
     ],
 )
-def test_what_is_too_large_already_or_of_unknown_size_may_go_now(log: dict[str, Any], why: str) -> None:
-    found = judged(INPUT, {"retention.ms": "-1", "retention.bytes": "2700"}, **log)
-    assert (found.how, found.until_ms) == (How.FROM, NOW)
-    assert found.why == f"keeps 2,700 bytes of each partition (retention.bytes){why}"
-
-
-# -- compaction ----------------------------------------------------------------------------------------------
-
-
-def test_of_a_compacted_changelog_only_the_earliest_time_is_known() -> None:
-    holding = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR), "retention.ms": "1"}
-    found = judged(STATE, holding, first_ms=CUT - DAY)
-    assert (found.how, found.until_ms) == (How.FROM, CUT + HOUR)
-    assert "may be compacted after 1 h (min.compaction.lag.ms=3600000): doctor can delay it" in found.why
-    bounded = {"cleanup.policy": "compact", "max.compaction.lag.ms": str(DAY)}
-    assert (judged(STATE, bounded).until_ms, "at the latest after 1 d" in judged(STATE, bounded).why) == (
-        CUT,
-        True,
-    )
-    never = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(2**63 - 1)}
-    assert judged(STATE, never).how == How.ALWAYS
-
-
-@pytest.mark.parametrize("need", [INPUT, dataclasses.replace(STATE, sets=True)])
-def test_where_every_record_counts_the_very_next_may_take_its_place(need: Need) -> None:
-    holding = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR)}
-    found = judged(need, holding, first_ms=CUT - DAY)
-    assert found.until_ms == CUT - DAY + HOUR
-    assert found.why.startswith("may be compacted after 1 h (min.compaction.lag.ms=3600000)")
-
-
-def test_compacted_and_deleted_goes_by_what_is_first() -> None:
-    holding = {
-        "cleanup.policy": "compact,delete",
-        "retention.ms": str(HOUR),
-        "min.compaction.lag.ms": str(DAY),
-    }
-    assert judged(STATE, holding, first_ms=CUT).until_ms == CUT + HOUR
-    assert judged(STATE, holding | {"retention.ms": str(9 * DAY)}, first_ms=CUT).how == How.FROM
-
-
-# -- gone, and which is first --------------------------------------------------------------------------------
-
-
-def test_what_is_gone_is_said() -> None:
-    found = judged(INPUT, {}, bounds=LogBounds(start=11, end=100))
-    assert (found.how, found.until_ms, found.why) == (
-        How.GONE,
-        None,
-        "its log starts at 11, the snapshot needs 10",
-    )
-    assert judged(INPUT, {"retention.ms": "-1"}, bounds=LogBounds(start=10, end=100)).how == How.ALWAYS
-    found = judged(STATE, {"retention.ms": "-1"}, bounds=LogBounds(start=51, end=100))
-    assert (found.how, found.why) == (How.GONE, "its log starts at 51, past the cut at 50")
-    assert judged(STATE, {"retention.ms": "-1"}, bounds=LogBounds(start=50, end=100)).how == How.ALWAYS
+def test_how_long_a_topic_holds_what_is_needed(
+    need: Need, holding: dict[str, str], log: dict[str, Any], how: How, until_ms: int | None
+) -> None:
+    found = judged(need, holding, **log)
+    assert (found.how, found.until_ms) == (how, until_ms)
+    if how not in (How.ALWAYS, How.GONE):
+        assert (found.topic, found.partition) == need.tp
+        assert any(setting in found.why for setting in holding), "it names what decides"
+    assert LAST_MS < 253_402_300_800_000, "a calendar has it"
 
 
 def test_the_first_to_go_is_reported() -> None:
