@@ -32,19 +32,10 @@ MARKERS_SHOWN: Final = 40
 #: A cut at a wall-clock time is counted in so many messages of each kind, and of each channel.
 WALL_ROWS: Final = 5_000
 WALL_ROWS_OF_A_CHANNEL: Final = 500
-VALUE_CHARS: Final = 80
 #: Kinds of messages that are sent on one side of a cut and received on the other.
 CROSSING: Final = ("in-flight", "backward")
 #: Checks that find messages that were received and not sent.
 BACKWARD: Final = "V2"
-
-FIRST_OF_EACH: Final = f"""
-SELECT sender, receiver_app, topic, "partition", "offset",
-       left(coalesce(key, ''), {VALUE_CHARS}) AS key, left(coalesce(value, ''), {VALUE_CHARS}) AS value
-FROM messages
-QUALIFY row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition" ORDER BY "offset") <= {OF_A_CHANNEL}
-ORDER BY row_number() OVER (PARTITION BY sender, receiver_app, topic, "partition" ORDER BY "offset"), topic, "partition"
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +96,8 @@ async def draw(
         )
         messages = messages_of(asked.rows, found, _receivers(found.captured))
         near_total = asked.rows[0]["near"] if asked.rows else 0
-    else:
-        asked = await query(
-            where, namespace, FIRST_OF_EACH, manifest=place, rows_max=messages_max, bounds=bounds
-        )
-        messages, near_total = _in_flight(found.captured, asked.rows), 0
+    else:  # lanes alone
+        messages, near_total = [], 0
     shown = sum(message.kind == "in-flight" for message in messages)
     near = len(messages) - shown
     picture = Picture(
@@ -240,24 +228,6 @@ def _event(event: Any) -> str:
 
 def _receivers(captured: Captured) -> dict[tuple[str, str, int], int]:
     return {(cut.app, cut.topic, cut.partition): cut.receiver for cut in captured.inputs}
-
-
-def _in_flight(captured: Captured, rows: Iterable[Mapping[str, Any]]) -> list[DrawnMessage]:
-    receivers = _receivers(captured)
-    known = {cut.process for cut in captured.processes}
-    return [
-        DrawnMessage(
-            kind="in-flight",
-            sender=row["sender"] if row["sender"] in known else EXTERNAL,
-            receiver=receivers.get((row["receiver_app"], row["topic"], row["partition"]), EXTERNAL),
-            topic=row["topic"],
-            partition=row["partition"],
-            offset=row["offset"],
-            key=row["key"],
-            value=row["value"],
-        )
-        for row in rows
-    ]
 
 
 def _without(messages: Iterable[DrawnMessage], others: Iterable[DrawnMessage]) -> list[DrawnMessage]:
