@@ -2,7 +2,7 @@
 
     python -m tests.golden --write    writes the files anew; read the difference before you commit it
 
-They read `snapshots/` (`making` says how it was made) and a cluster in memory.
+They read three snapshots (`making`) and a cluster in memory.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from tests.worlds.fakes import FakeCluster
 from tests.worlds.planned import DIFFERENT, DRILL, FORK, FORKED, FORKING, REFUSAL, RESTORING
 
 from .cluster import NAMESPACE, cluster
-from .making import FOLDER
+from .making import make_snapshots
 
 #: Of a terminal of 80 columns that knows no colours, whoever runs this.
 ENVIRONMENT: Final = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "NO_COLOR": "1", "TERM": "dumb"}
@@ -120,7 +119,7 @@ def texts(width: int, long: str = "") -> dict[str, str]:
 def _world(home: Path, width: int = 80, long: str = "") -> Iterator[str]:
     """Give commands a storage, a cluster, a time and a home of their own."""
     storage = home / "snapshots"
-    shutil.copytree(FOLDER, storage)
+    make_snapshots(storage)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (ENVIRONMENT | {"XDG_CACHE_HOME": str(home / "cache"), "TZ": "UTC"}).items():
             patch.setenv(name, value)
@@ -137,7 +136,6 @@ def _world(home: Path, width: int = 80, long: str = "") -> Iterator[str]:
 def _of_storage(storage: str) -> dict[str, list[str]]:
     """Return the calls that need nothing but files."""
     calls = {
-        "query-friday-processes": ["query", "SELECT * FROM processes ORDER BY ALL", "--snapshot", "friday"],
         "query-friday-state": ["query", "SELECT * FROM state ORDER BY ALL", "--snapshot", "friday"],
         "diff": ["diff", "friday", "saturday", "--keys", "9"],
         "prune-dry-run": ["prune", "--keep-last", "1", "--dry-run", "--bootstrap", "127.0.0.1:1"],

@@ -11,8 +11,7 @@ import pytest
 
 from snapkafka.cli.output_file import write_whole
 from snapkafka.errors import OutputError
-
-SNAPSHOTS = Path(__file__).parents[2] / "golden" / "snapshots"
+from tests.golden.making import make_snapshots
 
 
 @pytest.mark.parametrize("through_link", [False, True])
@@ -44,11 +43,12 @@ def test_a_link_stays_and_its_file_is_replaced_with_its_mode(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--csv"]])
-def test_standard_output_on_a_full_disk_is_an_error_by_name(options: list[str]) -> None:
+def test_standard_output_on_a_full_disk_is_an_error_by_name(options: list[str], tmp_path: Path) -> None:
+    make_snapshots(tmp_path)
     command = [sys.executable, "-m", "snapkafka.cli", "query", "SELECT 1", *options]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [*command, "--storage", str(SNAPSHOTS)], stdout=full, stderr=subprocess.PIPE, text=True
+            [*command, "--storage", str(tmp_path)], stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert done.returncode == OutputError.exit_status
     error, advice = done.stderr.splitlines()
