@@ -5,21 +5,18 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol import (
-    NOBODY,
     Abort,
     Action,
-    Closed,
     CutReport,
     Dead,
     LogEnd,
     MarkerFailed,
     SendMarkers,
     StartTimer,
-    Status,
     TimerExpired,
 )
 
-from .world import A, B, Process, World, records, reports, settle
+from .world import A, B, Process, World, records, settle
 
 
 def asked(world: World, name: str = "s", **options: object) -> int:
@@ -40,27 +37,6 @@ def slow_markers(p: Process, monkeypatch: pytest.MonkeyPatch) -> list[SendMarker
 
     monkeypatch.setattr(p, "do", keep)
     return held
-
-
-def test_r7_report_and_closing_are_one_record_where_nothing_white_was_running(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    p.send(B)
-    epoch = asked(world)
-    settle(p, q)
-    assert [reports(record) for record in world.ledger[epoch:]] == [True, True]
-    (closed,) = records(p, Closed)
-    (report,) = closed.cut
-    assert not records(p, CutReport)
-    assert (closed.report, closed.n, report.previous) == (NOBODY, report.n, 0)
-    view = world.snapshot(epoch)
-    assert view.status is Status.CAPTURED
-    assert view.reports[p.id] == (view.closed[p.id][0], report)
-    assert [(cut.topic, cut.receiver) for cut in world.fold.captured(epoch).inputs] == [
-        ("a", p.id),
-        ("b", q.id),
-    ]
 
 
 def test_r12_a_report_that_waits_is_appended_after_half_of_the_time(

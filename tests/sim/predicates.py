@@ -7,7 +7,7 @@ the start of the snapshot, the one at its end, and the recorded one.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -104,12 +104,6 @@ def _receive(game: Game, book: Textbook, channel: tuple[str, str]) -> dict[str, 
     return step if kind == "marker" else {**step, "event": game.receive(name.split(":")[0], channel[0])}
 
 
-def _messages(channels: Channels) -> Iterator[tuple[tuple[str, str], str]]:
-    for channel, messages in channels.items():
-        for message in messages:
-            yield channel, message.split(":")[0]
-
-
 # -- termination: who is passive sends nothing, and is woken by a message only -----------------------------------------
 
 
@@ -131,52 +125,6 @@ def terminated(processes: Processes, channels: Channels) -> bool:
     )
 
 
-# -- deadlock: who has asked waits for the answer, and answers nobody meanwhile ---------------------------------------
-
-
-def _wish(name: str, events: Sequence[str]) -> str:
-    """`waits for q`, or `owes p q`: those it has been asked by and has not answered."""
-    waits, owes = "", []
-    for event in events:
-        word, _, who = event.partition(" ")
-        match word:
-            case "ask":
-                waits = who
-            case "answered":
-                waits = ""
-            case "asked":
-                owes.append(who)
-            case "answer":
-                owes.remove(who)
-    return f"waits for {waits}" if waits else "owes " + " ".join(owes)
-
-
-def _ask(rng: random.Random, name: str, state: str, others: list[str]) -> list[Move]:
-    if state.startswith("waits"):
-        return []
-    owed = state.split()[1:]
-    answers = [Move(f"answer {who}", who, "answer") for who in owed]
-    whom = rng.choice(others)
-    return answers * 3 + [Move(f"ask {whom}", whom, "question")]
-
-
-def deadlocked(processes: Processes, channels: Channels) -> bool:
-    """A circle of processes, each waiting for the next, with no answer on its way to any of them."""
-    answers = {channel for channel, kind in _messages(channels) if kind == "answer"}
-    waits = {}
-    for name, events in processes.items():
-        state = _wish(name, events)
-        if state.startswith("waits for ") and (state[10:], name) not in answers:
-            waits[name] = state[10:]
-    for first in waits:
-        at = waits[first]
-        for _ in processes:
-            if at == first:
-                return True
-            at = waits.get(at, "")
-    return False
-
-
 # -- one token --------------------------------------------------------------------------------------------------------
 
 
@@ -196,8 +144,5 @@ def one_token(processes: Processes, channels: Channels) -> bool:
 
 GAMES = {
     "termination": Game(_activity, _work, lambda kind, sender: "woken", terminated),
-    "deadlock": Game(
-        _wish, _ask, lambda kind, sender: f"asked {sender}" if kind == "question" else "answered", deadlocked
-    ),
     "token": Game(_holder, _pass, lambda kind, sender: "get", one_token),
 }

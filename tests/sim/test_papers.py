@@ -216,14 +216,13 @@ def recorded_in(found: Walk) -> tuple[dict[str, tuple[str, ...]], dict[tuple[str
     return dict(outcome.processes), {tuple(c): m for c, m in outcome.channels.items()}  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("game", ["termination", "deadlock"])
-def test_stable_predicates_in_both_directions(game: str) -> None:
+def test_a_stable_predicate_in_both_directions() -> None:
     """[CL] Stability detection: for a stable property y, y(S_start) implies that the snapshot has it, and that the
     snapshot has it implies y(S_end). True at the start => seen in it; seen in it => true at its end."""
     before = seen = after = 0
     for seed in range(300):
-        found = walk(GAMES[game], seed)
-        y = GAMES[game].holds
+        found = walk(GAMES["termination"], seed)
+        y = GAMES["termination"].holds
         s_start, s_end, s_star = y(*found.start), y(*found.end), y(*recorded_in(found))
         assert not s_start or s_star, seed
         assert not s_star or s_end, seed
