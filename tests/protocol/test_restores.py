@@ -12,7 +12,6 @@ from snapkafka.protocol import (
     AgentPosition,
     Bye,
     Hello,
-    InputsRevoked,
     InputTopic,
     LedgerState,
     LogEnd,
@@ -332,23 +331,6 @@ def test_what_an_agent_skips_is_passed_when_it_comes_there(world: World) -> None
     assert [(p.offset, p.started_above) for p in note] == [(4, ())]
 
 
-def test_a_rule_is_spent_when_the_group_has_passed_it(world: World) -> None:
-    restored(world, at(2, 4))
-    b = Process(world, "b", (B,), assign=False)
-    b.give(B, positions={B: 7})
-    b.catch_up()
-    assert [p.offset for p in b.machine.positions.note()] == [7]
-    b.feed(InputsRevoked())
-
-
-def test_a_later_restore_replaces_the_rules_of_an_input(world: World) -> None:
-    restored(world, at(2, agent="x"))
-    author = opened(world, "later")
-    done(world, author, (B, 9), plan="later", positions=(at(9, agent="y"),))
-    assert world.fold.restores.rules("b", B) == {"y": Rule(9)}
-    assert world.fold.restores.current() == {"later"}
-
-
 # -- topics that were recreated since ---------------------------------------------------------------------------------
 
 CHANGELOG = TopicPartition("b-t-changelog", 0)
@@ -416,19 +398,6 @@ def test_a_later_restore_asks_of_the_topic_that_is_there_then(world: World) -> N
     names(world, "b", "b", "b-2")
     assert world.fold.restores.rules("b", B) == {"agent": Rule(5)}
     assert world.fold.restores.bases[B] == Base("later", author, 7, ("b",))
-
-
-def test_that_a_topic_was_recreated_is_known_behind_a_checkpoint() -> None:
-    world = World(fold=LedgerState(history=False))
-    restored_b(world)
-    names(world, "b", "b", "b-2")
-    chunks = take_checkpoint(list(enumerate(world.ledger)), first_n=10**6, chunk=3, snapshots=1)
-    late = LedgerState(start=len(world.ledger), history=False)
-    for offset, record in enumerate(chunks, len(world.ledger)):
-        late.apply(offset, record)
-    assert late.whole
-    assert late.restores.rules("b", B) == world.fold.restores.rules("b", B) == {}
-    assert late.restores.bases == world.fold.restores.bases != {}
 
 
 def test_where_restored_inputs_start_if_their_group_has_committed_nothing(world: World) -> None:
