@@ -259,3 +259,19 @@ def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalSto
     )
     assert call(*where, "--record").exit_code == 2
     assert call("two", "--storage", str(store.root)).exit_code == 5
+
+
+async def test_an_incremental_one_whose_parent_is_gone_or_another_by_now(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    full = write_snapshot(store, "full", 1, state=[in_state("x", "1")])
+    manifest = write_snapshot(store, "one", 18, parent=full)
+    whole = manifest
+
+    def found(manifest: Manifest) -> str:
+        return "; ".join(item.what for item in file_damage(store, manifest))
+
+    assert "builds on" not in found(whole)
+    other = dataclasses.replace(whole, parents=(dataclasses.replace(whole.parents[0], digest="7"),))
+    assert "one builds on full, which has changed" in found(other)
+    store.manifest_path("full").unlink()
+    assert "one builds on full, which cannot be used: snapshot full is not assembled in" in found(whole)

@@ -427,3 +427,22 @@ def test_the_examples_fit_the_schemas_of_the_document(client: TestClient) -> Non
     for name, example in (("TriggerRequest", REQUEST), ("Triggered", ACCEPTED), ("Snapshot", SHOWN)):
         assert schemas[name]["examples"] == [example]
         Draft202012Validator({**schemas[name], "components": document["components"]}).validate(example)
+
+
+def test_what_is_not_captured_is_not_assembled(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    with served(cluster) as client:
+        client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
+        answer = client.post("/v1/snapshots/s/assemble", json={})
+        assert (answer.status_code, answer.json()["code"]) == (409, "snapshot-failed")
+        answer = client.post("/v1/snapshots/s/verify", json={})
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-snapshot")
+
+
+def test_a_whole_number_is_an_integer_however_it_is_written(client: TestClient) -> None:
+    """JSON and its schemas have one kind of number."""
+    body = json.dumps(asked(ttl_ms=6_000.0)).encode()
+    assert b"6000.0" in body
+    answer = client.post("/v1/snapshots/trigger", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 202, answer.text
+    assert client.post("/v1/snapshots/trigger", json=asked(ttl_ms=6_000.5)).status_code == 400

@@ -582,3 +582,8 @@ async def test_a_client_that_names_others_is_one_client() -> None:
     async with listening(reads_per_s=0.1) as port, asyncio.timeout(30):
         lines = [await get(port, "/healthz", f"X-Forwarded-For: 10.0.0.{n}\r\n") for n in range(3)]
     assert [b" 200 " in lines[0], b" 429 " in lines[-1]] == [True, True], lines
+
+
+def test_names_that_were_given_are_ours(cluster: FakeCluster) -> None:
+    with served(cluster, host_names=("snapshots.example.com",)) as client:
+        assert client.get("/v1/snapshots", headers={"host": "Snapshots.example.com:443"}).status_code == 200
