@@ -21,7 +21,6 @@ from snapkafka.recovery.plan import Request as RecoveryRequest
 from snapkafka.recovery.recovery import plan_recovery, recover
 from snapkafka.recovery.suppression import Suppression, read_suppression
 
-from .aborting import abort
 from .assembling import Launch, assemble, verify
 from .audit_comparison import AuditedPartition
 from .auditing import AuditReport, audit
@@ -45,10 +44,10 @@ from .invariants import (
 )
 from .keep import Answer, KeptRound, Outcome, keep
 from .listing import Details, Summary, list_snapshots, show
-from .pausing import Switched, pause, resume, retire
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
 from .restoring import abort_restore, await_workers
+from .switching import Switched, abort, pause, resume, retire
 from .tracing import STEPS_MAX, Trace, TraceStep, trace
 from .triggering import trigger
 from .verdict_stream import Verified, verdicts

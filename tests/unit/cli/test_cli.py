@@ -22,7 +22,7 @@ from snapkafka.cli.build import command
 from snapkafka.cli.helps import HELPS, Panel
 from snapkafka.errors import BadInputError
 from snapkafka.options import flags_of, options_of
-from snapkafka.verbs import Trigger
+from snapkafka.verbs import Checkpoint, Trigger
 from tests.worlds.fakes import FakeCluster, Worker
 from tools.reference import commands as every
 
@@ -229,6 +229,7 @@ def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_wri
         )
     ]
     assert list(flags_of(asked[0]))[:3] == ["--id=s", "--apps=a", "--apps=b"]
+    assert options_of(Checkpoint)["keep_ms"].value("0") == 0
     for wrong in ("--ttl soon", "--apps a,,b", "--ttl 0"):
         assert RUNNER.invoke(app, wrong.split()).exit_code == BadInputError.exit_status
 

@@ -1,15 +1,18 @@
-"""`pause`, `resume`, `retire`: append records to the ledger that every service obeys, without a restart (R10, R15)."""
+"""`pause`, `resume`, `retire`, `abort`: append records to the ledger that every service obeys, without a restart (R10,
+R15)."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
 
-from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.reading import Opened, opened
+from snapkafka.errors import BadInputError, TriggerRefusedError, Verb
+from snapkafka.kafka.ledger.reading import Opened, find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
-from snapkafka.protocol.records import LedgerRecord, Pause, Retire
+from snapkafka.protocol.records import Abort, LedgerRecord, Pause, Retire
+
+from .listing import Summary, summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,34 @@ async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switc
         if changed:
             await _append(work, Retire(n=random.getrandbits(63), app=app))
         return _switched(work, changed=changed)
+
+
+async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: str = "") -> Summary:
+    """End a running snapshot. One that was aborted already stays so; the first record in the ledger counts.
+
+    Args:
+        name: its id, its epoch, or `latest`, the last one triggered.
+        who: the caller, for people.
+
+    Raises:
+        UnknownSnapshotError: there is no such snapshot.
+        TriggerRefusedError: it is captured, or has failed for another reason: there is nothing left to abort.
+    """
+    async with opened(where, namespace) as work:
+        view = find_snapshot(work.reading.state, name)
+        if view.open:
+            reason = f"aborted by {who}" if who else "aborted on request"
+            await _append(
+                work,
+                Abort(n=random.getrandbits(63), epoch=view.epoch, code="aborted", reason=reason, culprit=who),
+            )
+        found = summary(work.reading, view)
+        if found.failure_code != "aborted":
+            raise TriggerRefusedError(
+                f"snapshot {found.id} cannot be aborted: it is {found.status}",
+                hint=("only a running one can; ", Verb("show", (found.id,)), " shows its result"),
+            )
+        return found
 
 
 async def _append(work: Opened, record: LedgerRecord) -> None:
