@@ -128,7 +128,7 @@ PHASES: Final = {
     "verify": JOB_PHASES,
     "job": JOB_PHASES,
     "submit": {**JOB_PHASES, "start": Phase(printed("starting Spark"), READING)},
-    "watch": {**JOB_PHASES, "end": Phase(CHECKED, printed("holds"))},
+    "keep": {**JOB_PHASES, "end": Phase(CHECKED, printed("holds"))},
     "trigger": {
         "start": Phase(lambda running: connected(running.process.pid), WAITING),
         "middle": Phase(WAITING, printed("captured")),
@@ -174,8 +174,9 @@ class World:
                 "--namespace", self.stage.namespace,
             ],
             "verify": [*COMMAND, "verify", "--manifest", str(storage / f"{self.snapshot}.json"), *at],
-            "watch": [
-                *COMMAND, "watch", "--until", "termination", "--storage", str(storage), *at, "--namespace", self.alive,
+            "keep": [
+                *COMMAND, "keep", "--until", "termination", "--every", "1s", "--engine", "spark",
+                "--storage", str(storage), *at, "--namespace", self.alive,
             ],
             "trigger": [*COMMAND, "trigger", "--wait", "--ttl", "15000", *at, "--namespace", self.stuck],
             "demo": [*COMMAND, "demo", "--storage", str(storage)],
@@ -340,7 +341,7 @@ def require_clean(storage: Path, *, killed: bool) -> None:
     if not storage.is_dir():
         return
     unfinished = {item.name for item in LocalStore(storage).leftovers(older_than_s=-60.0)}
-    # The demo makes a storage of its own by the time of day; so are the snapshots named that `watch` triggers.
+    # The demo makes a storage of its own by the time of day; so are the snapshots named that `keep` triggers.
     storages = [
         folder
         for folder in storage.glob("20*/")

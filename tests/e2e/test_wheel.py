@@ -35,7 +35,11 @@ WAYS: list[tuple[tuple[str, ...], str, int]] = [
     (("assemble", "one", *NO_BROKER), "embedded", AWAY),
     (("verify", "one", *NO_BROKER), "embedded", AWAY),
     (("verify", "one", "--offline", "--storage", "tables"), "", UNKNOWN),
-    (("watch", "--until", "termination", "--storage", "tables", *NO_BROKER), "embedded", AWAY),
+    (
+        ("keep", "--until", "termination", "--every", "10s", "--storage", "tables", *NO_BROKER),
+        "embedded",
+        AWAY,
+    ),
     (("keep", "--every", "10m", "--once", "--storage", "tables", *NO_BROKER), "embedded", AWAY),
     (("verdicts", *NO_BROKER), "", AWAY),
     (("query", "SELECT 1", "--storage", "tables"), "query", UNKNOWN),
