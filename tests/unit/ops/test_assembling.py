@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -99,7 +100,7 @@ class Job:
     def arguments(self) -> list[str]:
         """Those of its command line, but for the places of its options and of its result."""
         parent, spec, result, *found = json.loads(self._called.read_text())[0]
-        assert (parent, spec[:7], result[:9]) == (f"--parent={os.getpid()}", "--spec=", "--result=")
+        assert (parent, spec[:7], result[:9]) == ("--child", "--spec=", "--result=")
         return list(map(str, found))
 
     @property
@@ -290,3 +291,22 @@ def test_a_log_is_verified_as_it_was_read_for_the_tables() -> None:
     earlier: Any = SimpleNamespace(id="before that was said", isolation="")
     assert isolation_of(earlier, "") == "read_committed"
     assert isolation_of(earlier, "read_uncommitted") == "read_uncommitted"
+
+
+async def test_who_is_cancelled_leaves_no_job_behind(job: Job, tmp_path: Path) -> None:
+    job.says("", lines=("begun",))
+    program = tmp_path / "job.py"
+    program.write_text(
+        f"{program.read_text()}\n".replace("result =", "import time; time.sleep(600)\nresult =")
+    )
+    begun = asyncio.Event()
+    work = asyncio.ensure_future(
+        ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)), notify=lambda line: begun.set())
+    )
+    await asyncio.wait_for(begun.wait(), 60)
+    children = psutil.Process().children(recursive=True)
+    assert children
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert not any(child.is_running() for child in children)
