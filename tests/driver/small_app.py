@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 from typing import Any
 
 import faust
@@ -18,8 +17,6 @@ NAMESPACE = os.environ["SNAPKAFKA_NAMESPACE"]
 BROKEN = os.environ.get("SMALL_APP_BROKEN", "")
 #: Nobody takes our header off then, as where snapkafka is not installed.
 SEES_HEADERS = BROKEN in ("IncomingRecords", "watch_streams")
-#: Of partition 0: see SMALL_APP_HELD.
-HELD_OFFSET = 5
 #: For so long Faust's changelogs are not compacted.
 LAG = os.environ.get("SMALL_APP_LAG")
 #: A snapshot every so many seconds.
@@ -79,33 +76,6 @@ async def back(stream: Any) -> None:
         assert event.value is not None, "a marker reached an agent"
         assert SEES_HEADERS or "_sk" not in event.headers, "agents never see our header"
 
-
-if held := os.environ.get(
-    "SMALL_APP_HELD"
-):  # a file: an offset of partition 0 waits for it, as Faust's disorder does
-    build, gate = app.topics._build_handler, Path(held)
-
-    def build_disordered(tp: Any, channels: Any) -> Any:
-        take_in = build(tp, channels)
-
-        async def late(message: Any) -> None:
-            while not gate.exists():  # noqa: ASYNC110, ASYNC240 -- a test opens it, from another process
-                await asyncio.sleep(0.02)
-            await take_in(message)
-
-        async def on_message(message: Any) -> None:
-            if (message.topic, message.partition, message.offset) == (
-                source.get_topic_name(),
-                0,
-                HELD_OFFSET,
-            ):
-                app.add_future(late(message))
-            else:
-                await take_in(message)
-
-        return on_message
-
-    app.topics._build_handler = build_disordered
 
 if WHERE == "late":
     app.conf.id  # noqa: B018 -- finalises the app, as a module that reads its settings does

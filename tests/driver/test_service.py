@@ -103,26 +103,3 @@ def test_a_snapshot_over_http_and_a_service_that_is_killed_in_its_midst(
             assert listed == ["midst", "first"]
             assert get(f"{url}/v1/snapshots/midst")["status"] == "CAPTURED"
             assert trigger(url, tmp_path, "midst")["epoch"] == epoch
-
-
-def test_a_killed_worker_is_named_when_its_kafka_session_is_over_and_no_snapshot_has_waited_for_it(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    """Neither the ledger nor anybody else has noticed: the coordinator of its group alone has."""
-    with (
-        two_workers(kafka, namespace, tmp_path) as (run, _),
-        service(run.system, tmp_path) as (url, _),
-    ):
-
-        def sessions() -> dict[int, str]:
-            """By pid."""
-            processes = get(f"{url}/v1/processes")["processes"]
-            assert {one["state"] for one in processes} == {"living"}
-            return {one["pid"]: one["session"] for one in processes}
-
-        pids = [worker.pid for worker in run.system.workers]
-        run.until("both sessions", lambda: sessions() == dict.fromkeys(pids, "held"))
-        run.system.kill(run.system.workers[1])
-        over = {pids[0]: "held", pids[1]: "over"}
-        run.until("the session of the one that was killed to be over", lambda: sessions() == over, 120)
-        assert not run.observer.state.snapshots

@@ -41,42 +41,50 @@ KEY_INDEX: Final = "by_stream-key_index"
 class App:
     """An app that runs twice.
 
-    `drive` sends its records and waits until both runs are through; what it returns, tests may ask for. `topics` are
-    options of `running`, `snapshots` how many there must be at least, and `in_flight` that messages were on their way
-    in some.
+    `drive` sends its records and waits until both runs are through; what it returns, tests may ask for. `inputs`,
+    `outputs` and `changelogs` are those that no row names, `options` others of `running`, `snapshots` how many there
+    must be at least, and `in_flight` that messages were on their way in some.
     """
 
     module: str
     rows: Sequence[Row]
     drive: Callable[[Pair], object]
-    topics: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    changelogs: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     snapshots: int = 4  # one before, two under load, and the last
     in_flight: bool = True
     long: bool = False
+
+    @property
+    def topics(self) -> Mapping[str, Any]:
+        """The options of `running`."""
+        small = self.options.get("small_changelogs", ())
+        inner = [name for row in self.rows for name in row.inner if "<input>" not in name]
+        tables = [name for row in self.rows for name in (*row.tables, *row.sets) if name not in small]
+        return {
+            "inputs": [*inputs(self.rows), *self.inputs],
+            "outputs": [*outputs(self.rows), *inner, *self.outputs],
+            "changelogs": [*tables, *self.changelogs],
+            **self.options,
+        }
 
 
 _CALLS: Final = App(
     module="calls",
     rows=CALLS,
     drive=drive_calls,
-    topics={
-        "inputs": inputs(CALLS),
-        "outputs": [*outputs(CALLS), "square", "sunk", "told", "reply-out", "avro-mid", "drawn-mid"],
-        "changelogs": ["ticks", "squares", "drawings"],
-        "web": True,
-    },
+    outputs=("square", "sunk", "reply-out"),
+    changelogs=("squares",),
+    options={"web": True},
 )
 _COPIES: Final = App(
     module="copies",
     rows=COPIES,
     drive=drive_copies,
-    topics={
-        "inputs": inputs(COPIES),
-        "outputs": outputs(COPIES),
-        "small_changelogs": [*(row.name for row in COPIES), OTHERS],
-        "workers": 2,
-    },
+    options={"small_changelogs": [*(row.name for row in COPIES), OTHERS], "workers": 2},
     in_flight=False,
     long=True,
 )
@@ -84,24 +92,14 @@ _EXACTLY_ONCE: Final = App(
     module="transactional",
     rows=EXACTLY_ONCE,
     drive=drive_alike(EXACTLY_ONCE, ("exact-mid", "exact-out", "again-out"), 200, 5.0, stretch=False),
-    topics={
-        "inputs": ["exact"],
-        "outputs": ["exact-out", "again-out", "exact-mid"],
-        "changelogs": ["exact"],
-        "isolation": "read_committed",
-    },
+    options={"isolation": "read_committed"},
     snapshots=3,
 )
 _WAYS: Final = App(
     module="transactional_ways",
     rows=WAYS,
     drive=drive_alike(WAYS, WAYS_OUTPUTS, 200, 5.0, stretch=False),
-    topics={
-        "inputs": inputs(WAYS),
-        "outputs": WAYS_OUTPUTS,
-        "changelogs": WAYS_CHANGELOGS,
-        "isolation": "read_committed",
-    },
+    options={"isolation": "read_committed"},
     snapshots=3,
     long=True,
 )
@@ -109,45 +107,23 @@ _LEAVING: Final = App(
     module="leaving",
     rows=LEAVING,
     drive=drive_alike(LEAVING, outputs(LEAVING), 250, 7.0, stretch=True),
-    topics={
-        "inputs": inputs(LEAVING),
-        "outputs": outputs(LEAVING),
-        "changelogs": ["written"],
-    },
     in_flight=False,
 )
 _SHARED: Final = App(
     module="shared",
     rows=SHARED,
     drive=drive_shared,
-    topics={
-        "inputs": inputs(SHARED),
-        "outputs": outputs(SHARED),
-        "changelogs": ["groups", "kept"],
-        "small_changelogs": ["rates"],
-        "workers": 2,
-    },
+    options={"small_changelogs": ["rates"], "workers": 2},
     in_flight=False,
 )
-_STREAMS: Final = App(
-    module="streams",
-    rows=STREAMS,
-    drive=drive_streams,
-    topics={
-        "inputs": inputs(STREAMS),
-        "outputs": [*outputs(STREAMS), "through-mid", "forward-mid"],
-        "changelogs": ["taken"],
-    },
-)
+_STREAMS: Final = App(module="streams", rows=STREAMS, drive=drive_streams)
 _TABLES: Final = App(
     module="tables",
     rows=TABLES,
     drive=drive_tables,
-    topics={
-        "inputs": [*inputs(TABLES), "clean", "written", "looks"],
-        "outputs": [*outputs(TABLES), "closed-out", "looks-out"],
-        "changelogs": [*(name for row in TABLES for name in (*row.tables, *row.sets)), KEY_INDEX, *LOOKED_AT],
-    },
+    inputs=("clean", "written", "looks"),
+    outputs=("closed-out", "looks-out"),
+    changelogs=(KEY_INDEX, *LOOKED_AT),
     snapshots=3,
     in_flight=False,
 )
