@@ -138,7 +138,7 @@ KINDS = {
     # it was captured, and nobody can prove it any more.
     "disordered": Kind(
         disordered,
-        (),
+        range(24),
         range(150),
         {"out_of_order": 3.3, f"failed: {OUT_OF_ORDER}": 0.6, "UNVERIFIABLE": 0.005, "VERIFIED": 1.3},
     ),
@@ -146,7 +146,7 @@ KINDS = {
     # where it is not even known yet where they started: what is mixed by that is aborted by name.
     "unanswered": Kind(
         unanswered,
-        (),
+        range(8),
         range(120),
         dict.fromkeys(("silent_ledgers", "unannounced", "late_told"), 0.33)
         | {"failed: contaminated": 0.2, "captured": 0.5},
