@@ -6,8 +6,6 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -25,57 +23,33 @@ INVARIANTS: Final = Path(__file__).parent / "invariants"
 def run_drill(reporter: Reporter, system: System, storage: Path) -> ops.Drill:
     """Drill the newest good snapshot of a demo that runs."""
     reporter.begin("Drill: the last snapshot as a temporary fork")
-    commands = [
-        shlex.join(
-            [
-                sys.executable,
-                "-m",
-                "faust",
-                "-A",
-                f"snapkafka.demo.{app}",
-                "worker",
-                "-l",
-                "warn",
-                "--without-web",
-            ]
-        )
-        for app in ("accounts", "clearing")
-    ]
-    with _environment(system):
-        found = asyncio.run(
-            ops.drill(
-                Connection(bootstrap=system.bootstrap),
-                system.namespace,
-                Drill(
-                    apps=tuple(commands),
-                    storage=str(storage),
-                    unlocked=bool(lock_problem()),  # these apps are ours
-                ),
-                who="demo",
-                spec=ops.JobSpec(invariants=(str(INVARIANTS),), parameters=(f"total={TOTAL}",)),
-                notify=reporter.tick,
-            )
-        )
-    reporter.done("trusted" if found.trusted else "; ".join(found.reasons))
-    return found
-
-
-@contextmanager
-def _environment(system: System) -> Iterator[None]:
-    """Apply the environment of the demo's workers, for the length of the block."""
-    ours = {
+    environment = {
         "SNAPKAFKA_BOOTSTRAP": system.bootstrap,
         "SNAPKAFKA_NAMESPACE": system.namespace,
         "SNAPKAFKA_DEMO_DATA": str(system.folder / "drill"),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    options = ["worker", "-l", "warn", "--without-web"]
+    commands = [
+        shlex.join(
+            ["env", *variables, sys.executable, "-m", "faust", "-A", f"snapkafka.demo.{app}", *options]
+        )
+        for app in ("accounts", "clearing")
+    ]
+    found = asyncio.run(
+        ops.drill(
+            Connection(bootstrap=system.bootstrap),
+            system.namespace,
+            Drill(
+                apps=tuple(commands),
+                storage=str(storage),
+                unlocked=bool(lock_problem()),  # these apps are ours
+            ),
+            who="demo",
+            spec=ops.JobSpec(invariants=(str(INVARIANTS),), parameters=(f"total={TOTAL}",)),
+            notify=reporter.tick,
+        )
+    )
+    reporter.done("trusted" if found.trusted else "; ".join(found.reasons))
+    return found

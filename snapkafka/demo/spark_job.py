@@ -11,6 +11,6 @@ from snapkafka.assembly import session
 from snapkafka.assembly.command import main
 
 if __name__ == "__main__":
-    with session():
+    with session(record=False):
         status = main()
     sys.exit(status)

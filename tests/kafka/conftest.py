@@ -1,13 +1,13 @@
-"""The connection to the broker of the tests, and its administration."""
+"""The connection to the broker of the tests, its administration, and ledgers on it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
@@ -22,3 +22,17 @@ def connection(kafka: Broker) -> Connection:
 async def admin(connection: Connection) -> AsyncIterator[KafkaTopicAdmin]:
     async with KafkaTopicAdmin(connection) as found:
         yield found
+
+
+@pytest.fixture
+async def ledgers(connection: Connection, namespace: str) -> AsyncIterator[Callable[[], KafkaLedger]]:
+    """Makes ledgers of the test's namespace, each as another process would."""
+    made: list[KafkaLedger] = []
+
+    def make() -> KafkaLedger:
+        made.append(KafkaLedger(connection, namespace))
+        return made[-1]
+
+    yield make
+    for ledger in made:
+        await ledger.close()

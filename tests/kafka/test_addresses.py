@@ -92,3 +92,9 @@ async def test_an_address_out_of_reach_is_named_with_the_broker_that_gives_it(li
     assert listeners.astray in raised.value.message
     assert "127.0.0.1:1" in raised.value.message
     assert "advertised.listeners" in raised.value.advice
+
+
+async def test_an_unknown_host_is_called_that() -> None:
+    admin = KafkaTopicAdmin(Connection(bootstrap="no-such-host.invalid:9092"))
+    with pytest.raises(BrokerUnavailableError, match=r"no-such-host\.invalid"):
+        await admin.describe_topics()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from snapkafka.kafka.records import to_end
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol import Hello, InputTopic, LedgerState, TopicPartition
+from snapkafka.testing import create_topics
 from tests.kafka.waiting import until
 
 if TYPE_CHECKING:
@@ -255,3 +257,51 @@ async def test_when_records_were_written(
 
 async def ends_at(admin: KafkaTopicAdmin, tp: TopicPartition, offset: int) -> bool:
     return await admin.log_ends([tp]) == {tp: offset}
+
+
+async def test_ends_of_many_topics_are_asked_for_at_once(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
+    """One after the other they would take longer than anybody waits for a broker."""
+    tps = [TopicPartition(f"{topic_prefix}{n}", 0) for n in range(150)]
+    create_topics(kafka.bootstrap, *(tp.topic for tp in tps), timeout_s=60)
+    began = time.monotonic()
+    assert await admin.log_ends(tps) == dict.fromkeys(tps, 0)
+    assert time.monotonic() - began < len(tps) * 0.1 / 2
+
+
+async def test_a_topic_that_is_validated_only_is_not_created(
+    admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
+    topic = f"{topic_prefix}a"
+    assert await admin.create_topic(topic, partitions=2, validate_only=True)
+    assert topic not in await admin.describe_topics()
+    assert await admin.create_topic(topic)
+    assert not await admin.create_topic(topic, validate_only=True), "it was there already"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_members_of_a_group_are_counted_whatever_its_protocol(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str, protocol: str
+) -> None:
+    """A group of the new protocol (KIP-848) is unknown to the classic request, which says that it is dead."""
+    group, topic = f"{topic_prefix}group", f"{topic_prefix}a"
+    create_topics(kafka.bootstrap, topic)
+    assert await admin.members(group) == 0
+    consumer = Consumer(
+        {"bootstrap.servers": kafka.bootstrap, "group.id": group, "group.protocol": protocol, "log_level": 0}
+    )
+    consumer.subscribe([topic])
+
+    async def has_joined() -> bool:
+        await asyncio.to_thread(consumer.poll, 0.2)
+        return bool(consumer.assignment())
+
+    await until(has_joined)
+    assert await admin.members(group) == 1
+    await asyncio.to_thread(consumer.close)
+
+    async def has_left() -> bool:
+        return await admin.members(group) == 0
+
+    await until(has_left)

@@ -270,3 +270,24 @@ def test_without_a_docker_engine_none_is_taken_for_there(monkeypatch: pytest.Mon
     monkeypatch.setenv("SNAPKAFKA_TEST_KAFKA", "docker")
     with pytest.raises(BrokerUnavailableError, match="no Docker engine answers"), any_kafka():
         pass
+
+
+@pytest.mark.nightly
+def test_data_is_kept_where_asked() -> None:
+    with EmbeddedKafka(keep_data=True) as broker:
+        pass
+    assert (broker.folder / "data" / "meta.properties").exists()
+    broker._keep_data = False
+    broker.close()
+    assert not broker.folder.exists()
+
+
+@pytest.mark.nightly
+def test_embedded_can_be_forced(embedded: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPKAFKA_TEST_BOOTSTRAP", embedded.bootstrap)
+    monkeypatch.setenv("SNAPKAFKA_TEST_KAFKA", "embedded")
+    with any_kafka() as broker:
+        assert isinstance(broker, EmbeddedKafka)
+    monkeypatch.setenv("SNAPKAFKA_TEST_KAFKA", "dockre")
+    with pytest.raises(BadInputError, match="dockre"), any_kafka():
+        pass

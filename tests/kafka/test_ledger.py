@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,20 +26,6 @@ from tests.kafka.waiting import until
 
 if TYPE_CHECKING:
     from snapkafka.testing import Broker
-
-
-@pytest.fixture
-async def ledgers(connection: Connection, namespace: str) -> AsyncIterator[Callable[[], KafkaLedger]]:
-    """Makes ledgers of the test's namespace, each as another process would."""
-    made: list[KafkaLedger] = []
-
-    def make() -> KafkaLedger:
-        made.append(KafkaLedger(connection, namespace))
-        return made[-1]
-
-    yield make
-    for ledger in made:
-        await ledger.close()
 
 
 async def delete_records(bootstrap: str, topic: str, *, below: int) -> None:
@@ -416,3 +402,30 @@ async def append_when_it_can(ledger: KafkaLedger, record: Bye) -> int:
             return await ledger.append(record)
         await asyncio.sleep(0.5)
     raise AssertionError("the broker is back, and the ledger cannot be written")
+
+
+async def test_appends_in_the_background_stand_in_the_order_of_the_calls(
+    ledgers: Callable[[], KafkaLedger],
+) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    offsets = await asyncio.gather(*(ledger.append(bye(n)) for n in range(50)))
+    assert offsets == sorted(offsets)
+    assert [entry.record.n for entry in await all_of(ledger) if entry.record] == list(range(50))
+
+
+async def test_one_that_is_gone_is_noticed_and_made_again(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
+) -> None:
+    ledger = ledgers()
+    await ledger.open()
+    await ledger.append(bye(1))
+    first = ledger.topic_id
+    reading = asyncio.ensure_future(read_until_it_ends(ledger, 0))
+    await asyncio.sleep(0.5)
+    await admin.delete_topics(ledger.topic)
+    with pytest.raises(LedgerRecreatedError):
+        await asyncio.wait_for(reading, 20)
+    await ledger.open()
+    assert ledger.topic_id != first
+    assert await ledger.append(bye(1)) == 0

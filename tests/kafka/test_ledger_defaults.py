@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -40,17 +40,8 @@ def hostile() -> Iterator[EmbeddedKafka]:
 
 
 @pytest.fixture
-async def admin(hostile: EmbeddedKafka) -> AsyncIterator[KafkaTopicAdmin]:
-    made = KafkaTopicAdmin(Connection(bootstrap=hostile.bootstrap))
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def opening(hostile: EmbeddedKafka, namespace: str) -> AsyncIterator[Callable[[], KafkaLedger]]:
-    made = KafkaLedger(Connection(bootstrap=hostile.bootstrap), namespace)
-    yield lambda: made
-    await made.close()
+def connection(hostile: EmbeddedKafka) -> Connection:
+    return Connection(bootstrap=hostile.bootstrap)
 
 
 async def written_and_read(ledger: KafkaLedger) -> list[object]:
@@ -60,9 +51,9 @@ async def written_and_read(ledger: KafkaLedger) -> list[object]:
 
 
 async def test_a_new_one_inherits_no_default_that_harms_it(
-    opening: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, namespace: str
 ) -> None:
-    ledger = opening()
+    ledger = ledgers()
     await ledger.open()
     assert await written_and_read(ledger) == [Bye(process=0, n=2), LARGE]
     holding, _ = await admin.topic_settings(topic_name(namespace))
@@ -79,7 +70,7 @@ async def test_a_new_one_inherits_no_default_that_harms_it(
     ],
 )
 async def test_one_that_has_or_inherits_them_is_refused_by_name(
-    opening: Callable[[], KafkaLedger],
+    ledgers: Callable[[], KafkaLedger],
     admin: KafkaTopicAdmin,
     namespace: str,
     chosen: dict[str, str],
@@ -88,6 +79,6 @@ async def test_one_that_has_or_inherits_them_is_refused_by_name(
     settings = {name: value for name, value in {**SETTINGS, **chosen}.items() if value}
     await admin.create_topic(topic_name(namespace), settings=settings)
     with pytest.raises(LedgerUnusableError, match=said) as raised:
-        await opening().open()
+        await ledgers().open()
     (name,) = chosen
     assert f"--add-config {name}=" in raised.value.advice

@@ -27,7 +27,7 @@ from .ledger_producer import LedgerProducer
 from .namespaces import namespaces_hint
 from .reader import HOLE, LedgerRecreatedError, ReadEntry, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
-from .tail_marks import LedgerCutShortError, Marks, identity, lost_range, mark_of
+from .tail_marks import LedgerCutShortError, Marks, lost_range, mark_of
 
 logger = logging.getLogger("snapkafka")
 
@@ -178,7 +178,7 @@ class KafkaLedger:
         return False
 
     async def _check_tail(self, leader_epoch: int) -> None:
-        """Raise where records are lost that were read, or written and acknowledged."""
+        """Raise where records are lost that were read."""
         if self._lost is None and (leader_epoch != self._leader_epoch or self._replaced.is_set()):
             try:
                 end = await self.end()
@@ -258,7 +258,6 @@ class KafkaLedger:
             await self._is_same()
             raise LedgerRecreatedError(self.topic)
         self._seen_end = max(self._seen_end, offset + 1)
-        self._marks.wrote(offset, identity(record))
         return offset
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -281,8 +280,7 @@ class KafkaLedger:
             if entry.record is None and entry.timestamp_ms != HOLE:
                 self.garbage += 1
             self._seen_end = max(self._seen_end, entry.offset + 1)
-            if not self._marks.add(entry.offset, mark_of(entry)):
-                self._replaced.set()
+            self._marks.add(entry.offset, mark_of(entry))
             yield entry
 
     def _entries(

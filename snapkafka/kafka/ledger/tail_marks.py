@@ -17,8 +17,6 @@ from snapkafka.protocol.records import LedgerRecord
 
 #: Marks of so many records are remembered, 8 bytes each.
 MARKS_MAX: Final = 1_000_000
-#: And so many of those that were written here and not read back.
-WRITTEN_MAX: Final = 1_000
 #: Stands for an offset of which nothing is known, and for one that holds no record.
 UNKNOWN: Final = 0
 NO_RECORD: Final = 1
@@ -56,34 +54,24 @@ class Marks:
         self._most = most
         self._settling = 0
         self.first = self.settled = 0
-        self.written: dict[int, int] = {}  # records of ours that are not read back: offset -> mark
 
     @property
     def end(self) -> int:
         """One past the last offset that was read."""
         return self.first + len(self._marks)
 
-    def add(self, offset: int, mark: int) -> bool:
-        """Remember the mark of the next record that was read; return False if we wrote another one there."""
-        expected = self.written.pop(offset, mark)
+    def add(self, offset: int, mark: int) -> None:
+        """Remember the mark of the next record that was read."""
         if not self._marks:
             self.first = offset
         if offset < self.end:
-            return True
+            return
         self._marks.extend([UNKNOWN] * (offset - self.end))
-        self._marks.append(expected)
+        self._marks.append(mark)
         if len(self._marks) > self._most:
             dropped = len(self._marks) // 2
             del self._marks[:dropped]
             self.first += dropped
-        return expected == mark
-
-    def wrote(self, offset: int, mark: int) -> None:
-        """Remember a record of ours that was acknowledged."""
-        if offset >= self.end:
-            self.written[offset] = mark
-            if len(self.written) > WRITTEN_MAX:
-                del self.written[next(iter(self.written))]
 
     def settle(self) -> None:
         """Note that the partition has no other leader than when this was called last."""
@@ -99,8 +87,8 @@ async def lost_range(
 ) -> tuple[int, int] | None:
     """Return the first offset, and one past the last, at which something else stands than was read, or nothing.
 
-    All that was appended after a loss differs from what was read before it: in the settled part the first difference is
-    found by bisection. A reader that has not noticed reads on where the log has grown again, and that agrees.
+    All that was appended after a loss differs from what was read before it: the settled part is compared if its last
+    record differs. A reader that has not noticed reads on where the log has grown again, and that agrees.
 
     Args:
         start, end: of the log now.
@@ -113,20 +101,8 @@ async def lost_range(
 
     low, high = max(start, marks.first), min(end, marks.end)
     settled = max(low, min(marks.settled, high))
-    lost = await differing(settled, high)
-    if low < settled and await differing(settled - 1, settled):
-        first, last = low, settled - 1
-        while first < last:
-            middle = (first + last) // 2
-            if await differing(middle, middle + 1):
-                last = middle
-            else:
-                first = middle + 1
-        lost += [first, settled - 1]
+    first = low if low < settled and await differing(settled - 1, settled) else settled
+    lost = await differing(first, high)
     if end < marks.end:
         lost += [high if low <= high else start, marks.end - 1]  # of what is left no mark may be remembered
-    if marks.written:
-        found = await standing(min(marks.written), min(end, max(marks.written) + 1))
-        differ = (n for n, mark in marks.written.items() if n >= start and found.get(n) != mark)
-        lost += [place for n in differ for place in (min(n, end), n)]
     return (min(lost), max(lost) + 1) if lost else None

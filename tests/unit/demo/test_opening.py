@@ -56,12 +56,6 @@ def test_what_was_passed_over_is_asked_for_again(monkeypatch: pytest.MonkeyPatch
     assert service.asked == 2
 
 
-def test_what_is_there_is_asked_for_once() -> None:
-    service = Service(passes_over=0)
-    open_them(service)
-    assert service.asked == 1
-
-
 def test_who_never_answers_is_waited_for_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observer, "START_TIMEOUT_S", 0.3)
     with pytest.raises(TimedOutError, match="accounts"):

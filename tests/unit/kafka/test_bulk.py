@@ -11,7 +11,9 @@ import pytest
 
 from snapkafka.errors import BadInputError, LedgerUnusableError
 from snapkafka.kafka import Connection
+from snapkafka.kafka.cluster.group_hold import SESSION_S
 from snapkafka.kafka.records import bulk
+from snapkafka.kafka.records.bulk import PRODUCER
 
 
 def test_a_header_that_the_client_cannot_return_is_named() -> None:
@@ -54,3 +56,8 @@ def test_a_topic_that_was_deleted_is_not_created_again_by_a_restore(monkeypatch:
     record = SimpleNamespace(topic="deleted", partition=0, key=b"k", value=b"v", headers=(), timestamp_ms=1)
     with pytest.raises(LedgerUnusableError):
         restore.append([record])
+
+
+def test_a_record_is_not_sent_any_more_once_the_hold_of_its_groups_may_be_over() -> None:
+    """A run that was suspended for longer than its hold finds what it had in hand timed out when it wakes up."""
+    assert PRODUCER["message.timeout.ms"] / 1_000 < SESSION_S

@@ -108,3 +108,8 @@ def test_an_earlier_look_counts_unless_it_has_seen_nothing() -> None:
     assert still_open([unseen], [till], []) == (till,), "they could not be seen then, and can be now"
     assert still_open([bank], [unseen], []) == (bank, unseen)
     assert still_open([bank], [], ["*"]) == ()
+
+
+async def test_whoever_there_is_writes_nothing_back() -> None:
+    admin = FakeAdmin(failure=LedgerUnusableError("no right"))
+    assert await external_readers(admin, CAPTURED, sinks=["*"]) == ()

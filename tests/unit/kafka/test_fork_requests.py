@@ -291,3 +291,15 @@ def test_no_client_of_confluent_kafka_is_made_so_none_of_its_methods_can_be_call
     assert int(makers) >= 12 and int(methods) > 70, (
         "the methods of the three clients are elsewhere: this shows nothing"
     )
+
+
+@pytest.mark.parametrize(
+    "struct", [it for it in STRUCTS if name_of(it) not in FREE | NEVER], ids=lambda struct: struct.__name__
+)
+def test_a_request_whose_fields_are_elsewhere_is_refused(struct: type[RequestStruct]) -> None:
+    class Moved(struct):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(ForkIsolationError, match="request Moved is not as expected"):
+        require_of_fork(FORK, Moved())

@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.assembly.loss import with_time_of_loss
-from snapkafka.errors import OffsetsGoneError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
 from snapkafka.kafka.cluster.restorable import in_words, restorable
 from snapkafka.manifest_entries import RestorableEntry
 from snapkafka.protocol import ChangelogCut, TopicPartition
@@ -95,3 +95,12 @@ def test_a_refusal_says_until_when_it_could_be_done(tmp_path: Any) -> None:
     unknown = dataclasses.replace(captured, id="two")
     with pytest.raises(OffsetsGoneError, match=r"^gone$"), with_time_of_loss(store, unknown):
         raise OffsetsGoneError("gone")
+
+
+@pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
+async def test_show_of_what_cannot_be_looked_at(cluster: FakeCluster, error: type[SnapkafkaError]) -> None:
+    await ops.trigger(cluster, "ns", snapshot_id="mine", wait=True)
+    cluster.the_admin.failure = error("not allowed to look")
+    found = (await ops.show(cluster, "ns", "mine")).restorable
+    assert found is not None
+    assert in_words(found, NOW) == "unknown for how long it is restorable: not allowed to look"

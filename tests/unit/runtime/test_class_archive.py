@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.runtime.class_archive import MAPPED, QUIET, archive_options
+from snapkafka.runtime.class_archive import KEPT_MAX, MAPPED, QUIET, archive_options
 
 
 @pytest.fixture
@@ -72,3 +72,19 @@ def test_another_java_or_jar_has_one_of_its_own(home: Path, name: str) -> None:
 def test_without_a_place_for_it_java_runs_without(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SNAPKAFKA_CACHE", str(home / "a.jar"))
     assert options(home) == []
+
+
+def test_there_are_a_few_and_those_that_nobody_maps_give_way(home: Path) -> None:
+    archives = []
+    for ns in range(KEPT_MAX):
+        os.utime(home / "a.jar", ns=(0, ns))
+        archives.append(written(home))
+    os.utime(home / "a.jar", ns=(0, KEPT_MAX))
+    assert options(home) == [], "all of them are in use"
+    for archive in archives[:2]:
+        os.utime(archive, (0, 0))
+    os.utime(home / "a.jar", ns=(0, 0))
+    assert options(home)[0] == f"-XX:SharedArchiveFile={archives[0]}", "in use again"
+    os.utime(home / "a.jar", ns=(0, KEPT_MAX))
+    newest = written(home)
+    assert [path for path in (*archives, newest) if path.exists()] == [archives[0], *archives[2:], newest]

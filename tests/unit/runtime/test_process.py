@@ -125,3 +125,14 @@ def test_a_user_without_a_name_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("getpass.getuser", nobody)
     assert running.who().startswith(f"{os.getuid()}@")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode_shows_what_it_can(many: str, encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    query = (*COMMAND, "query", "SELECT key, value || '€' AS value FROM state LIMIT 1", "--storage", many)
+    shown = ended(*query, env=environment)
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert rb"\u20ac" in shown.stdout
+    data = ended(*query, "--json", env=environment).stdout.decode(encoding)
+    assert json.loads(data)["rows"] == [{"key": "key00000", "value": "ü" * 40 + "€"}]

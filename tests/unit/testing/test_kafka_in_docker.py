@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import docker
 import pytest
@@ -79,4 +79,14 @@ def test_one_that_does_not_start_is_named_and_removed(refusal: Exception) -> Non
     ):
         raise AssertionError("never there")
     assert "SNAPKAFKA_TEST_KAFKA=embedded" in reported.value.advice
+    assert Container.made[0].states == ["started", "stopped"]
+
+
+def test_what_fails_in_a_test_is_not_the_container() -> None:
+    def body(**kwargs: Any) -> None:
+        with broker.kafka(**kwargs):
+            raise TimeoutError("of the test")
+
+    with pytest.raises(TimeoutError, match="of the test"):
+        body()
     assert Container.made[0].states == ["started", "stopped"]

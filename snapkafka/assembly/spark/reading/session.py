@@ -89,7 +89,12 @@ OF_ANOTHER_SPARK: Final = (
 
 @contextlib.contextmanager
 def session(
-    *, offsets: int = 0, ui: bool = False, s3: bool = False, settings: Mapping[str, str] | None = None
+    *,
+    offsets: int = 0,
+    ui: bool = False,
+    s3: bool = False,
+    settings: Mapping[str, str] | None = None,
+    record: bool = True,
 ) -> Iterator[SparkSession]:
     """Provide a Spark session for the length of the `with` block; an existing one stays after it.
 
@@ -98,6 +103,7 @@ def session(
         ui: serve Spark's web page while it runs (local sessions only).
         s3: whether it reads and writes S3 (other sessions have to bring the jars).
         settings: Spark settings on top of `LOCAL` (local sessions only).
+        record: write an archive of Java's classes if there is none, which takes half a minute at the end.
 
     Raises:
         DependencyMissingError: Java or the jars are missing and cannot be fetched, or Spark does not start with them.
@@ -109,7 +115,7 @@ def session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM and set everything
         spark = SparkSession.builder.appName("snapkafka").getOrCreate()
     else:
-        spark = _local(offsets, ui, s3, settings or {})
+        spark = _local(offsets, ui, s3, settings or {}, record)
     try:
         yield spark
     finally:
@@ -201,7 +207,7 @@ def require_user_name() -> None:
         ) from None
 
 
-def _archive(java_home: Path) -> str:
+def _archive(java_home: Path, record: bool) -> str:
     """Return the options of an archive of Spark's classes; none where folders of settings are on the class path, of
     which Java makes no archive."""
     if not {"SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH"}.isdisjoint(
@@ -211,10 +217,11 @@ def _archive(java_home: Path) -> str:
     home = Path(pyspark.__file__).parent
     if (home / "conf").exists():
         return ""
-    return " ".join(f'"{it}"' for it in archive_options("spark", java_home, (home / "jars").glob("*.jar")))
+    options = archive_options("spark", java_home, (home / "jars").glob("*.jar"), record=record)
+    return " ".join(f'"{it}"' for it in options)
 
 
-def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> SparkSession:
+def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str], record: bool) -> SparkSession:
     require_user_name()
     set_environment(os.environ)
     java_home = spark_java_home()
@@ -227,7 +234,7 @@ def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> Spa
         ),
         "spark.ui.enabled": str(ui).lower(),
         "spark.driver.extraJavaOptions": " ".join(
-            (f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", java, _archive(java_home))
+            (f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", java, _archive(java_home, record))
         ),
         **fitting,
     }
