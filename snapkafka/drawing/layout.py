@@ -9,7 +9,6 @@ the cut: that of each partition's log, and, if their times are known, that of `p
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -192,48 +191,9 @@ def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
 
 
 def _arrows(messages: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> list[Arrow]:
-    """Place the arrows: sends and receipts of a line side by side, those of one partition in the order of its log."""
+    """Place the arrows: every send and receipt of a side of the cut has a place of its own, from left to right in their
+    order."""
     known = [one for one in messages if one.sender in placed and one.receiver in placed]
-    if any(message.sent_ms is not None for message in known):
-        return _arrows_in_time(known, placed)
-    left: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    right: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    order = {process: number for number, process in enumerate(placed)}
-    ranked = sorted(
-        range(len(known)),
-        key=lambda i: (
-            known[i].topic,
-            known[i].partition,
-            known[i].offset,
-            order[known[i].sender],
-            order[known[i].receiver],
-        ),
-    )
-    for index in ranked:
-        message = known[index]
-        sends, receives = _sides(message.kind)
-        (left if sends == "left" else right)[message.sender].append((index, "start"))
-        (left if receives == "left" else right)[message.receiver].append((index, "end"))
-    places: dict[tuple[int, str], float] = {}
-    cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
-    for side, of in (("left", left), ("right", right)):
-        for process, items in of.items():
-            low, high = _span(placed[process], side, cuts)
-            for number, item in enumerate(items, 1):
-                places[item] = low + (high - low) * number / (len(items) + 1)
-    return [
-        Arrow(
-            message=message,
-            start=(places[index, "start"], placed[message.sender].y),
-            end=(places[index, "end"], placed[message.receiver].y),
-        )
-        for index, message in enumerate(known)
-    ]
-
-
-def _arrows_in_time(known: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> list[Arrow]:
-    """Place the arrows: every send and receipt of a side of the cut has a place of its own, from left to right in
-    their order."""
     cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
     ends = [place.end for place in placed.values()]
     spans = {"left": (LABELS + 6, min(min(cuts) - CLEAR, *ends)), "right": (max(cuts) + CLEAR, RIGHT - 12)}
@@ -314,11 +274,3 @@ def _sides(kind: str) -> tuple[str, str]:
             return "left", "left"
         case _:
             return "left", "right"
-
-
-def _span(place: DrawnEvent, side: str, cuts: Sequence[float]) -> tuple[float, float]:
-    """Return the part of a line left of every cut, or right of every cut: so no message is received before it is
-    sent."""
-    if side == "left":
-        return LABELS + 6, min(min(cuts) - CLEAR, place.end)
-    return max(cuts) + CLEAR, RIGHT - 12

@@ -13,9 +13,8 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import TableEntry
 from snapkafka.ports import Cluster
-from snapkafka.store import HASHED_BYTES_MAX, Store, require_unaltered
+from snapkafka.store import HASHED_BYTES_MAX, require_unaltered
 from snapkafka.units import format_bytes
 
 from .engine import Placed
@@ -28,18 +27,6 @@ class Trust:
 
     files: int = 0
     not_compared: tuple[str, ...] = ()
-
-
-def compared_with_manifest(store: Store, tables: Iterable[TableEntry]) -> Trust:
-    """Compare the files of tables with their manifests.
-
-    Raises:
-        StorageError: a file has other bytes.
-    """
-    named = [file for table in tables for file in table.files]
-    compared = require_unaltered(store, named)
-    by_size = f"files of more than {format_bytes(HASHED_BYTES_MAX)} were compared by their sizes alone"
-    return Trust(files=compared, not_compared=(by_size,) if named and not compared else ())
 
 
 async def compared_with_ledger(
@@ -111,9 +98,13 @@ def compared_files(snapshots: Iterable[Placed]) -> Trust:
     Raises:
         StorageError: a file has other bytes.
     """
-    found = [compared_with_manifest(item.store, item.tables) for item in snapshots]
-    reasons = dict.fromkeys(reason for one in found for reason in one.not_compared)
-    return Trust(files=sum(one.files for one in found), not_compared=tuple(reasons))
+    files, large = 0, False
+    for item in snapshots:
+        named = [file for table in item.tables for file in table.files]
+        compared = require_unaltered(item.store, named)
+        files, large = files + compared, large or (bool(named) and not compared)
+    by_size = f"files of more than {format_bytes(HASHED_BYTES_MAX)} were compared by their sizes alone"
+    return Trust(files=files, not_compared=(by_size,) if large else ())
 
 
 def _both(reasons: Iterable[str], files: Trust) -> Trust:

@@ -12,7 +12,8 @@ from snapkafka import ops
 from snapkafka.cli import app
 from snapkafka.errors import StorageError
 from snapkafka.protocol import Verdict
-from snapkafka.query.manifest_check import compared_with_manifest
+from snapkafka.query.engine import Placed
+from snapkafka.query.manifest_check import compared_files
 from snapkafka.store import LocalStore, checked_files, require_unaltered
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import flip, in_state, write_snapshot
@@ -72,7 +73,7 @@ def test_many_bytes_are_compared_by_their_number_alone(
     (file,) = store.read("one").tables[0].files
     flip(store.root / STATE)
     assert require_unaltered(store, [file]) == 0
-    trust = compared_with_manifest(store, store.read("one").tables)
+    trust = compared_files([Placed(store, store.read("one"))])
     assert (trust.files, len(trust.not_compared)) == (0, 1)
     (store.root / STATE).write_bytes(b"x")
     with pytest.raises(StorageError):
