@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,3 @@ def spec_file(folder: Path, **options: Any) -> list[str]:
     path = folder / "spec.json"
     path.write_bytes(msgspec.json.encode(JobSpec(**options)))
     return ["--spec", str(path)]
-
-
-def at(seconds: float) -> datetime:
-    """Seconds since 1970 as a time that Spark returns."""
-    return datetime.fromtimestamp(seconds)

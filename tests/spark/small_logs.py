@@ -33,11 +33,7 @@ OLD = 0.1
 
 @dataclass
 class World:
-    """What one small history leaves: its logs, and what its processes reported.
-
-    `written`: of changelogs that a cleaner went through as Kafka's does, all that ever stood there; `deletions`: which
-    of it deletes a key.
-    """
+    """What one small history leaves: its logs, and what its processes reported."""
 
     records: list[LogRecord] = field(default_factory=list)
     bounds: dict[TopicPartition, LogBounds] = field(default_factory=dict)
@@ -47,8 +43,6 @@ class World:
     changelogs: list[ChangelogCut] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     old_topics: list[OldTopic] = field(default_factory=list)
-    written: dict[TopicPartition, list[LogRecord]] = field(default_factory=dict)
-    deletions: set[tuple[TopicPartition, int]] = field(default_factory=set)
 
 
 def captured(world: World) -> Captured:
@@ -74,8 +68,6 @@ def together(worlds: list[World]) -> World:
         for name in ("records", "processes", "inputs", "senders", "changelogs", "recorded", "old_topics"):
             getattr(whole, name).extend(getattr(world, name))
         whole.bounds.update(world.bounds)
-        whole.written.update(world.written)
-        whole.deletions |= world.deletions
     return whole
 
 
@@ -424,17 +416,23 @@ def _time_out(rng: random.Random, world: World) -> None:
     reported = SeqRange(first=seq, last=seq + rng.choice((0, 0, 2)))
     _report(world, of, unacknowledged=(reported,), landed_end=rng.choice((0, end, end + 1)))
     if rng.random() < 0.3:
-        world.inputs = [
-            replace(
-                source,
-                position=end + 1,
-                noted=end + 1,
-                agents=tuple(replace(a, offset=end + 1) for a in source.agents),
-            )
-            if (source.topic, source.partition) == of.tp
-            else source
-            for source in world.inputs
-        ]
+        _receive(world, of.tp, end + 1)
+
+
+def _receive(world: World, tp: TopicPartition, upto: int, **changes: Any) -> None:
+    """Let whoever reads a partition have received it up to an offset."""
+    world.inputs = [
+        replace(
+            source,
+            position=max(upto, source.position),
+            noted=max(upto, source.noted),
+            agents=tuple(replace(agent, offset=max(upto, agent.offset)) for agent in source.agents),
+            **changes,
+        )
+        if (source.topic, source.partition) == tp
+        else source
+        for source in world.inputs
+    ]
 
 
 def _queue_again(rng: random.Random, world: World) -> None:
@@ -528,19 +526,7 @@ def _strip(rng: random.Random, world: World) -> None:
         for record in world.records
     ]
     if rng.random() < 0.5:
-        at = max(ends, default=0) + 1
-        world.inputs = [
-            replace(
-                source,
-                position=max(at, source.position),
-                noted=max(at, source.noted),
-                low=0,
-                agents=tuple(replace(agent, offset=max(at, agent.offset)) for agent in source.agents),
-            )
-            if (source.topic, source.partition) == tp
-            else source
-            for source in world.inputs
-        ]
+        _receive(world, tp, max(ends, default=0) + 1, low=0)
 
 
 DAMAGES = (

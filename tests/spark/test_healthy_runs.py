@@ -60,7 +60,7 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Played]:
     made = healthy(count + 1)
     damaged = next(world for world, _ in reversed(made) if recoloured(world))
     sound = [(world, kinds) for world, kinds in made if world is not damaged]
-    wrong = [damaged, *(broken(name, count + n) for n, name in enumerate(BROKEN, 2))]
+    wrong = [damaged, *(broken(name, n) for n, name in enumerate(BROKEN, 50_000))]
     with EmbeddedKafka() as broker:
         worlds = [world for world, _ in sound]
         assert write(broker.bootstrap, [*worlds, *wrong]) > 1, "no offset was missing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,7 +10,8 @@ import confluent_kafka
 import pytest
 
 from snapkafka.assembly import HandOverError
-from snapkafka.assembly.embedded.log import Log
+from snapkafka.assembly.embedded.log import CLIENT_ID, Log
+from snapkafka.assembly.spark.reading import kafka_source
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka import Connection
@@ -70,3 +72,9 @@ def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
     log = Log(Connection(bootstrap="nowhere:9092"), 1, "read_committed")
     assert [it.timestamp_ms for it in log.read([ReadRange("t", 0, 2, 6)])] == [2**62]
+
+
+def test_the_guide_sets_a_quota_for_the_client_id_of_the_job() -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guide" / "assembly.md"
+    assert f"--entity-name {CLIENT_ID} " in guide.read_text("utf-8")
+    assert kafka_source.CLIENT_ID == CLIENT_ID

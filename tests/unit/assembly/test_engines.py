@@ -87,19 +87,6 @@ def test_what_shows_only_in_the_records_is_handed_over(fakes: dict[str, str], li
         taken(lines, JobSpec(engine="embedded"))
 
 
-def test_every_part_of_the_work_is_handed_over(fakes: dict[str, str], lines: list[str]) -> None:
-    """And stays with Spark: what comes after it is not asked of the embedded engine again."""
-    fakes["reason"] = "this"
-    job = Job(
-        spec=JobSpec(engine="auto"), notify=lines.append, progress=lambda working: None, engine=engines.opened
-    )
-    with engines.opened(job, SMALL, ("file",)) as engine:
-        verify: Any = engine.verify
-        assert verify(None, None, None) == "spark"
-        assert verify(None, None, None) == "spark"
-    assert lines == ["taking Spark: the embedded engine does not do this"]
-
-
 def test_where_spark_is_needed_and_missing_the_reason_is_named(
     fakes: dict[str, str], lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
