@@ -86,7 +86,8 @@ class Registry:
     def from_environment(
         cls, url: str, environ: Mapping[str, str], notify: Callable[[str], None] = lambda text: None
     ) -> Registry:
-        """Create it with the credentials of the environment (`SNAPKAFKA_SCHEMA_REGISTRY_USERNAME`, `..._PASSWORD`)."""
+        """Create it with the credentials of the environment: `SNAPKAFKA_SCHEMA_REGISTRY_USERNAME` and
+        `SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD`."""
         user, password = (
             environ.get(f"SNAPKAFKA_SCHEMA_REGISTRY_{name}", "") for name in ("USERNAME", "PASSWORD")
         )

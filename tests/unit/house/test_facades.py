@@ -18,7 +18,9 @@ FILES_MAX: Final = 8
 EXPORTED: Final = {
     path.parent.name: {
         alias.asname or alias.name
-        for node in ast.walk(ast.parse(path.read_text()))
+        for top in ast.parse(path.read_text()).body
+        if not isinstance(top, ast.FunctionDef)
+        for node in ast.walk(top)
         if isinstance(node, ast.ImportFrom) and node.module not in ("__future__", "typing")
         for alias in node.names
     }

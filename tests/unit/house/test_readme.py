@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
-from typer.testing import CliRunner
-
-from snapkafka.cli import app
 from tests.readme import ROOT, service, text
 
 
@@ -28,15 +24,6 @@ def test_every_link_leads_somewhere() -> None:
     assert [
         (page, link) for page, link in found if not (ROOT / link).exists() and f"/{link}" not in generated
     ] == []
-
-
-def test_its_picture_is_what_draw_draws(tmp_path: Path) -> None:
-    """Of the golden snapshot `friday`."""
-    drawn = tmp_path / "cut.svg"
-    storage = str(ROOT / "tests" / "golden" / "snapshots")
-    done = CliRunner().invoke(app, ["draw", "friday", "--storage", storage, "--output", str(drawn)])
-    assert done.exit_code == 0, done.output
-    assert drawn.read_text("utf-8") == (ROOT / "docs" / "cut.svg").read_text("utf-8")
 
 
 def test_its_service_is_python_with_its_topics() -> None:
