@@ -196,7 +196,9 @@ KINDS = {
     # R10: positions are committed later than effects, so an event may run again after an abort.
     **{
         f"aborting, {align=}": Kind(
-            lambda plan, align=align: replace(aborting_while_aligned(plan), align=align),
+            lambda plan, align=align: replace(  # type: ignore[misc]
+                aborting_while_aligned(plan), align=align
+            ),
             ABORTING_SEEDS,
             range(1000),
             {"aborted_transactions": 1.01},
