@@ -52,7 +52,6 @@ TTL: Final = option("--ttl TIME", "Fail if not captured within TIME: 5s, 1min, 5
 APPS: Final = option("--apps APP", "Only these apps, comma-separated. Repeatable.", commas=True)
 LATEST_GOOD: Final = option("ID", "Id, epoch or `latest` (newest good).")
 KEEP_LAST: Final = option("--keep-last N", "Keep the newest N snapshots.", ge=0)
-PARAMETERS: Final = option("--set NAME=VALUE", "Parameter of the SQL. Repeatable.")
 SUPPRESS: Final = option("--suppress FILE", "TOML file with keys that stay erased.")
 UNMATCHED: Final = option("--allow-unmatched", "Accept rules of --suppress or --mask that match nothing.")
 KEYS: Final = option("--keys N", "List up to N keys per table and kind of change.", ge=0)
