@@ -30,14 +30,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str, str, Any, Any, Any]] = {
         replace(planned.RESTORING, refusals=(planned.REFUSAL,)),
         planned.RESTORED,
     ),
-    "restore --into": (
-        ("127.0.0.1:2", "--storage", "/there"),
-        "plan_recovery",
-        "recover",
-        planned.RESTORING,
-        replace(planned.RESTORING, refusals=(planned.REFUSAL,)),
-        planned.RESTORED,
-    ),
     "fork create": (
         ("staging",),
         "plan_recovery",

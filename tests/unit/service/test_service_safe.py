@@ -350,22 +350,14 @@ def test_a_query_sees_no_file_no_network_and_changes_nothing(tables: TestClient,
     secret = tmp_path / "secret.csv"
     for sql in (
         f"SELECT * FROM read_csv('{secret}')",
-        f"SELECT * FROM read_text('{secret}')",
         f"SELECT * FROM '{secret}'",
-        f"SELECT * FROM glob('{tmp_path}/*')",
-        f"SELECT * FROM parquet_scan('{tmp_path}/*.parquet')",
         "SELECT * FROM read_csv('http://127.0.0.1:1/x.csv')",
-        "SELECT * FROM read_parquet('s3://bucket/x')",
         "SELECT getenv('HOME')",
         f"COPY (SELECT 1) TO '{tmp_path}/out.csv'",
         f"ATTACH '{tmp_path}/x.db'",
-        "INSTALL httpfs",
         "LOAD httpfs",
         "SET enable_external_access = true",
-        "PRAGMA enable_profiling",
         "CREATE TABLE t AS SELECT 1",
-        "EXPORT DATABASE 'x'",
-        "CALL pragma_version()",
     ):
         answer = tables.post("/v1/snapshots/s/query", json={"sql": sql})
         assert (answer.status_code, answer.json()["code"]) in ((400, "bad-input"), (502, "storage")), sql
