@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from confluent_kafka import Producer
 
@@ -183,23 +183,9 @@ class Sender:
         return await self.stage.append(kind(process=self.process, n=self.n, **fields))
 
 
-def play(
-    bootstrap: str,
-    namespace: str,
-    *,
-    red_received: bool = False,
-    later_cause: bool = False,
-    calm: bool = False,
-    lost: int = 0,
-    external: bool = True,
-    declared: bool = True,
-    relay: str = "",
-    split: bool = False,
-    shared: bool = False,
-    nanoseconds: bool = False,
-    bulk: int = 0,
-) -> Stage:
-    """Play it up to the captured snapshot, with red traffic behind it.
+@dataclass(frozen=True, kw_only=True)
+class Acts:
+    """What happens.
 
     Args:
         declared: alpha declares `orders`, which beta and others write, as a source.
@@ -217,29 +203,26 @@ def play(
         nanoseconds: a message in flight and a change of the table have times that Spark's source cannot read.
         bulk: let alpha write so many keys to balances[1] before its cut.
     """
-    acts = _Acts(
-        red_received, later_cause, calm, lost, external, declared, relay, split, shared, nanoseconds, bulk
-    )
-    return asyncio.run(_play(bootstrap, namespace, acts))
+
+    red_received: bool = False
+    later_cause: bool = False
+    calm: bool = False
+    lost: int = 0
+    external: bool = True
+    declared: bool = True
+    relay: str = ""
+    split: bool = False
+    shared: bool = False
+    nanoseconds: bool = False
+    bulk: int = 0
 
 
-class _Acts(NamedTuple):
-    """What happens: see `play`."""
-
-    red_received: bool
-    later_cause: bool
-    calm: bool
-    lost: int
-    external: bool
-    declared: bool
-    relay: str
-    split: bool
-    shared: bool
-    nanoseconds: bool
-    bulk: int
+def play(bootstrap: str, namespace: str, **acts: Any) -> Stage:
+    """Play it up to the captured snapshot, with red traffic behind it; see `Acts`."""
+    return asyncio.run(_play(bootstrap, namespace, Acts(**acts)))
 
 
-async def _play(bootstrap: str, namespace: str, acts: _Acts) -> Stage:
+async def _play(bootstrap: str, namespace: str, acts: Acts) -> Stage:
     connection = Connection(bootstrap=bootstrap)
     ledger, admin = KafkaLedger(connection, namespace), KafkaTopicAdmin(connection)
     await ledger.open()
@@ -349,7 +332,7 @@ async def _relay(stage: Stage, ids: dict[str, str], kind: str) -> Sender | None:
     return Sender(stage, await stage.append(Hello(n=77, app="relay", inputs=(source,))), "relay")
 
 
-def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: _Acts) -> None:
+def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: Acts) -> None:
     """What is sent before the cut. Offsets are in the order of the lines."""
     external, at_ms = acts.external, NANOSECONDS if acts.nanoseconds else 0
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
@@ -383,7 +366,7 @@ def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: _Acts) -> None
     a.send(balances, b'"late"', b'{"n": 1.50}')  # 6
 
 
-async def _cut(stage: Stage, a: Sender, b: Sender, acts: _Acts, relay: Sender | None) -> None:
+async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | None) -> None:
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
     for sender, topic in ((a, "orders"), (b, "credits")):
         inputs = (stage.tp(topic, 0), stage.tp(topic, 1))

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from snapkafka import ops
 from snapkafka.assembly import Desk, main
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
@@ -100,21 +98,6 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
         stage.tp("orders", 0): (2, name),
         stage.tp("orders", 1): (0, name),
     }
-
-
-def test_times_outlive_the_records_of_a_ledger(kafka: Broker) -> None:
-    """A checkpoint has them, so the same snapshot assembled later has the same rows."""
-    stage = play(kafka.bootstrap, f"k{os.getpid()}")
-    connection, name = Connection(bootstrap=kafka.bootstrap), f"{stage.namespace}-snap"
-    with Desk(connection, stage.namespace) as desk:
-        before = desk.ledger(desk.captured(name))
-    assert before.triggered_ms > 0
-    assert len(before.appended) == 4, "a report and a closing of each of two processes"
-    later_ms = time.time_ns() // 1_000_000 + 60_000
-    done = asyncio.run(ops.checkpoint(connection, stage.namespace, now_ms=later_ms, keep_ms=0))
-    with Desk(connection, stage.namespace) as desk:
-        assert desk.reading.start == done.upto > max(entry.offset for entry in before.appended)
-        assert desk.ledger(desk.captured(name)) == before
 
 
 @pytest.mark.parametrize(

@@ -85,34 +85,6 @@ def test_a_path_that_nobody_can_see_is_named(engine: Engine, stage: Stage, tmp_p
     assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True),)
 
 
-def test_a_mixed_topic_leaves_it_open_whoever_reads_along(
-    engine: Engine, stage: Stage, tmp_path: Path
-) -> None:
-    """A plain producer inside an instrumented app, and a reader without a group, show in no group."""
-    manifest = assembled(engine, stage, tmp_path, f"{stage.namespace}-bank")
-    assert (manifest.verdict, manifest.open) == ("VERIFIED_OPEN", ())
-    reported = printed(manifest)
-    assert f"open: topic {stage.topic('orders')} holds external records beside those of the apps" in reported
-
-
-def test_a_topic_that_is_declared_leaves_nothing_open(engine: Engine, stage: Stage, tmp_path: Path) -> None:
-    manifest = assembled(engine, stage, tmp_path, sources=(stage.topic("orders"),))
-    assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
-    assert manifest.external == (ExternalEntry(topic=stage.topic("orders"), mixed=True, declared=True),)
-    reported = printed(manifest)
-    assert "are not caused by what the apps write (declared)" in reported
-
-
-def test_where_everything_in_the_inputs_has_a_known_sender_nothing_came_by_unseen(
-    engine: Engine, kafka: Broker, tmp_path: Path
-) -> None:
-    stage = play(kafka.bootstrap, f"strn{os.getpid()}", calm=True, external=False, declared=False)
-    read_as(f"{stage.namespace}-bank", stage, "credits")
-    stage.send(stage.tp("orders"), b"client", b"{}")  # past all ends: none of this snapshot
-    manifest = assembled(engine, stage, tmp_path)
-    assert (manifest.verdict, manifest.open) == ("VERIFIED", ())
-
-
 def test_verification_looks_for_them_again_and_remembers_those_of_then(
     engine: Engine, stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from snapkafka import ops
 from snapkafka.assembly.reaches import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.cli import app
-from snapkafka.drawing import DrawnMessage, Lane, Layout, Picture, lay_out
+from snapkafka.drawing import DrawnMessage
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import AROUND, content_digest
@@ -128,34 +128,3 @@ def test_causes_in_a_circle_are_drawn_all_the_same() -> None:
         message("received", 1, 0, 1, sent_ms=2, cause=("to-1", 0, 1)),
     ]
     assert len(in_order(forged)) == 4
-
-
-def sides(layout: Layout) -> list[tuple[str, bool, bool]]:
-    """Of each message: its kind, whether it is sent and received left of every cut."""
-    cut = min(place.cut for place in layout.lanes if place.cut is not None)
-    return [(arrow.message.kind, arrow.start[0] < cut, arrow.end[0] < cut) for arrow in layout.arrows]
-
-
-def test_messages_lie_on_their_sides_of_the_cut_and_are_received_after_they_were_sent() -> None:
-    lanes = tuple(Lane(process=n, app="a", cut_ms=n) for n in range(3))
-    messages = (
-        message("received", 0, 1, 1, sent_ms=10, received_ms=11),
-        message("received", 1, 2, 2, sent_ms=12, cause=("to-1", 0, 1)),
-        message("in-flight", 2, 1, 2, sent_ms=14, received_ms=99),
-        message("later", 1, 2, 3, sent_ms=99, cause=("to-1", 0, 2)),
-        message("waiting", -1, 2, 4, sent_ms=5),
-        message("backward", 0, 2, 5, sent_ms=90),
-    )
-    layout = lay_out(Picture(title="s", verdict="", lanes=lanes, messages=messages))
-    assert sides(layout) == [
-        ("received", True, True),
-        ("received", True, True),
-        ("in-flight", True, False),
-        ("later", False, False),
-        ("waiting", True, False),
-        ("backward", False, True),
-    ]
-    forward = [arrow for arrow in layout.arrows if arrow.message.kind != "backward"]
-    assert all(arrow.start[0] < arrow.end[0] for arrow in forward)
-    starts = {arrow.message.offset: arrow for arrow in layout.arrows}
-    assert starts[2].start[0] > starts[1].end[0]

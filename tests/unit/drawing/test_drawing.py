@@ -169,10 +169,6 @@ def test_what_is_drawn_is_reported_on_hovering_and_nothing_is_taken_for_markup()
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_same_picture_is_the_same_file() -> None:
-    assert svg(lay_out(picture())) == svg(lay_out(picture()))
-
-
 # -- from a manifest -----------------------------------------------------------------------------------------
 
 
