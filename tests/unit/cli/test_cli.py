@@ -209,6 +209,14 @@ def test_help_lists_every_command_once_in_a_group_by_task() -> None:
     assert listed == {name: HELPS[name].panel for name in listed}
 
 
+@pytest.mark.parametrize("name", [name for name, found in HELPS.items() if found.request])
+def test_every_field_of_a_request_is_an_option_or_an_argument(name: str) -> None:
+    request = HELPS[name].request
+    assert request is not None
+    fields = {field for field, option in options_of(request).items() if option.flag or option.metavar}
+    assert fields <= {item.name for item in ALL[name].params}
+
+
 def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_written() -> None:
     """`Trigger` is also the body of its REST request."""
     asked: list[Trigger] = []
