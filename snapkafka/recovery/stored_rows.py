@@ -107,11 +107,6 @@ async def load(placed: Placed) -> StoredTables:
         await trusted(None, [placed])
     except SnapkafkaError as error:
         return StoredTables(in_flight={}, state={}, damage=error.message)
-    messages = next(table for table in placed.manifest.tables if table.name == "messages")
-    if "timestamp_ms" not in {column.name for column in messages.schema}:
-        return StoredTables(
-            in_flight={}, state={}, damage="its tables are those of an earlier release, without all headers"
-        )
     return await asyncio.to_thread(_load, placed)
 
 
