@@ -3,7 +3,6 @@
     hold       the consumer groups are held: no worker joins them, no other run sets their offsets
     begun      from here on workers of these apps that start hold their inputs
     topics     those of the plan that are not there are created
-    silence    `Dead` for each process of the apps that the ledger takes for living
     author     the run joins as a process of its own, and the plan names it
     quiet      no transaction is open; the ends are noted: all below is of the time before
     channels   what was in flight is appended behind the ends; from here on the plan cannot be aborted
@@ -11,9 +10,9 @@
     read back  what lies behind the ends of inputs is what was to be appended, and nothing of anybody else
     compare    changelogs, folded once more, lack nothing
     groups     the consumer groups are set, and read back; nobody else has written meanwhile
-    done       THE COMMIT POINT: bases and positions, in one go; workers run
+    done       THE COMMIT POINT: bases and positions, in one go; who ran before has left, and workers run
 
-Another run before `done` starts at `silence` with a new author: records of the earlier one lie below the new ends and
+Another run before `done` starts at `author` with a new one: records of the earlier one lie below the new ends and
 are never read.
 
 Before each step the ledger is read to its end: an overtaken run changes nothing more. The hold fences the rest:
@@ -38,7 +37,6 @@ from snapkafka.protocol.records import (
     RESTORE,
     AgentPosition,
     Bye,
-    Dead,
     Hello,
     LedgerRecord,
     Restore,
@@ -117,8 +115,6 @@ class RecoveryRun:
         self.owned = await self.append(self._record("begun", replaces=self.plan.replaces))
         await self.phase("topics")
         await self.target.create()
-        await self.phase("silence")
-        await self._silence()
         await self.phase("author")
         author = await self._join()
         await self.phase("quiet")
@@ -151,13 +147,6 @@ class RecoveryRun:
                 hint="let that one finish: only one run of a plan can commit",
             )
         return view
-
-    async def _silence(self) -> None:
-        living = [
-            view for view in self.work.reading.state.living() if view.hello.app in (*self.plan.apps, APP)
-        ]
-        for view in living:
-            await self.append(Dead(n=number(), dead=view.process))
 
     async def _quiet(self) -> dict[TopicPartition, int]:
         """Wait until no transaction is open, and return the ends.

@@ -52,7 +52,7 @@ IN_FLIGHT: Final = 10
 PER_ROUND: Final = 40 + 40 + 30 + 20 + 4 * AHEAD + IN_FLIGHT
 LAST: Final = 50
 #: What the command prints before each step, but for the last one: a kill at "done" may come when it is.
-EARLY: Final = ("topics", "silence", "author", "quiet")
+EARLY: Final = ("topics", "author", "quiet")
 LATE: Final = ("channels", "state", "read back", "compare", "groups")
 #: A run of the command on a busy machine: sessions of killed workers (10 s) and open transactions (60 s) included.
 RESTORE_S: Final = 180.0

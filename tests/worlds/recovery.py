@@ -383,7 +383,7 @@ def stopped_app(tmp_path: Path) -> World:
 
 
 STEPS = (
-    "topics", "silence", "author", "quiet", "channels", "state", "read back", "compare", "groups", "done",
+    "topics", "author", "quiet", "channels", "state", "read back", "compare", "groups", "done",
 )  # fmt: skip
 
 

@@ -153,6 +153,26 @@ async def test_readers_do_not_go_back_to_where_the_log_has_begun_since(world: Wo
     assert world.positions[IN] >= 6
 
 
+async def test_what_lies_behind_a_hole_is_appended_again(world: World) -> None:
+    """Nothing was in the hole, as the stored range tells; to go back there would set the group to a deleted offset."""
+    inputs = world.manifest.captured.inputs
+    (agent,) = inputs[1].agents
+    world.change(
+        inputs=(
+            inputs[0],
+            dataclasses.replace(
+                inputs[1], position=9, agents=(dataclasses.replace(agent, offset=9, started_above=()),)
+            ),
+        )
+    )
+    for number in (9, 10, 11):
+        world.log.put(RAW, b"r", b"%d" % number)
+    with_inputs(world, ("raw", 9, 12))
+    delete(world, RAW, 11)
+    await world.restore()
+    assert world.taken("c", RAW) == [b"11"]
+
+
 async def test_a_forced_doubt_appends_what_is_left(world: World) -> None:
     rewritten(world, (A, A, A, A, A, B, B, B))
     delete(world, IN, 6)

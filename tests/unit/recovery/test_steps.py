@@ -321,20 +321,23 @@ async def test_what_is_deleted_while_a_restore_runs_is_not_committed(world: Worl
     assert not world.state.restores.bases
 
 
-@pytest.mark.parametrize(
-    ("there", "error"),
-    [
-        ({IN.topic: FakeTopic(3, "9" * 32)}, RestoreFailedError),
-        ({IN.topic: FakeTopic(1, "9" * 32)}, RestoreFailedError),
-    ],
-    ids=["other partitions", "settings that lose messages of 1970"],
-)
 async def test_a_topic_that_another_client_creates_meanwhile_ends_it_before_anything_is_appended(
-    new: New, there: dict[str, FakeTopic], error: type[Exception]
+    new: New,
 ) -> None:
-    with pytest.raises(error):
+    """With settings that would lose messages of 1970, or with other partitions."""
+    there = {IN.topic: FakeTopic(1, "9" * 32)}
+    with pytest.raises(RestoreFailedError):
         await new.restore(crash=when("topics", lambda: new.admin.topics.update(there)))
+    del new.admin.topics[IN.topic]
+    new.admin.other = {IN.topic: 3}
+    with pytest.raises(RestoreFailedError):
+        await new.restore()
     assert not any(new.log.records.values())
+
+
+async def test_nobody_else_writes_to_a_fork_while_it_is_created(fork: Fork) -> None:
+    with pytest.raises(RestoreFailedError):
+        await fork.restore(crash=when("channels", lambda: fork.log.put(fork.named(IN), b"k", b"v")))
 
 
 async def test_a_fork_takes_no_topic_of_another_client(fork: Fork) -> None:
