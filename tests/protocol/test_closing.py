@@ -96,7 +96,7 @@ def test_r7_the_seqs_of_an_aborted_transaction_are_given_again(
         effect, tp, seq, _ = p.unacked.pop()
         p.do(p.machine.send_aborted(effect, tp, seq))
     failure = world.failure(epoch)
-    assert failure.code == "send-failed"
+    assert (failure.code, failure.culprit) == ("send-failed", "b[0]")
     assert "its transaction was aborted" in failure.reason
     assert p.machine.colours.sent[B].unacknowledged == ()
     assert p.send(B).seq == 1

@@ -320,15 +320,13 @@ def test_a_snapshot_right_after_a_restore_has_a_position_for_each_agent(world: W
 
 
 def test_what_an_agent_skips_is_passed_when_it_comes_there(world: World) -> None:
-    restored(world, at(0, 1, 3))
+    restored(world, at(0, 1, 4))
     b = Process(world, "b", (B,))
     settle(b)
-    b.end(b.start(B, 0))
-    note: tuple[Position, ...] = b.machine.positions.note()
-    assert [(p.offset, p.started_above) for p in note] == [(2, (3,))]
-    b.end(b.start(B, 2))
-    note = b.machine.positions.note()
-    assert [(p.offset, p.started_above) for p in note] == [(4, ())]
+    for started, offset, above in ((0, 2, (4,)), (2, 3, (4,)), (3, 5, ())):
+        b.end(b.start(B, started))
+        note: tuple[Position, ...] = b.machine.positions.note()
+        assert [(p.offset, p.started_above) for p in note] == [(offset, above)]
 
 
 # -- topics that were recreated since ---------------------------------------------------------------------------------
