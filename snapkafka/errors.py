@@ -211,10 +211,10 @@ class ForkRefusedError(SnapkafkaError):
 
 
 class ForkFailedError(SnapkafkaError):
-    meaning = "Creating or removing a fork did not finish; the same command starts over."
+    meaning = "Creating or removing a fork did not finish."
     code = "fork-failed"
     exit_status = 17
-    hint = "run the same command again: it removes what it had created and starts over"
+    hint = ("run ", Verb("fork drop"), ", and create it again")
 
 
 class ForkIsolationError(SnapkafkaError):
