@@ -10,8 +10,6 @@ import faust
 import snapkafka
 
 ID = os.environ["PAYING_APP_ID"]
-#: So long a consumer does not look for topics again; Faust's default is three minutes.
-LOOKS_AGAIN_MS = int(os.environ.get("PAYING_APP_LOOKS_AGAIN_MS", "180000"))
 
 app = faust.App(
     ID,
@@ -21,7 +19,6 @@ app = faust.App(
     topic_partitions=1,
     topic_disable_leader=True,
     web_enabled=False,
-    consumer_metadata_max_age_ms=LOOKS_AGAIN_MS,
 )
 snapkafka.install(app)
 orders = app.topic(f"{ID}-orders", key_serializer="raw", value_serializer="raw")
