@@ -1,7 +1,5 @@
 """What snapkafka costs a worker that has all it can do: events per second, with it and without, in turn.
 
-Of three apps (`busy_app`): one that counts and sends, one that only forwards, one whose events wait for something.
-
 Workers stand side by side, each with a backlog and one partition of each topic, so that one core is the bound: without
 snapkafka, with it, and with a snapshot every second. One at a time may run, for a short turn (SIGSTOP and SIGCONT), and
 is measured from outside, by how fast its output grows: what the machine does to one, it does to all.
@@ -12,7 +10,6 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,22 +35,9 @@ EVENTS: Final = 1_500_000
 #: So many events are worked off before anything is measured.
 WARM: Final = 5_000
 KEYS: Final = 1_000
-#: Events under way at once, of the app whose events wait: it takes so many to fill a core.
-WAITING: Final = 600
-#: Keys that they share, in the one that has its events cross each other.
-SHARED: Final = 100
 LIMIT_S: Final = 180.0
 #: So many cuts are looked at, one after the other.
 CUTS, CUT_EVERY_S = 1_000, 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Of which app (`busy_app`), how many of its events may be under way at once, and how many keys they have."""
-
-    name: str
-    at_once: int = 1
-    keys: int = KEYS
 
 
 class Done(NamedTuple):
@@ -73,7 +57,7 @@ class Done(NamedTuple):
 
 def bench_throughput() -> list[Figure]:
     """Events per second of a busy worker with snapkafka and without, and with a snapshot every second."""
-    found = _pairs(Kind("count"))
+    found = _pairs()
     return [
         *found.figures("throughput"),
         figure("header_bytes_mean", found.header_bytes, "bytes", of=mean, bar=27),
@@ -83,7 +67,7 @@ def bench_throughput() -> list[Figure]:
 def bench_cut() -> list[Figure]:
     """How long a busy worker stands still for a cut, by its own clock."""
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
-        place = broker.bootstrap, Path(folder), Kind("count")
+        place = broker.bootstrap, Path(folder)
         with Arm(*place, "cut", every_s=CUT_EVERY_S) as arm:
             done = arm.turn(CUTS * CUT_EVERY_S)
             captured = arm.captured()
@@ -96,23 +80,6 @@ def bench_cut() -> list[Figure]:
     ]
 
 
-def bench_forward() -> list[Figure]:
-    """The same of a worker that only forwards."""
-    return _pairs(Kind("forward")).figures("forward")
-
-
-def bench_wait() -> list[Figure]:
-    """The same of a worker whose events wait 50 to 200 ms, hundreds at once; how many of them a snapshot tears."""
-    apart = _pairs(Kind("wait", at_once=WAITING, keys=EVENTS))
-    shared = _pairs(Kind("wait", at_once=WAITING, keys=SHARED))
-    return [
-        *apart.figures("wait"),
-        # Events that share nothing cross nobody, in any snapshot.
-        figure("wait_torn_share", apart.torn, "ratio", of=max, bar=0.0),
-        figure("wait_shared_torn_share", shared.torn, "ratio", of=mean),
-    ]
-
-
 @dataclass(slots=True)
 class Found:
     """What the pairs of one kind of app have shown."""
@@ -120,7 +87,6 @@ class Found:
     idle: list[float] = field(default_factory=list)
     every_second: list[float] = field(default_factory=list)
     cores: list[float] = field(default_factory=list)
-    torn: list[float] = field(default_factory=list)
     header_bytes: list[int] = field(default_factory=list)
 
     def figures(self, name: str) -> list[Figure]:
@@ -134,10 +100,10 @@ class Found:
         ]
 
 
-def _pairs(kind: Kind) -> Found:
+def _pairs() -> Found:
     found = Found()
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        place = broker.bootstrap, Path(folder), kind
+        place = broker.bootstrap, Path(folder)
         without, idle, snapshots = arms = [
             stack.enter_context(arm)
             for arm in (
@@ -158,7 +124,6 @@ def _pairs(kind: Kind) -> Found:
             found.cores += [of_one.cpu_s / of_one.seconds for of_one in done.values()]
         captured = snapshots.captured()
         assert len(captured) >= TURN_S * TURNS * PAIRS * 0.8, "too few snapshots: the figure says little"
-        found.torn += _torn_shares(captured)
         found.header_bytes += idle.header_bytes()
     return found
 
@@ -176,14 +141,13 @@ class Arm:
         self,
         bootstrap: str,
         folder: Path,
-        kind: Kind,
         name: str,
         *,
         install: bool = True,
         every_s: float | None = None,
     ) -> None:
         self.name = name
-        self._bootstrap, self._kind = bootstrap, kind
+        self._bootstrap = bootstrap
         self._install, self._every_s = install, every_s
         self._ran_s = 0.0  # in its turns so far
         self._due_s = 0.0  # when its next snapshot is due
@@ -214,8 +178,6 @@ class Arm:
         stack.callback(self._kill)
         env = {
             "BUSY_APP_ID": self._app,
-            "BUSY_KIND": self._kind.name,
-            "BUSY_AT_ONCE": str(self._kind.at_once),
             "SNAPKAFKA": "on" if self._install else "off",
         }
         # With less to log, as by default, Faust has aiokafka log every record, for its spinner: a sixth of its work.
@@ -234,7 +196,7 @@ class Arm:
 
     def _feed(self, stack: ExitStack, topic: str) -> None:
         """It has something to do; what has to end goes onto the stack."""
-        _backlog(self._bootstrap, topic, self._kind.keys)
+        _backlog(self._bootstrap, topic)
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -284,22 +246,12 @@ async def _trigger(observer: Observer) -> None:
     await observer.ledger.append(await compose_trigger(observer.admin, observer.state))
 
 
-def _torn_shares(captured: Sequence[SnapshotView]) -> list[float]:
-    """Of each snapshot: torn events by those that ran at its cuts."""
-    parts = [list(view.parts()) for view in captured]
-    return [
-        sum(len(part.closed.torn) for part in of_one)
-        / max(1, sum(len(part.report.running) for part in of_one))
-        for of_one in parts
-    ]
-
-
-def _backlog(bootstrap: str, topic: str, keys: int) -> None:
+def _backlog(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20})
     for n in range(EVENTS):
         while True:
             try:
-                producer.produce(topic, key=b"key-%d" % (n % keys), value=b'{"n": %d}' % n)
+                producer.produce(topic, key=b"key-%d" % (n % KEYS), value=b'{"n": %d}' % n)
                 break
             except BufferError:
                 producer.poll(0.1)

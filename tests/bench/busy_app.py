@@ -1,4 +1,4 @@
-"""The apps of the benches: one that counts, one that only forwards, one that waits for something in every event."""
+"""The apps of the benches: one that counts, one that waits for something in every event."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ ID = os.environ["BUSY_APP_ID"]
 KIND = os.environ.get("BUSY_KIND", "count")
 #: How long an event waits, in seconds: from so much up to so much.
 WAIT_FROM, WAIT_TO = (float(s) for s in os.environ.get("BUSY_WAIT", "0.05 0.2").split())
-#: So many events of the one that waits may be under way at once.
-AT_ONCE = int(os.environ.get("BUSY_AT_ONCE", "1"))
 #: Of its topics.
 PARTITIONS = int(os.environ.get("BUSY_PARTITIONS", "1"))
 #: Where to write, every second, how much memory is in use.
@@ -45,12 +43,6 @@ async def count(stream: Any) -> None:
         await target.send(key=key, value=value)
 
 
-async def forward(stream: Any) -> None:
-    """A send for each event."""
-    async for event in stream.events():
-        await event.forward(target)
-
-
 async def wait(stream: Any) -> None:
     """As `count`, but each event waits first, some longer than others."""
     async for key, value in stream.items():
@@ -74,6 +66,5 @@ async def report_memory() -> None:
 
 if MEMORY:
     app.timer(1.0)(report_memory)
-if KIND != "forward":
-    counts = app.Table("counts", default=int, partitions=PARTITIONS)
-app.agent(source, name=KIND, concurrency=AT_ONCE)({"count": count, "forward": forward, "wait": wait}[KIND])
+counts = app.Table("counts", default=int, partitions=PARTITIONS)
+app.agent(source, name=KIND)({"count": count, "wait": wait}[KIND])

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from snapkafka.testing import EmbeddedKafka
-from tests.bench.busy import KEYS, Arm, Done, Kind
+from tests.bench.busy import KEYS, Arm, Done
 from tests.bench.figures import Figure, figure, p99
 
 PAIRS, TURNS, TURN_S = 20, 6, 2.0
@@ -31,7 +31,7 @@ def bench_latency() -> list[Figure]:
     """How long an event of a busy worker takes with a snapshot every second, by without snapkafka."""
     ratios, idle_ratios, without_ms, cores = [], [], [], []
     with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        place = broker.bootstrap, Path(folder), Kind("count")
+        place = broker.bootstrap, Path(folder)
         without, idle, snapshots = arms = [
             stack.enter_context(arm)
             for arm in (

@@ -12,18 +12,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from snapkafka.assembly import assemble as assemble_by_spark
 from snapkafka.assembly import session
 from snapkafka.assembly.spark.reading.kafka_source import bare_source
-from snapkafka.checks import ReadRange
+from snapkafka.checks import CutView, LogBounds, ReadRange
+from snapkafka.manifest import Manifest
+from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, SenderEnd, TopicPartition
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, create_topics
-from tests.bench.building import PARTITIONS, TOPIC, Shop
+from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure
+from tests.spark.reading import settings_of
 
 RECORDS: Final = int(os.environ.get("BENCH_RECORDS", "20000000"))
 #: Records for each key.
@@ -32,6 +39,11 @@ ROUNDS: Final = int(os.environ.get("BENCH_ROUNDS", "3"))
 #: Read before anything is measured: the JVM compiles what runs often.
 WARM: Final = 400_000
 PAD: Final = 48
+PARTITIONS: Final = 4
+TOPIC: Final = "stock-changelog"
+LEDGER: Final = LedgerEntry(topic="_snapkafka.bench", topic_id="5a" * 16)
+PROCESS: Final = 1
+ISOLATION: Final = "read_committed"
 
 
 def bench_assembly() -> list[Figure]:
@@ -43,7 +55,7 @@ def bench_assembly() -> list[Figure]:
         keys = RECORDS // WRITES
         for half in range(2):  # the second half of the log has keys of its own
             for _ in range(WRITES):
-                shop.write(range(half * keys, (half + 1) * keys), epoch=0, pad=PAD)
+                shop.write(range(half * keys, (half + 1) * keys))
         for _ in range(ROUNDS):
             once, twice = _measured(broker.bootstrap, RECORDS), _measured(broker.bootstrap, 2 * RECORDS)
             ratios += [found["bare_s"] / found["full_s"] for found in (once, twice)]
@@ -56,6 +68,102 @@ def bench_assembly() -> list[Figure]:
         figure("assembly_memory_ratio", memory, "ratio", bar=1.1),
         figure("assembly_s", full_s, "s"),
     ]
+
+
+class Shop:
+    """One process that writes a table, and snapshots of it; nothing else, for the state is what grows."""
+
+    def __init__(
+        self, bootstrap: str, store: LocalStore | None = None, spark: SparkSession | None = None
+    ) -> None:
+        self.bootstrap, self._store, self._spark = bootstrap, store, spark
+        self.ends = dict.fromkeys(range(PARTITIONS), 0)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 50,
+                "queue.buffering.max.messages": 500_000,
+            }
+        )
+
+    @property
+    def store(self) -> LocalStore:
+        assert self._store is not None, "nothing is stored here"
+        return self._store
+
+    @property
+    def spark(self) -> SparkSession:
+        assert self._spark is not None, "nothing is assembled here"
+        return self._spark
+
+    def write(self, keys: Iterable[int]) -> None:
+        """A new value of about 150 bytes for each of these keys."""
+        more = b"." * PAD
+        mark = wire.ledger_id(bytes.fromhex(LEDGER.topic_id))
+        checks = [wire.tp_check(TOPIC, partition) for partition in range(PARTITIONS)]
+        produce, poll = self._producer.produce, self._producer.poll
+        for n, key in enumerate(keys):
+            partition = key % PARTITIONS
+            seq = self.ends[partition]
+            header = wire.stamp(mark, checks[partition], 0, PROCESS, seq)
+            value = b'{"name": "item %d%s", "left": %d, "where": "%040x"}' % (
+                key,
+                more,
+                seq % 1000,
+                key * 7919,
+            )
+            produce(TOPIC, value, b'"%d"' % key, partition, headers=[(wire.HEADER, header)])
+            self.ends[partition] = seq + 1
+            if n % 10_000 == 0:
+                while len(self._producer) > 400_000:
+                    poll(0.1)
+                poll(0)
+        assert self._producer.flush(120) == 0, "the broker did not take all records"
+
+    def captured(self, name: str) -> Captured:
+        """A snapshot of what has been written so far."""
+        senders = (
+            SenderEnd(process=PROCESS, topic=TOPIC, partition=partition, white_end=end, last_seq=end - 1)
+            for partition, end in self.ends.items()
+        )
+        changelogs = (
+            ChangelogCut(
+                app="shop",
+                table="stock",
+                topic=TOPIC,
+                topic_id="",
+                partition=partition,
+                end=end,
+                process=PROCESS,
+            )
+            for partition, end in self.ends.items()
+        )
+        return Captured(
+            id=name,
+            attempt=1,
+            epoch=10,
+            type="full",
+            parent="",
+            storage="",
+            processes=(ProcessCut(process=PROCESS, app="shop"),),
+            inputs=(),
+            senders=tuple(senders),
+            changelogs=tuple(changelogs),
+        )
+
+    def assemble(self, captured: Captured) -> tuple[Manifest, float]:
+        """The snapshot, and how many seconds it took."""
+        bounds = {
+            TopicPartition(TOPIC, partition): LogBounds(start=0, end=end)
+            for partition, end in self.ends.items()
+        }
+        settings = settings_of(LEDGER, bootstrap=self.bootstrap, isolation=ISOLATION, namespace="bench")
+        began = time.monotonic()
+        manifest = assemble_by_spark(self.spark, CutView(captured, bounds), settings, self.store)
+        seconds = time.monotonic() - began
+        assert manifest.verdict == "VERIFIED", manifest.checks
+        return manifest, seconds
 
 
 def _measured(bootstrap: str, records: int) -> dict[str, float]:
@@ -74,11 +182,11 @@ def _measure(bootstrap: str, records: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, session(offsets=records) as spark:
         shop = Shop(bootstrap, LocalStore(Path(folder)), spark)
         shop.ends = dict.fromkeys(range(PARTITIONS), WARM // PARTITIONS)
-        shop.assemble(shop.captured("warm", epoch=10))
+        shop.assemble(shop.captured("warm"))
         _count(spark, shop)
         shop.ends = dict.fromkeys(range(PARTITIONS), records // PARTITIONS)
         bare_s = _count(spark, shop)
-        manifest, full_s = shop.assemble(shop.captured("full", epoch=10))
+        manifest, full_s = shop.assemble(shop.captured("full"))
         print(manifest.times.seconds, file=sys.stderr)
         (state,) = (table for table in manifest.tables if table.name == "state")
         assert state.rows == records // WRITES, f"{state.rows:,} keys"
@@ -89,7 +197,7 @@ def _count(spark: SparkSession, shop: Shop) -> float:
     """Seconds of Spark's own count of the records that an assembly reads."""
     ranges = [ReadRange(TOPIC, partition, 0, end) for partition, end in shop.ends.items()]
     began = time.monotonic()
-    found = bare_source(spark, ranges, bootstrap=shop.bootstrap, isolation="read_committed").load().count()
+    found = bare_source(spark, ranges, bootstrap=shop.bootstrap, isolation=ISOLATION).load().count()
     seconds = time.monotonic() - began
     assert found == sum(shop.ends.values()), found
     return seconds

@@ -1,17 +1,16 @@
-"""What a snapshot costs as things grow: keys of a table, a backlog of messages, the number of snapshots so far."""
+"""What a snapshot costs as things grow: keys of a table, the number of snapshots so far."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
@@ -26,7 +25,7 @@ ROUNDS: Final = 12
 EACH: Final = 10
 MANY: Final = int(os.environ.get("BENCH_MANY", "1000000"))
 FEW: Final = 1_000
-#: Events per second of a worker with a backlog, and of the one next to it that gets as many without any.
+#: Events per second.
 RATE: Final = 40
 #: A worker whose memory is looked at could do so many times what it gets, or messages that wait would be in the figure.
 SPARE: Final = 4
@@ -57,26 +56,7 @@ def bench_keys() -> list[Figure]:
         _worker(place, "few", keys=FEW) as few,
         _worker(place, "many", keys=MANY) as many,
     ):
-        return [
-            figure("cut_ratio_keys", _ratios(_taken(many, few), lambda shot: shot.cut_us), "ratio", bar=1.3)
-        ]
-
-
-def bench_backlog() -> list[Figure]:
-    """How long a cut and a capture take where a million messages wait to be read, by none; both work as much."""
-    with (
-        _place() as place,
-        _worker(place, "none") as none,
-        _worker(place, "backlog", messages=MANY) as backlog,
-        _fed(none),
-    ):
-        both = _taken(backlog, none)
-        left = backlog.unread()
-        assert left > 0.9 * MANY, f"only {left:,} messages waited at the end"
-        return [
-            figure("cut_ratio_backlog", _ratios(both, lambda shot: shot.cut_us), "ratio", bar=1.3),
-            figure("capture_ratio_backlog", _ratios(both, lambda shot: shot.capture_ms), "ratio", bar=1.5),
-        ]
+        return [figure("cut_ratio_keys", _ratios(_taken(many, few)), "ratio", bar=1.3)]
 
 
 def bench_memory() -> list[Figure]:
@@ -112,22 +92,14 @@ def _memory_file(folder: Path) -> Path:
     return folder / "memory.json"
 
 
-class _Shot(NamedTuple):
-    """What a snapshot of one worker took: its cut by its own clock, the whole from the trigger to the record that
-    completes it by the broker's."""
-
-    cut_us: float
-    capture_ms: float
-
-
 class _Steady:
     """A worker with a ledger of its own, and snapshots of it, one after the other."""
 
     def __init__(self, name: str, system: System, observer: Observer) -> None:
         self.name, self.system, self.observer = name, system, observer
 
-    def take(self) -> _Shot:
-        """A snapshot; it must be captured."""
+    def take(self) -> float:
+        """Take a snapshot, which must be captured; return how many us its cut took, by the worker's clock."""
         work = compose_trigger(self.observer.admin, self.observer.state)
         epoch = self.observer.call(self.observer.ledger.append(self.observer.call(work))) + 1
         snapshots = self.observer.state.snapshots
@@ -138,11 +110,11 @@ class _Steady:
             system=self.system,
             period_s=0.01,
         )
-        view, times = snapshots[epoch], self.observer.times
+        view = snapshots[epoch]
         assert view.failure is None, view.failure
         assert view.captured_at is not None
         ((_, closed),) = view.closed.values()
-        return _Shot(closed.cut_us, times[view.captured_at] - times[epoch - 1])
+        return float(closed.cut_us)
 
     def used(self) -> int:
         """Bytes that it uses now, by the books of both of its allocators."""
@@ -154,18 +126,18 @@ class _Steady:
         return sum(cut.log_end - cut.position for cut in self.observer.state.captured(latest).inputs)
 
 
-def _taken(grown: _Steady, small: _Steady) -> list[tuple[_Shot, _Shot]]:
+def _taken(grown: _Steady, small: _Steady) -> list[tuple[float, float]]:
     """Snapshots of the one and of the other, in turn."""
     shots = [(grown.take(), small.take()) for _ in range((ROUNDS + 1) * EACH)]
     return shots[EACH:]  # what runs often gets warm first
 
 
-def _ratios(shots: Sequence[tuple[_Shot, _Shot]], measure: Callable[[_Shot], float]) -> list[float]:
+def _ratios(shots: Sequence[tuple[float, float]]) -> list[float]:
     """Medians of the one by those of the other, some snapshots at a time."""
     found = []
     for at in range(0, len(shots), EACH):
         some = shots[at : at + EACH]
-        grown, small = ([measure(pair[n]) for pair in some] for n in range(2))
+        grown, small = ([pair[n] for pair in some] for n in range(2))
         found.append(statistics.median(grown) / statistics.median(small))
     return found
 
@@ -183,17 +155,15 @@ def _worker(
     name: str,
     *,
     keys: int = 0,
-    messages: int = 0,
     rate: int = RATE,
     partitions: int = 1,
 ) -> Iterator[_Steady]:
-    """A worker whose table has so many keys, and so many messages wait for it; it can do `rate` a second."""
+    """A worker whose table has so many keys; it can do `rate` a second."""
     bootstrap, folder = place
     create_topics(bootstrap, f"{name}-in", f"{name}-out", partitions=partitions)
     compacted = {"cleanup.policy": "compact"}
     create_topics(bootstrap, f"{name}-counts-changelog", partitions=partitions, config=compacted)
     _fill(bootstrap, f"{name}-counts-changelog", keys)
-    _fill(bootstrap, f"{name}-in", messages)
     own = folder / name
     own.mkdir()
     system = System(bootstrap=bootstrap, namespace=f"bench-{name}", folder=own)
@@ -222,12 +192,11 @@ def _worker(
                 system.kill(worker)
 
 
-def _fill(bootstrap: str, topic: str, number: int) -> None:
-    """So many records, each with a key of its own: numbers for a table, messages for an input."""
+def _fill(bootstrap: str, changelog: str, keys: int) -> None:
+    """Write so many records, each with a key of its own."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 0})
-    for n in range(number):
-        value = b"1" if topic.endswith("-changelog") else json.dumps({"n": n}).encode()
-        producer.produce(topic, value, b'"key-%d"' % n if value == b"1" else b"key-%d" % (n % FEW), 0)
+    for n in range(keys):
+        producer.produce(changelog, b"1", b'"key-%d"' % n, 0)
         if n % 10_000 == 0:
             producer.poll(0)
             while len(producer) > 80_000:
