@@ -10,12 +10,13 @@ import hashlib
 import random
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self
 
 from snapkafka.checks import CutView
 from snapkafka.checks.kinds import OF_STATE
+from snapkafka.checks.stopped_app import ran_since
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.external_groups import external_readers
@@ -109,7 +110,10 @@ class Desk:
         return find_captured(self.reading.state, name)
 
     def look(self, captured: Captured, isolation: str) -> CutView:
-        """Return the snapshot with the present bounds of its log."""
+        """Return the snapshot with the present bounds of its log, and with what is known by now of apps that were
+        stopped."""
+        ran = self._loop.run(ran_since(self._admin, self.reading.state, captured))
+        captured = replace(captured, contaminated=captured.contaminated or ran)
         since_ms = self.ledger(captured).triggered_ms
         now_ms = self._loop.run(self._broker_ms())
         return self._loop.run(

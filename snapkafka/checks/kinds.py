@@ -123,8 +123,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.UNVERIFIABLE,
         "record of process {process} (seq {seq}), declared dead before the snapshot, that came after the end "
         "that was seen here (offset {a})",
-        "a process that was taken for dead went on sending",
-        "see why it paused for so long",
+        "a process that was taken for dead went on sending; or who triggered the snapshot may not describe the topic",
+        "see why it paused for so long; grant DESCRIBE on the topic to who triggers",
     ),
     "duplicate": Kind(
         "V1",

@@ -141,7 +141,8 @@ def gone_left(view: CutView) -> Iterator[Missing]:
     """Find offsets that are no longer in the log, and were in flight if a process that left had sent them."""
     for tp, source, start in _present_inputs(view) if view.any_left else ():
         after = max(source.position, _white_end(view, tp))
-        yield Missing("gone-left", tp, after, min(start, source.log_end), app=source.app, b=start)
+        end = min(start, source.log_end) if source.end_known else start
+        yield Missing("gone-left", tp, after, end, app=source.app, b=start)
 
 
 def never_read(view: CutView) -> Iterator[tuple[Finding, int]]:

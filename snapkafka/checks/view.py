@@ -3,7 +3,7 @@
 A record is *white* for a snapshot of epoch E, or red:
 
 - of a process born at or after E (its id is the ledger offset of its `Hello`): red, whatever its header;
-- of a process that had left before the trigger: white below the log end that the receiver saw, red from there on;
+- of a process that had left before the trigger: white below the log end of then, red from there on;
 - of any other: white if its header's epoch is below E. But a record after its sender's white end *counts as* red:
   below a receiver's position it is a witness against the cut.
 
@@ -211,7 +211,10 @@ class CutView:
         return past_end or (record.offset >= end.earlier_end and record.seq <= end.earlier_seq)
 
     def closed_end(self, tp: TopicPartition) -> int:
-        """Return the highest end that the snapshot names for the partition: everything white lies below it."""
+        """Return the highest end that the snapshot names for the partition: everything white lies below it. Where it
+        does not know the end of the log, what a process that left had sent may lie anywhere."""
+        if not all(source.end_known for source in self.inputs.get(tp, ())):
+            return NO_END
         ends = [self.white_end(process, tp) for process in self.senders.get(tp, ())]
         ends += [max(source.position, source.log_end) for source in self.inputs.get(tp, ())]
         ends += [changelog.end for changelog in self.changelogs.get(tp, ())]

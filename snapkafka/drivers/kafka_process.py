@@ -15,11 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
-from snapkafka.kafka.cluster.stopped_app import stopped_app
-from snapkafka.protocol.actions import AskEnds, AskStopped, StartTimer, TurnedRed
-from snapkafka.protocol.events import EndsSeen, Event, Joined, StopAsked, TimerExpired
+from snapkafka.protocol.actions import StartTimer, TurnedRed
+from snapkafka.protocol.events import Event, Joined, StopAsked, TimerExpired
 from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
-from snapkafka.protocol.exact import exact
 from snapkafka.protocol.records import (
     NOBODY,
     Bye,
@@ -27,8 +25,6 @@ from snapkafka.protocol.records import (
     CutReport,
     Hello,
     LedgerRecord,
-    LogEnd,
-    TopicPartition,
 )
 
 from .host import KafkaHost
@@ -80,14 +76,6 @@ class KafkaProcess(KafkaHost):
         """Append a report on a cut."""
         self.write(record)
 
-    def ask_ends(self, action: AskEnds) -> None:
-        """Ask in the background."""
-        self.spawn(self._ask_ends(action, self.answering()))
-
-    def ask_stopped(self, action: AskStopped) -> None:
-        """Ask in the background."""
-        self.spawn(self._ask_stopped(action, self.answering()))
-
     def start_timer(self, action: StartTimer) -> None:
         """Answer in this ledger only."""
         answer = self.answering()
@@ -120,28 +108,8 @@ class KafkaProcess(KafkaHost):
         """Read the ledger to its end first (R12)."""
         if timer.epoch in self.machine.ledger.open:
             with contextlib.suppress(SnapkafkaError):
-                await self.waiting.read_to(await self.ledger.end())
+                await self._catch_up()
         answer(TimerExpired(epoch=timer.epoch, align=timer.align))
-
-    async def _ask_ends(self, action: AskEnds, answer: Callable[[Event], None]) -> None:
-        ends = await self.admin.log_ends(action.tps)
-        answer(
-            EndsSeen(
-                report=action.report,
-                ends=exact(
-                    LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()
-                ),
-            )
-        )
-
-    async def _ask_stopped(self, action: AskStopped, answer: Callable[[Event], None]) -> None:
-        """Ask whether the groups of stopped apps are empty. Members may have joined since: the `Hello` of a worker is
-        in the ledger before it joins its group."""
-        seen = await stopped_app(self.admin, action)
-        if seen.members:
-            with contextlib.suppress(SnapkafkaError):
-                await self.waiting.read_to(await self.ledger.end())
-        answer(seen)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -155,12 +123,7 @@ class KafkaProcess(KafkaHost):
         """Append `Hello` with the inputs of this worker, and wait for its id, at most `LEDGER_WAIT_S` (R11, R15)."""
         self._hello = hello
         self._append_hello(NOBODY)
-        self.spawn(self._warm_up(hello))
         await self.waiting.for_identity()
-
-    async def _warm_up(self, hello: Hello) -> None:
-        """Ask for log ends once before a snapshot does: the first time, connections have to be made."""
-        await self.admin.log_ends(TopicPartition(source.topic, 0) for source in hello.inputs)
 
     def _append_hello(self, was: int) -> None:
         assert self._hello is not None
@@ -223,9 +186,14 @@ class KafkaProcess(KafkaHost):
                 hint="`snapkafka trigger` asks for a snapshot from anywhere; the worker's log has more",
             )
         options.setdefault("ttl_ms", self.config.ttl_ms)
-        trigger = await compose_trigger(self.admin, self.machine.ledger, snapshot_id=snapshot_id, **options)
+        trigger = await compose_trigger(
+            self.admin, self.machine.ledger, snapshot_id=snapshot_id, catch_up=self._catch_up, **options
+        )
         for unread in self.machine.ledger.unread(trigger.apps):
             logger.warning("snapkafka: %s", unread, extra=self.about(snapshot=trigger.id))
         self.feed(TriggerAppendedEvent(n=trigger.n))
         self.append(trigger)
         return trigger.id
+
+    async def _catch_up(self) -> None:
+        await self.waiting.read_to(await self.ledger.end())

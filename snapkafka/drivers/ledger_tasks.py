@@ -187,10 +187,10 @@ class LedgerTasks:
             self._gulps.hurry()
 
     def _rest_s(self) -> float:
-        """Return for how long nothing has to be read. While this process aligns (R16), or cuts inputs that are not its
-        own (R10), it waits for the others to close."""
+        """Return for how long nothing has to be read. While this process aligns (R16), it waits for the others to
+        close."""
         machine = self._host.machine
-        waits = self._waiting or machine.aligning or machine.open.supplements
+        waits = self._waiting or machine.aligning
         rests = machine.process is not None and not machine.absent and machine.ledger.open
         return random.uniform(*GULP_S) if rests and not waits else 0.0
 

@@ -15,8 +15,6 @@ from snapkafka.protocol.actions import (
     Action,
     AppendHello,
     AppendToLedger,
-    AskEnds,
-    AskStopped,
     HoldInputs,
     HoldRecord,
     LetGo,
@@ -73,10 +71,6 @@ class MachineDriver(ABC):
                     self.append(record)
                 case SendMarkers():
                     self.send_markers(action)
-                case AskEnds():
-                    self.ask_ends(action)
-                case AskStopped():
-                    self.ask_stopped(action)
                 case StartTimer():
                     self.start_timer(action)
                 case HoldInputs():
@@ -104,14 +98,6 @@ class MachineDriver(ABC):
     @abstractmethod
     def send_markers(self, action: SendMarkers) -> None:
         """Send a marker to each partition, before any red record. Feed `MarkerSent` or `MarkerFailed` for each."""
-
-    @abstractmethod
-    def ask_ends(self, action: AskEnds) -> None:
-        """Ask the broker where these inputs end, and feed `EndsSeen`."""
-
-    @abstractmethod
-    def ask_stopped(self, action: AskStopped) -> None:
-        """Ask the broker about an app that does not run, and feed `StoppedSeen`."""
 
     @abstractmethod
     def start_timer(self, action: StartTimer) -> None:

@@ -28,6 +28,7 @@ OUTCOMES: Final = (
     "aborted",
     "alignment-cycle",
     "app-runs-without",
+    "app-stopped",
     "contaminated",
     "input-moved",
     "ledger-cut-short",

@@ -10,16 +10,17 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
+from snapkafka.checks.stopped_app import stopped_app
 from snapkafka.config import TTL_MS_RANGE
 from snapkafka.errors import BadInputError, Option, SnapkafkaError, TriggerRefusedError, Verb
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.alignment import known_graph
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, Trigger
+from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, StoppedApp, TopicPartition, Trigger
 from snapkafka.store import lies_in, written_down
 
 from .ledger.reading import LATEST, captured, find_snapshot, good
@@ -28,6 +29,9 @@ logger = logging.getLogger("snapkafka")
 
 #: Snapshots that run at once. Each process holds one open cut for each; more than this is somebody's loop gone wrong.
 RUNNING_MAX: Final = 16
+#: For so long an app that seems to run without snapkafka may turn out to be starting; looked at so often.
+READERS_S: Final = 3.0
+READERS_POLL_S: Final = 0.1
 #: A big cluster may have thousands of groups. Those that cannot be described in this time count as unauthorized.
 LOOK_S: Final = 3.0
 #: Groups that hold the positions of a snapshot for other tools to show; nobody reads with them.
@@ -70,6 +74,7 @@ async def compose_trigger(
     align: bool = False,
     align_timeout_ms: int = 0,
     audit: bool = False,
+    catch_up: Callable[[], Awaitable[None]] | None = None,
 ) -> Trigger:
     """Compose a trigger that is ready to be appended.
 
@@ -85,6 +90,8 @@ async def compose_trigger(
         align: hold inputs back until no message is in flight, and cut then (R16).
         align_timeout_ms: take an ordinary snapshot if it is not aligned within this time; 0: it fails by `ttl_ms`.
         audit: whether workers send what their tables hold.
+        catch_up: reads the ledger to its end. A worker that starts is a member of its group before `state` shows that
+            it has joined, so an app that seems to run without snapkafka is looked at again for some seconds.
 
     Raises:
         BadInputError: an argument is invalid.
@@ -99,8 +106,18 @@ async def compose_trigger(
     parent = _parent(state, type, parent, storage)
     snapshot_id = snapshot_id or made_id()
     fields = about(snapshot=snapshot_id)
-    asked_at = state.end  # before the ends are asked for: who leaves since may still have sent
-    ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
+    until = time.monotonic() + READERS_S
+    while True:
+        asked_at = state.end  # before the broker is asked: who leaves since may still have sent
+        ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
+        try:
+            stopped = await _stopped(admin, state, apps, ends)
+            break
+        except TriggerRefusedError:
+            if catch_up is None or time.monotonic() > until:
+                raise
+        await asyncio.sleep(READERS_POLL_S)
+        await catch_up()
     return Trigger(
         n=random.getrandbits(63),
         id=snapshot_id,
@@ -114,6 +131,7 @@ async def compose_trigger(
         ends=ends,
         marker_topics=_marker_topics(groups, state, knowing, fields) if groups is not None else (),
         run_without=tuple(_run_without(groups or (), state, apps)),
+        stopped=stopped,
         asked_at=asked_at,
         align=align,
         align_timeout_ms=align_timeout_ms,
@@ -354,6 +372,16 @@ async def _ends(
         return ()
     return tuple(
         LogEnd(topic=tp.topic, partition=tp.partition, end=found[tp]) for tp in wanted if tp in found
+    )
+
+
+async def _stopped(
+    admin: TopicAdmin, state: LedgerState, apps: Collection[str], ends: Iterable[LogEnd]
+) -> tuple[StoppedApp, ...]:
+    """Return where the apps in scope stand that do not run."""
+    known = {TopicPartition(end.topic, end.partition): end.end for end in ends}
+    return tuple(
+        await asyncio.gather(*(stopped_app(admin, state, view, known) for view in state.stopped(apps)))
     )
 
 

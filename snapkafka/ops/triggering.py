@@ -62,7 +62,7 @@ async def trigger(
             field="retries",
         )
     async with opened(where, namespace) as work:
-        compose = partial(compose_trigger, work.admin, work.reading.state, **options)
+        compose = partial(compose_trigger, work.admin, work.reading.state, catch_up=work.catch_up, **options)
         view = _latest(work, snapshot_id)
         if view is None:
             view = await _append(work, await compose(snapshot_id=snapshot_id))

@@ -4,7 +4,7 @@ contract."""
 from __future__ import annotations
 
 from ._dataclass import value
-from .records import Heard, LedgerRecord, LogEnd, Table, TopicPartition
+from .records import Heard, LedgerRecord, TopicPartition
 
 
 @value
@@ -38,30 +38,6 @@ class SendMarkers:
     epoch: int
     previous: int
     tps: tuple[TopicPartition, ...]
-
-
-@value
-class AskEnds:
-    """Ask the broker for the log ends of these inputs, for report number `report`; they come back as `EndsSeen`."""
-
-    report: int
-    tps: tuple[TopicPartition, ...]
-
-
-@value
-class AskStopped:
-    """Ask the broker where an app that does not run stands: the committed offsets of its group, and the ends of its
-    changelogs and inputs. An input without a committed offset stands where `starts` has it, else at the beginning of
-    its log. The answer is `StoppedSeen`. `again`: this is the second question, after everybody has closed: has the app
-    stood still since?"""
-
-    epoch: int
-    app: str
-    asked_at: int
-    inputs: tuple[TopicPartition, ...]
-    tables: tuple[Table, ...]
-    starts: tuple[LogEnd, ...] = ()
-    again: bool = False
 
 
 @value
@@ -107,8 +83,6 @@ Action = (
     | AppendToLedger
     | ReadLedgerTo
     | SendMarkers
-    | AskEnds
-    | AskStopped
     | StartTimer
     | HoldRecord
     | HoldInputs

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .actions import HoldInputs, LetGo
-from .alignment import UNKNOWN, ends_of, graph_of, holds_after, unstated
+from .alignment import ends_of, graph_of, holds_after, unstated
 from .records import TopicPartition
 
 if TYPE_CHECKING:
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class _Aligned:
     """One aligned snapshot. `senders`: the processes that send to this one; `ends`: where the white records of all
-    senders end, once they have closed; `possible`: where records of unknown outcome may."""
+    senders end, once they have closed."""
 
     cut: bool = False
     senders: frozenset[int] | None = None
     ends: dict[TopicPartition, int] | None = None
-    possible: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class Aligner:
@@ -72,8 +71,7 @@ class Aligner:
             elif snapshot.unaligned:
                 return epoch, snapshot.unaligned
             elif not self.waits_for(ledger, epoch, process, positions):
-                unknown = positions.behind(item.possible)
-                return epoch, "" if unknown is None else f"input {unknown} {UNKNOWN}"
+                return epoch, ""
         return None
 
     def waits_for(self, ledger: LedgerView, epoch: int, process: int, positions: Positions) -> str:
@@ -87,7 +85,7 @@ class Aligner:
         if item.ends is None:
             if late := sorted(item.senders - snapshot.closed.keys()):
                 return f"process {late[0]} of app {ledger.app_of(late[0])} to close"
-            item.ends, item.possible = ends_of(snapshot, snapshot.apps[ledger.app_of(process)])
+            item.ends = ends_of(snapshot, snapshot.apps[ledger.app_of(process)])
         behind = positions.behind(item.ends)
         return "" if behind is None else f"input {behind} to be read up to its barrier"
 

@@ -110,20 +110,15 @@ def unstated(snapshot: SnapshotView) -> list[int]:
     return sorted(snapshot.required - snapshot.aligning.keys())
 
 
-def ends_of(
-    snapshot: SnapshotView, topics: frozenset[str]
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Return where the white records of all senders that closed end in the partitions of these topics: those that are
-    known, and those that may be there."""
-    known: dict[TopicPartition, int] = {}
-    possible: dict[TopicPartition, int] = {}
+def ends_of(snapshot: SnapshotView, topics: frozenset[str]) -> dict[TopicPartition, int]:
+    """Return where the white records of all senders that closed end in the partitions of these topics."""
+    ends: dict[TopicPartition, int] = {}
     for _, closed in snapshot.closed.values():
         for sent in closed.sent:
             if sent.topic in topics:
                 tp = TopicPartition(sent.topic, sent.partition)
-                known[tp] = max(sent.white_end, known.get(tp, 0))
-                possible[tp] = max(sent.landed_end, possible.get(tp, 0))
-    return known, possible
+                ends[tp] = max(sent.white_end, ends.get(tp, 0))
+    return ends
 
 
 def holds_after(ledger: LedgerView, snapshot: SnapshotView, process: int) -> bool:
@@ -150,17 +145,20 @@ def _in_flight(
     ledger: LedgerView, snapshot: SnapshotView, inputs: Iterable[InputCut], senders: Iterable[SenderEnd]
 ) -> Iterator[str]:
     """Describe each input with white records of some process at or above its position."""
-    ends: dict[tuple[str, int], tuple[int, int]] = {}
+    ends: dict[tuple[str, int], tuple[int, int, int]] = {}
     for sent in senders:
         place = sent.topic, sent.partition
-        ends[place] = max((max(sent.white_end, sent.landed_end), sent.process), ends.get(place, (0, NOBODY)))
+        found = max(sent.white_end, sent.landed_end), sent.white_end, sent.process
+        ends[place] = max(found, ends.get(place, (0, 0, NOBODY)))
     graph = graph_of(ledger, snapshot)
     for source in inputs:
-        end, process = ends.get((source.topic, source.partition), (0, NOBODY))
+        end, known, process = ends.get((source.topic, source.partition), (0, 0, NOBODY))
         if end <= source.position:
             continue
         app, tp = ledger.app_of(process), TopicPartition(source.topic, source.partition)
-        if source.topic in graph.topics.get(app, ()):
+        if known <= source.position:
+            yield f"input {tp} of app {source.app} {UNKNOWN}"
+        elif source.topic in graph.topics.get(app, ()):
             yield f"input {tp} of app {source.app} had messages of process {process} in flight"
         else:
             yield f"process {process} of app {app} began to send to {source.topic} {MEANWHILE}"

@@ -39,7 +39,7 @@ class ProcessCut:
     ran at its cut.
 
     `left`: it sent `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
-    up to the log ends that the receivers saw (R8). `report`, `closed`: ledger offsets (-1 where it left). `cut_us`:
+    up to the log ends before the trigger (R8). `report`, `closed`: ledger offsets (-1 where it left). `cut_us`:
     duration of the cut itself, microseconds. `torn`: its events that continued in red (R6), also of inputs that
     another process reads by now. `formerly`: the id that it had until it was declared dead (-1: none).
     """
@@ -65,11 +65,13 @@ class InputCut:
 
     `position`: the least of the agents' positions, the first unprocessed offset. `noted`: the position at the cut;
     `position` is lower if an event was torn later (R6), as `agents` then has that event as not started, and those
-    above it as started. `low`: reading may start here: no red record lies below it (R1). `log_end`: log end that the
-    receiver saw after the trigger (R8). `receiver`: the process that cut it. `torn`: events that were started and
-    count as not processed all the same (R6). `earlier`: its earlier readers, by any id, -1 for forgotten ones: their
-    effects past the position are replays. `steady`: the receiver was assigned no inputs after it cut this one, so the
-    events that it runs below the position had started by then. Codecs: see `records.InputTopic`.
+    above it as started. `low`: reading may start here: no red record lies below it (R1). `log_end`: the end of the log
+    just before the trigger, or of what was started at the cut, if that is higher (R8); only the latter, if the end was
+    not `end_known`, as the author of the trigger may not read it. `receiver`: the process that cut it; -1: its app did
+    not run. `torn`: events that were started and count as not processed all the same (R6). `earlier`: its earlier
+    readers, by any id, -1 for forgotten ones: their effects past the position are replays. `steady`: the receiver was
+    assigned no inputs after it cut this one, so the events that it runs below the position had started by then.
+    Codecs: see `records.InputTopic`.
     """
 
     app: str
@@ -85,6 +87,7 @@ class InputCut:
     torn: tuple[TornEvent, ...] = ()
     earlier: tuple[int, ...] = ()
     steady: bool = False
+    end_known: bool = True
     key_codec: str = ""
     value_codec: str = ""
 

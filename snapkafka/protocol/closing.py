@@ -1,7 +1,7 @@
 """Closing: a process reports when all its white records are in the log (R7).
 
-    cut ──white events done, white sends appended──> markers asked ──report, white sends and markers acknowledged, log
-        ends seen──> Closed
+    cut ──white events done, white sends appended──> markers asked ──report, white sends and markers acknowledged──>
+        Closed
 
 The report is known to be in the ledger by its acknowledgement, or when it is read back, whichever comes first.
 
@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, assert_never
 
-from .actions import Action, AppendToLedger, AskStopped, SendMarkers, StartTimer
+from .actions import Action, AppendToLedger, SendMarkers, StartTimer
 from .colours import Colours, Torn
 from .cut import OpenCut
-from .events import ChannelEnded, CutTimed, EndsSeen, MarkerSent, ReportAppended
+from .events import ChannelEnded, CutTimed, MarkerSent, ReportAppended
 from .exact import exact
 from .reassignment import OpenSupplement
 from .records import (
@@ -56,7 +56,6 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
         cut.markers_asked
         and not cut.markers_due
         and (cut.report is not None or cut.held is not None)
-        and cut.ends is not None
         and cut.cut_us is not None
         and not colours.white_running(cut.epoch)
         and not colours.white_unacked(cut.epoch)
@@ -68,8 +67,7 @@ def closed(
 ) -> Closed:
     """Return the record that makes the report count, with the report if that was held back. Then the two have one
     number."""
-    assert cut.ends is not None and cut.cut_us is not None
-    colours.ends_seen(cut.landed)
+    assert cut.cut_us is not None
     sent = exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous))
     unstamped = exact(colours.unstamped_ends())
     return Closed(
@@ -82,7 +80,6 @@ def closed(
         unstamped=unstamped,
         sent=sent,
         changelogs=exact(colours.changelog_ends(cut.epoch, cut.changelogs)),
-        input_ends=cut.ends,
         recorded=tuple(cut.recorded),
         torn=tuple(cut.torn),
         cut_us=cut.cut_us,
@@ -95,7 +92,7 @@ def _unnamed(
 ) -> set[TopicPartition]:
     """Return the partitions with white records that nobody had named as an input: somebody has to cut them. Inputs
     that are named later are known to all readers."""
-    white = {TopicPartition(end.topic, end.partition) for end in sent if end.white_end or end.landed_end}
+    white = {TopicPartition(end.topic, end.partition) for end in sent if end.white_end or end.unacknowledged}
     white |= {TopicPartition(end.topic, end.partition) for end in unstamped}
     return {
         tp
@@ -114,24 +111,11 @@ class OpenCuts:
         self.cuts: dict[int, OpenCut] = {}
         self.supplements: list[OpenSupplement] = []
         self.aborted: set[int] = set()  # epochs this process has aborted and not yet read back
-        self.asked: dict[tuple[int, str], AskStopped] = {}  # by epoch and app that does not run
         self.due: set[int] = set()  # epochs of which a timer runs for a report that is or was held back
 
     def clear(self) -> None:
         self.cuts.clear()
         self.supplements.clear()
-        self.asked.clear()
-
-    def ask(self, asked: Iterable[AskStopped]) -> list[AskStopped]:
-        """Note these questions, to be asked once more later (R10)."""
-        new = {(action.epoch, action.app): action for action in asked}
-        self.asked |= new
-        return [*new.values()]
-
-    def of_stopped(self, epoch: int, app: str) -> OpenSupplement | None:
-        """Return the cut of an app that does not run, once it is made."""
-        made = (s for s in self.supplements if (s.report.epoch, s.report.app) == (epoch, app))
-        return next(made, None)
 
     def wants(self, cut: OpenCut | OpenSupplement, undecided: Set[int]) -> bool:
         """Return whether closing is of use: whether the cut serves a snapshot that may still be captured."""
@@ -144,8 +128,6 @@ class OpenCuts:
         for epoch, cut in list(self.cuts.items()):
             if not self.wants(cut, undecided):
                 del self.cuts[epoch]
-        if self.asked:
-            self.asked = {place: asked for place, asked in self.asked.items() if place[0] in undecided}
         if self.supplements:
             self.supplements = [item for item in self.supplements if self.wants(item, undecided)]
 
@@ -211,7 +193,7 @@ class OpenCuts:
             if item.report.n == n:
                 item.at = offset
 
-    def take(self, event: MarkerSent | EndsSeen | CutTimed | ChannelEnded | ReportAppended) -> None:
+    def take(self, event: MarkerSent | CutTimed | ChannelEnded | ReportAppended) -> None:
         """Note a fact that `Closed` will state."""
         match event:
             case MarkerSent(epoch=epoch, tp=tp, offset=offset):
@@ -221,13 +203,6 @@ class OpenCuts:
             case CutTimed(epoch=epoch, us=us):
                 if epoch in self.cuts:
                     self.cuts[epoch].cut_us = us
-            case EndsSeen():
-                for cut in self.cuts.values():
-                    if cut.report_n == event.report:
-                        cut.ends_seen(event.ends)
-                for item in self.supplements:
-                    if item.report.n == event.report:
-                        item.ends = event.ends
             case ReportAppended(n=n, offset=offset):
                 if not event.repeated:  # else it is known once it is read: what comes first stands
                     self.reported(n, offset)

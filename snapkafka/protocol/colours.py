@@ -10,11 +10,10 @@ This is the hot path of a service: these methods run a few times per event, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-from .exact import exact
 from .records import ChangelogEnd, LogEnd, SentEnd, TopicPartition
 from .sent import Sent
 from .tearing import Cause, RunningEvents, Tally, Torn
@@ -144,17 +143,6 @@ class Colours(RunningEvents):
     def white_unacked(self, epoch: int) -> bool:
         return any(tally.unacked for colour, tally in self.tallies.items() if colour < epoch)
 
-    def ask_ends(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions whose log end has to be known before a cut can close: outcomes of sends there are
-        unknown."""
-        return exact(tp for tp, sent in sorted(self.sent.items()) if sent.unacknowledged and sent.asks_end)
-
-    def ends_seen(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Note the ends that `ask_ends` asked for, once the outcome of every white send has come."""
-        for tp, end in ends.items():
-            sent = self.sent[tp]
-            sent.landed_end, sent.end_due = max(end, sent.landed_end), False
-
     def sent_ends(
         self, epoch: int, markers: dict[TopicPartition, int], *, previous: int
     ) -> Iterator[SentEnd]:
@@ -169,7 +157,6 @@ class Colours(RunningEvents):
                 last_seq=last_seq,
                 marker=markers.get(tp, -1),
                 unacknowledged=sent.unacknowledged,
-                landed_end=sent.landed(markers.get(tp, -1)),
                 earlier_seq=earlier_seq,
                 earlier_end=earlier_end,
                 recreated=sent.recreated >= previous,

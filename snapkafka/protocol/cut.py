@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .colours import Colours
 from .events import AssignedInput
@@ -29,10 +29,6 @@ from .records import (
     TornEvent,
 )
 from .restores import Rule
-
-if TYPE_CHECKING:
-    from .ledger_view import LedgerView
-    from .snapshots import SnapshotView
 
 #: So many ranges that were never read are told apart.
 SKIPPED_MAX: Final = 100
@@ -210,7 +206,6 @@ class OpenCut:
     previous: int
     report_n: int
     starts: dict[TopicPartition, int]  # least position per input
-    inputs: frozenset[TopicPartition] = frozenset()
     changelogs: tuple[ChangelogEnd, ...] = ()  # as recovered, at the cut
     marker_topics: frozenset[str] = frozenset()  # where markers may go
     report: int | None = None  # ledger offset of the report, once that is known
@@ -218,11 +213,6 @@ class OpenCut:
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)
     markers: dict[TopicPartition, int] = field(default_factory=dict)
-    ends: tuple[LogEnd, ...] | None = None  # of the inputs, once they are known
-    unsettled: frozenset[TopicPartition] = frozenset()  # where sends have unknown results, and no marker goes
-    landed: dict[TopicPartition, int] = field(default_factory=dict)  # the log ends of those
-    #: Changelogs whose end the log alone knows: written before it had an id, or without a result under an earlier one.
-    uncounted: frozenset[TopicPartition] = frozenset()
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
     skipped: tuple[Skipped, ...] = ()  # before the cut
@@ -231,55 +221,6 @@ class OpenCut:
     def serves(self, epoch: int) -> bool:
         """Return whether this cut serves an epoch: one cut serves all epochs in (previous, epoch] (R2)."""
         return self.previous < epoch <= self.epoch
-
-    def asks(self, inputs: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Return the partitions whose log ends this cut waits for: its inputs, partitions where outcomes of sends are
-        unknown, and changelogs whose writes no process has counted."""
-        asked = exact(sorted({*inputs, *self.unsettled, *self.uncounted}))
-        if asked:
-            self.ends = None
-        return asked
-
-    def ends_known(
-        self, ledger: LedgerView, snapshot: SnapshotView | None, noted: Iterable[Position]
-    ) -> bool:
-        """Take the log ends of the inputs from the trigger, if it has them; else they have to be asked for (R8).
-
-        They are for the records of processes that had left. Of one that left when the ends were asked for, or later,
-        the last records may lie behind them. What an agent has started lies below the end in any case.
-        """
-        trigger = None if snapshot is None else snapshot.trigger
-        if trigger is None or not 0 <= trigger.asked_at < self.epoch or self.unsettled or self.uncounted:
-            return False
-        if left_since(ledger, trigger.asked_at):
-            return False
-        ends = {TopicPartition(end.topic, end.partition): end.end for end in trigger.ends}
-        if not ends.keys() >= self.inputs:
-            return False
-        for position in noted:
-            tp = TopicPartition(position.topic, position.partition)
-            ends[tp] = max(ends[tp], position.offset, *(at + 1 for at in position.started_above))
-        self.ends = exact(
-            LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in sorted(self.inputs)
-        )
-        return True
-
-    def ends_seen(self, ends: Iterable[LogEnd]) -> None:
-        """Take in the log ends that were asked for."""
-        by_tp = {TopicPartition(end.topic, end.partition): end for end in ends}
-        self.ends = exact(end for tp, end in by_tp.items() if tp in self.inputs)
-        self.landed = {tp: end.end for tp, end in by_tp.items() if tp in self.unsettled}
-        if self.uncounted:
-            seen = {tp: by_tp[tp].end for tp in self.uncounted & by_tp.keys()}
-            self.changelogs = exact(
-                replace(end, end=max(end.end, seen.get(TopicPartition(end.topic, end.partition), 0)))
-                for end in self.changelogs
-            )
-
-
-def left_since(ledger: LedgerView, offset: int) -> bool:
-    """Return whether a process has left at this offset of the ledger, or later."""
-    return ledger.left_at >= offset
 
 
 def take_cut(
@@ -321,9 +262,7 @@ def take_cut(
         previous=report.previous,
         report_n=n,
         starts=starts,
-        inputs=frozenset(positions.inputs()),
         changelogs=changelogs,
-        ends=None if positions.inputs() else (),
         skipped=positions.skipped,
     )
     return cut, report

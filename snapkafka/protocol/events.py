@@ -4,7 +4,7 @@ all."""
 from __future__ import annotations
 
 from ._dataclass import value
-from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, Position, TopicPartition
+from .records import ChangelogEnd, Hello, LedgerRecord, LogEnd, TopicPartition
 
 
 @value
@@ -163,33 +163,6 @@ class MarkerFailed:
 
 
 @value
-class EndsSeen:
-    """The log ends of the inputs of the report numbered `report`, asked for after its cut."""
-
-    report: int
-    ends: tuple[LogEnd, ...]
-
-
-@value
-class StoppedSeen:
-    """The broker's answer about an app that does not run: the committed offsets of its group, and the ends of its
-    changelogs and inputs.
-
-    `members`: of its group, before or after the rest was asked for; 0: it was seen to have none. `unseen`: why the
-    members could not be seen; empty: they could.
-    """
-
-    epoch: int
-    app: str
-    asked_at: int
-    positions: tuple[Position, ...]
-    changelogs: tuple[ChangelogEnd, ...]
-    ends: tuple[LogEnd, ...]
-    members: int = 0
-    unseen: str = ""
-
-
-@value
 class RanWithout:
     """This process has joined late: its app has been running in it since the ledger ended at `since` (R10)."""
 
@@ -243,8 +216,6 @@ Event = (
     | InputsRevoked
     | MarkerSent
     | MarkerFailed
-    | EndsSeen
-    | StoppedSeen
     | RanWithout
     | CutTimed
     | TimerExpired

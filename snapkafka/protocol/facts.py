@@ -64,15 +64,15 @@ class Stated:
     def topics(self, part: Part) -> dict[str, InputTopic]:
         """Return the input topics of an app as the author of a report knew them; a topic that it did not find when it
         joined is as the latest process that had joined by the trigger knew it."""
-        if part.report.app:
-            return self._topics[part.report.app]
+        if part.app:
+            return self._topics[part.app]
         hello = self._hellos[part.process]
         return self._topics[hello.app] | {source.topic: source for source in hello.inputs}
 
     def tables(self, part: Part) -> dict[str, Table]:
         """Return the tables of an app as the author of a report knew them."""
-        if part.report.app:
-            return self._tables[part.report.app]
+        if part.app:
+            return self._tables[part.app]
         hello = self._hellos[part.process]
         return self._tables[hello.app] | {table.name: table for table in hello.tables}
 

@@ -28,6 +28,7 @@ from .records import (
     InputTopic,
     Position,
     Retention,
+    SentEnd,
     TopicPartition,
     TornEvent,
 )
@@ -45,7 +46,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     assert not snapshot.forgotten, "asked of a fold that only takes part"
     trigger = snapshot.trigger
     parts = list(snapshot.parts())
-    own = {part.process: part for part in parts if not part.report.supplement}
+    own = {part.process: part for part in parts if not (part.report.supplement or part.app)}
     stated = Stated(state, snapshot)
     hellos = [*stated.standing().values()]
     inputs = tuple(_input_cuts(state, snapshot, parts, stated))
@@ -104,10 +105,16 @@ def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
                 last_seq=sent.last_seq,
                 marker=sent.marker,
                 unacknowledged=sent.unacknowledged,
-                landed_end=sent.landed_end,
+                landed_end=_landed_end(sent),
                 earlier_seq=sent.earlier_seq,
                 earlier_end=sent.earlier_end,
             )
+
+
+def _landed_end(sent: SentEnd) -> int:
+    """Return the offset below which records of unknown outcome count as sent: the marker, if there is one, as it ends
+    what receivers record. 0: none counts."""
+    return max(sent.marker, 0) if any(not item.refused for item in sent.unacknowledged) else 0
 
 
 def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
@@ -197,14 +204,14 @@ def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, p
 
 
 def _app(state: LedgerView, part: Part) -> str:
-    return part.report.app or state.app_of(part.process)
+    return part.app or state.app_of(part.process)
 
 
 def _input_cuts(
     state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
 ) -> Iterator[InputCut]:
     """Yield the inputs, each as cut by the report that claimed it first; in the order of apps and partitions."""
-    low = {(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
+    ends = {TopicPartition(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
     predecessors: dict[str, dict[int, int]] = defaultdict(dict)
     for process, view in sorted(state.processes.items()):
         if view.hello.was != NOBODY and process < snapshot.epoch:
@@ -213,7 +220,6 @@ def _input_cuts(
     for part in parts:
         app = _app(state, part)
         topics = stated.topics(part)
-        log_end = {(end.topic, end.partition): end.end for end in part.closed.input_ends}
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
             if snapshot.claims.get((app, tp)) != part.at:
                 continue
@@ -230,13 +236,16 @@ def _input_cuts(
                     partition=tp.partition,
                     position=position,
                     noted=min(p.offset for p in noted),
-                    low=min(position, low.get(tp, 0)),
-                    log_end=log_end.get(tp, position),
+                    low=min(position, ends.get(tp, 0)),
+                    log_end=max(
+                        ends.get(tp, 0), *(at + 1 for p in noted for at in (p.offset - 1, *p.started_above))
+                    ),
+                    end_known=tp in ends,
                     receiver=part.process,
                     agents=agents,
                     torn=torn,
                     earlier=_with_successors(snapshot.earlier.get((app, tp), ()), predecessors[app]),
-                    steady=state.processes[part.process].assigned == part.report.assigned,
+                    steady=not part.app and state.processes[part.process].assigned == part.report.assigned,
                     key_codec=topic.key_codec,
                     value_codec=topic.value_codec,
                 )
@@ -312,7 +321,7 @@ def _changelog_cuts(
     white_ends: dict[TopicPartition, int] = {}
     for sent in (sent for _, closed in snapshot.closed.values() for sent in closed.sent):
         tp = TopicPartition(sent.topic, sent.partition)
-        white_ends[tp] = max(sent.white_end, sent.landed_end, white_ends.get(tp, 0))
+        white_ends[tp] = max(sent.white_end, white_ends.get(tp, 0))
     for part in parts:
         app = _app(state, part)
         tables = stated.tables(part)

@@ -21,8 +21,6 @@ class EarlierIncarnations:
     def __init__(self) -> None:
         self.busy: list[Colours] = []  # those that still have something on its way, when last looked at
         self._written: dict[TopicPartition, int] = {}  # ends of what the others wrote, as far as they know
-        #: Where the result of some of that is unknown: it may have landed past the end, which the log alone knows.
-        self.unknown: set[TopicPartition] = set()
 
     def add(self, colours: Colours) -> None:
         """End an identity."""
@@ -41,8 +39,7 @@ class EarlierIncarnations:
         for life in self.busy:
             if not life.busy:
                 for tp, sent in life.sent.items():
-                    self._written[tp] = max(sent.end, sent.landed_end, self._written.get(tp, 0))
-                self.unknown.update(life.ask_ends())
+                    self._written[tp] = max(sent.end, self._written.get(tp, 0))
         self.busy = [life for life in self.busy if life.busy]
 
     def ends(self, recovered: Iterable[ChangelogEnd]) -> tuple[ChangelogEnd, ...]:
@@ -55,4 +52,3 @@ class EarlierIncarnations:
     def recovered(self) -> None:
         """Drop the ends: new inputs came with recovered tables, which contain whatever was written."""
         self._written.clear()
-        self.unknown.clear()

@@ -97,6 +97,7 @@ def _chunks(state: LedgerState, kept: Sequence[Kept], first_n: int, chunk: int) 
             n=first_n + part,
             upto=state.end,
             highest_epoch=state.highest_epoch,
+            left_at=state.left_at,
             part=part,
             parts=parts,
             kept=_part(kept, part, chunk),

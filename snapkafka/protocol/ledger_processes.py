@@ -147,11 +147,11 @@ class ProcessFold(SnapshotFold):
         self._leave(offset, record.process, dead=False)
 
     def _leave(self, offset: int, process: int, *, dead: bool) -> None:
-        self.left_at = offset
         view = self.processes.get(process)
         if view is None or view.left is not None:
             return
-        view.left, view.dead = offset, dead
+        self.left_at = view.left = offset
+        view.dead = dead
         self._repeats.left(process)
         for snapshot in list(self.open.values()):
             unclosed = snapshot.supplements.keys() - snapshot.supplements_closed.keys()

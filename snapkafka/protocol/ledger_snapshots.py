@@ -12,10 +12,12 @@ from typing import Final, assert_never
 from . import ownership, unstamped
 from .alignment import graph_of
 from .deduplication import Latest
+from .exact import exact
 from .ledger_view import LedgerView
 from .records import (
     ALIGNMENT_CYCLE,
     APP_RUNS_WITHOUT,
+    APP_STOPPED,
     CONTAMINATING,
     LEDGER_CUT_SHORT,
     NOBODY,
@@ -25,12 +27,13 @@ from .records import (
     Aligning,
     Closed,
     CutReport,
+    StoppedApp,
     TopicPartition,
     Trigger,
     Verdict,
 )
 from .restores import RestoreView
-from .snapshots import Failure, ProcessView, SnapshotView
+from .snapshots import Failure, Part, ProcessView, SnapshotView
 
 #: A process that only takes part remembers so many decided snapshots: no epoch so old comes as news.
 KEEP_DECIDED: Final = 64
@@ -117,6 +120,33 @@ class SnapshotFold(LedgerView):
             return
         self.highest_epoch = epoch
         self._epochs.add(epoch)
+        if self._left_since(record.asked_at):
+            reason = "a process left while the snapshot was being requested: where its records end is unknown"
+            self._fail(offset, snapshot, Failure(code="process-lost", reason=reason))
+            return
+        self._cut_stopped(offset, snapshot)
+
+    def _cut_stopped(self, offset: int, snapshot: SnapshotView) -> None:
+        """Take the cuts of apps that do not run from the trigger (R10): who starts later is born red, and begins at
+        these positions. Since its author looked none of them has run, or it would have left since."""
+        stated = {item.app: item for item in snapshot.trigger.stopped}
+        for app in (view.hello.app for view in self.stopped(snapshot.trigger.apps)):
+            item = stated.get(app, StoppedApp(app=app))
+            inputs = {(app, TopicPartition(p.topic, p.partition)) for p in item.positions}
+            if app not in stated or not {it for it in snapshot.expected if it[0] == app} <= inputs:
+                reason = f"app {app} stopped, or got inputs, while the snapshot was being requested"
+                self._fail(offset, snapshot, Failure(code=APP_STOPPED, reason=reason, culprit=f"app {app}"))
+                return
+            changelogs = exact(TopicPartition(end.topic, end.partition) for end in item.changelogs)
+            for tp in (*(tp for _, tp in inputs), *changelogs):
+                snapshot.claims[app, tp] = offset
+                snapshot.earlier[app, tp] = ownership.earlier(self.owners.get((app, tp)), NOBODY)
+            snapshot.stopped += (_stopped_part(snapshot.epoch, item),)
+
+    def _left_since(self, asked_at: int) -> bool:
+        """Return whether a process has left since the author of a trigger asked for log ends: its last records may lie
+        behind them (R8)."""
+        return 0 <= asked_at <= self.left_at
 
     def _aligning(self, offset: int, record: Aligning) -> None:
         """Note where a process sends (R16). Once all have stated that, a cycle fails the snapshot: on it each waits for
@@ -133,9 +163,7 @@ class SnapshotFold(LedgerView):
         view = self.processes.get(record.process)
         if view is None or view.left is not None:
             return
-        app = record.app or view.hello.app
-        if record.app and any(v.hello.app == app and v.process <= record.assigned for v in self.living()):
-            return  # its author takes an app for stopped that runs: it cannot read the `Hello` of a later release
+        app = view.hello.app
         inputs = {TopicPartition(p.topic, p.partition) for p in record.positions}
         if not record.supplement:
             view.epoch = max(view.epoch, record.epoch)
@@ -277,6 +305,21 @@ def being_restored(view: RestoreView) -> Failure:
         reason=f"{view} is being restored: no snapshot of {apps} before it is done",
         culprit=f"plan {view.plan}",
     )
+
+
+def _stopped_part(epoch: int, item: StoppedApp) -> Part:
+    """Return what stands for the report of an app that does not run."""
+    report = CutReport(
+        process=NOBODY,
+        n=0,
+        epoch=epoch,
+        previous=epoch - 1,
+        heard="ledger",
+        assigned=epoch - 1,
+        positions=item.positions,
+    )
+    closed = Closed(process=NOBODY, n=0, epoch=epoch, changelogs=item.changelogs)
+    return Part(process=NOBODY, at=epoch - 1, report=report, closed_at=epoch - 1, closed=closed, app=item.app)
 
 
 _NO_REPORT = CutReport(process=NOBODY, n=0, epoch=0, previous=0, heard="ledger", assigned=-1, positions=())

@@ -162,7 +162,7 @@ class LedgerState(ProcessFold):
             (other for chunk in chunks for other in chunk.others),
         )
         self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
-        self.left_at = last.upto - 1  # it keeps only some of those that left below
+        self.left_at = last.left_at  # it keeps only some of those that left
         for offset, record in held:
             if offset >= last.upto:
                 yield

@@ -22,7 +22,7 @@ class LedgerView:
     def __init__(self) -> None:
         self.end = 0  # one past the last ledger offset that was applied
         self.processes: dict[int, ProcessView] = {}
-        self.left_at = -1  # where a process has left last, also one that is not among `processes`
+        self.left_at = -1  # where a process has left last
         self.snapshots: dict[int, SnapshotView] = {}
         self.open: dict[int, SnapshotView] = {}  # those neither captured nor failed
         self.by_id: dict[tuple[str, int], int] = {}  # (id, attempt) -> epoch
@@ -98,13 +98,29 @@ class LedgerView:
         snapshot = self.open[epoch]
         return snapshot.expected - snapshot.claims.keys()
 
-    def stopped_apps(self, epoch: int) -> list[str]:
-        """List the apps in the scope of the open snapshot of `epoch` of which no process runs, and that have inputs or
-        tables (R10): a client that has left has neither."""
-        stopped = [self.processes[process].hello for process in self.last_of_stopped()]
-        return sorted(
-            {hello.app for hello in stopped if hello.inputs or hello.tables} & self.open[epoch].apps.keys()
-        )
+    def stopped(self, apps: Collection[str] = ()) -> list[ProcessView]:
+        """List the youngest process of each of these apps (none named: all) of which no process runs, and that has
+        inputs or tables (R10): a client that has left has neither. Its `Hello` describes the app."""
+        last = (self.processes[process] for process in sorted(self.last_of_stopped()))
+        return [
+            view
+            for view in last
+            if (view.hello.inputs or view.hello.tables) and (not apps or view.hello.app in apps)
+        ]
+
+    def changelogs_of(self, view: ProcessView) -> list[tuple[str, TopicPartition]]:
+        """Return the table partitions of the app of a process, with the tables: there may be more than when it joined,
+        and those that were assigned since count, too."""
+        app, found = view.hello.app, []
+        for table in view.hello.tables:
+            known = [
+                tp.partition + 1
+                for (of, tp), owner in self.owners.items()
+                if (of, tp.topic) == (app, table.changelog) and owner.offset > view.process
+            ]
+            partitions = range(max(table.partitions, *known, 0))
+            found += [(table.name, TopicPartition(table.changelog, partition)) for partition in partitions]
+        return found
 
     def goes_on_without(self, view: ProcessView) -> bool:
         """Return whether this process runs without taking part, as far as the ledger shows: until its inputs are
@@ -116,10 +132,6 @@ class LedgerView:
         if self.owners.of(app, view.process):
             return True
         return not any(v.hello.app == app and v.process > left for v in self.processes.values())
-
-    def youngest(self, app: str) -> ProcessView:
-        """Return the youngest process of an app: its `Hello` describes the app while none runs (R10, R11)."""
-        return max((v for v in self.processes.values() if v.hello.app == app), key=lambda v: v.process)
 
     def standing(self, apps: Collection[str] = ()) -> list[ProcessView]:
         """List the processes whose `Hello`s name the topics that these apps (none named: all) read: their living

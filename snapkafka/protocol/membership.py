@@ -9,7 +9,7 @@ Its id is the ledger offset of its `Hello`.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 from . import reassignment
 from .actions import Action, AppendHello, AppendToLedger, StartTimer
@@ -27,6 +27,9 @@ from .records import (
     TailLost,
 )
 
+#: Of so many records it is known how much was sent before: of a cut that is aborted the report is never written.
+SENT_BY_MAX: Final = 64
+
 
 class Member(Work):
     """One process as a member of its ledger."""
@@ -42,7 +45,6 @@ class Member(Work):
         self._strayed = False  # was it absent since the last of its records that it has read in the ledger?
         self._sent_by: dict[int, int] = {}  # n of such a record -> how much it had sent when it wrote that
         self._known_sent = 0  # of the last one that it has read
-        self._uncounted = False  # has it written to its tables before it had an id?
         self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
         self._n = 0
 
@@ -171,6 +173,8 @@ class Member(Work):
     def _next_n(self) -> int:
         self._n += 1
         self._sent_by[self._n] = self.colours.stamped
+        if len(self._sent_by) > SENT_BY_MAX:
+            del self._sent_by[min(self._sent_by)]
         return self._n
 
     def stand_down(self, why: str = "", process: int | None = None) -> list[Action]:
@@ -214,8 +218,7 @@ class Member(Work):
 
     def _ran_without(self, since: int) -> list[Action]:
         """Fail the snapshots that are open, or were captured since (R10): the app may have mixed their colours before
-        it joined. Its table writes until then have no header, and only the log shows where they end."""
-        self._uncounted = True
+        it joined."""
         if self.process is None:
             return []
         what = f"{self._name} of app {self.ledger.app_of(self._me)} ran before its Hello was in the ledger"

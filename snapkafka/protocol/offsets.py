@@ -15,8 +15,7 @@ NOBODY: Final = -1
 SOMEBODY: Final = -2
 
 #: How a process learnt of the snapshot that it cut for; `trigger` is the process that asked for it itself.
-#: (`stopped`: it cut for an app that does not run).
-Heard = Literal["trigger", "ledger", "marker", "header", "assigned", "stopped"]
+Heard = Literal["trigger", "ledger", "marker", "header", "assigned"]
 
 #: Why a process never read some records: they were deleted before it came to them, or its app sought past them.
 WhyUnread = Literal["lost", "sought"]
@@ -193,9 +192,8 @@ class SentEnd:
     `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers).
 
     `unacknowledged`: the seqs that were issued and never acknowledged, in order. The number of ranges is limited: seqs
-    between two ranges may be counted to both. `landed_end`: records whose outcome is unknown count as sent if they lie
-    below this offset; 0: there are none. `earlier_seq`, `earlier_end`: every record up to this seq was appended below
-    this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
+    between two ranges may be counted to both. `earlier_seq`, `earlier_end`: every record up to this seq was appended
+    below this offset, as the process knew at an earlier cut (-1, 0: it knew of none).
 
     `recreated`: an acknowledgement since the cut before showed that the topic was recreated: a later record lay below
     an earlier one. All ends belong to the present topic.
@@ -207,7 +205,6 @@ class SentEnd:
     last_seq: int
     marker: int = -1
     unacknowledged: tuple[SeqRange, ...] = ()
-    landed_end: int = 0
     earlier_seq: int = -1
     earlier_end: int = 0
     recreated: bool = False
@@ -230,6 +227,16 @@ class LogEnd:
     topic: str
     partition: int
     end: int
+
+
+@value
+class StoppedApp:
+    """An app that did not run when a snapshot was requested (R10): what its group has committed, and the ends of its
+    changelogs. It stands still, so this is its cut."""
+
+    app: str
+    positions: tuple[Position, ...] = ()
+    changelogs: tuple[ChangelogEnd, ...] = ()
 
 
 @value

@@ -9,22 +9,17 @@ An input may be reassigned at any time. These rules keep the cut consistent:
   starts*: at the position after the old reader's commit, with the table as it was recovered. No event of the new
   reader lies on the white side of that, and none of the old reader's on the red side. It gets a `CutReport` of its
   own, the supplement, which counts with a `Closed` of its own.
-* The inputs of an app that does not run do not move. The living process with the smallest id cuts them at the
-  committed offsets of the group. It has to be seen that the app does not run: its group has no member when the cut is
-  made, and again when every process has closed, and nothing has moved in between. A worker of it that ran meanwhile
-  without snapkafka could take in red records and pass their content on, unstamped, to a process that is still white.
+* The inputs of an app that does not run do not move: the trigger states where they stand, as its author saw.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from .actions import AskStopped
-from .events import AssignedInput, InputsAssigned, StoppedSeen
+from .events import AssignedInput, InputsAssigned
 from .ledger_view import LedgerView
-from .records import Assigned, ChangelogEnd, Closed, CutReport, LogEnd, Position, Table, TopicPartition
-from .snapshots import ProcessView
+from .records import Assigned, ChangelogEnd, Closed, CutReport, Position, TopicPartition
 
 
 class Inputs:
@@ -103,18 +98,6 @@ class OpenSupplement:
     report: CutReport
     changelogs: tuple[ChangelogEnd, ...]
     at: int | None = None  # ledger offset of the report, once that is known
-    ends: tuple[LogEnd, ...] | None = None
-    asked: AskStopped | None = None  # of an app that does not run; None: that is no matter, or was seen twice
-
-    def due(self, ledger: LedgerView) -> AskStopped | None:
-        """Return the second question, once, when every process has closed: has the app not moved since? (R10)"""
-        snapshot = ledger.open.get(self.report.epoch)
-        if self.asked is None or self.asked.again or self.at is None or snapshot is None:
-            return None
-        if not snapshot.required <= snapshot.closed.keys():
-            return None
-        self.asked = replace(self.asked, again=True)
-        return self.asked
 
     def serves(self, epoch: int) -> bool:
         return self.report.previous < epoch <= self.report.epoch
@@ -122,18 +105,17 @@ class OpenSupplement:
     @property
     def ready(self) -> bool:
         """Whether everything that its `Closed` states is known."""
-        return self.at is not None and self.ends is not None and self.asked is None
+        return self.at is not None
 
     def closed(self, n: int) -> Closed:
         """Return the record that makes it count."""
-        assert self.at is not None and self.ends is not None
+        assert self.at is not None
         return Closed(
             process=self.report.process,
             n=n,
             epoch=self.report.epoch,
             report=self.at,
             changelogs=self.changelogs,
-            input_ends=self.ends,
         )
 
 
@@ -161,7 +143,6 @@ def supplement(
     assigned: int,
     positions: tuple[Position, ...],
     changelogs: tuple[ChangelogEnd, ...],
-    app: str = "",
 ) -> OpenSupplement:
     """Cut inputs where they start, for one snapshot."""
     report = CutReport(
@@ -169,82 +150,10 @@ def supplement(
         n=n,
         epoch=epoch,
         previous=epoch - 1,
-        heard="stopped" if app else "assigned",
+        heard="assigned",
         assigned=assigned,
         positions=positions,
         supplement=True,
-        app=app,
         changelogs=tuple(sorted(TopicPartition(end.topic, end.partition) for end in changelogs)),
     )
     return OpenSupplement(report=report, changelogs=changelogs)
-
-
-def ask_stopped(ledger: LedgerView, epoch: int, process: int | None) -> list[AskStopped]:
-    """Return the questions about apps that are not running (R10), if this is the living process with the smallest id,
-    which cuts their inputs.
-
-    An app that reads from the latest record starts at the end of an input without a committed offset. At the cut that
-    was where the trigger has it (R1): records after that may be red, and have to lie above the position.
-    """
-    snapshot = ledger.open.get(epoch)
-    if snapshot is None or process != min(snapshot.required, default=None):
-        return []
-    uncut = ledger.uncut(epoch)
-    return [
-        AskStopped(
-            epoch=epoch,
-            app=app,
-            asked_at=ledger.end - 1,
-            inputs=tuple(sorted(tp for owner, tp in uncut if owner == app)),
-            tables=tuple(_as_large_as_known(ledger, youngest, table) for table in youngest.hello.tables),
-            starts=snapshot.trigger.ends if youngest.hello.reset == "latest" else (),
-        )
-        for app in ledger.stopped_apps(epoch)
-        for youngest in [ledger.youngest(app)]
-    ]
-
-
-def _as_large_as_known(ledger: LedgerView, view: ProcessView, table: Table) -> Table:
-    """Return a table with all known partitions of its changelog: there may be more than when the app joined, and those
-    that were assigned since count, too."""
-    known = (
-        tp.partition + 1
-        for (app, tp), owner in ledger.owners.items()
-        if (app, tp.topic) == (view.hello.app, table.changelog) and owner.offset > view.process
-    )
-    return replace(table, partitions=max(table.partitions, *known, 0))
-
-
-def runs(event: StoppedSeen, ledger: LedgerView) -> str:
-    """Explain why an app cannot be taken for one that does not run (R10); empty: it can. Processes that have joined
-    since are members, too, and known."""
-    if event.unseen:
-        return f"app {event.app} is not known to be stopped: {event.unseen}"
-    if event.members > sum(view.hello.app == event.app for view in ledger.living()):
-        return (
-            f"app {event.app} runs without snapkafka: its consumer group has {event.members} members, and no process of"
-            " it takes part; start its workers with snapkafka, or stop them (one that was killed counts until its"
-            " session is over)"
-        )
-    return ""
-
-
-def stood_still(item: OpenSupplement, event: StoppedSeen) -> bool:
-    """Return whether the second answer equals the first, for what must not move. Others may have written to its
-    inputs."""
-    return (event.positions, event.changelogs) == (item.report.positions, item.changelogs)
-
-
-def stopped(event: StoppedSeen, asked: AskStopped, *, process: int, n: int) -> OpenSupplement:
-    """Cut an app that does not run, by the broker's answer."""
-    item = supplement(
-        process=process,
-        n=n,
-        epoch=event.epoch,
-        assigned=event.asked_at,
-        positions=event.positions,
-        changelogs=event.changelogs,
-        app=event.app,
-    )
-    item.ends, item.asked = event.ends, asked
-    return item

@@ -32,6 +32,7 @@ from .offsets import (
     SentEnd,
     SeqRange,
     Skipped,
+    StoppedApp,
     Table,
     TopicId,
     TopicPartition,
@@ -47,8 +48,10 @@ OUT_OF_ORDER: Final = "out-of-order"
 SENT_BARE: Final = "sent-bare"
 #: The code of an `Abort`: an event of another app of the process had an effect across a cut.
 MIXED: Final = "mixed"
-#: The code of an `Abort`: an app ran without taking part, or is not known to be stopped (R10).
+#: The code of an `Abort`: an app ran without taking part (R10).
 APP_RUNS_WITHOUT: Final = "app-runs-without"
+#: The code of a failure: an app stopped while the snapshot was being requested, or got inputs: its cut is missing.
+APP_STOPPED: Final = "app-stopped"
 #: The code of an `Abort`: the snapshot overlaps a restore of one of its apps.
 RESTORING: Final = "restoring"
 #: The topics with the state of such processes have names that begin so: no other one may.
@@ -67,12 +70,13 @@ CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIX
 class Trigger:
     """A request for a snapshot. Its ledger offset + 1 is the epoch (R1).
 
-    `apps`: those in scope, empty = all. `ends`: log ends of the inputs just before, no red record lies below them;
-    empty where the author may not read them. `marker_topics`: topics whose every consumer group knows markers.
-    `ttl_ms`: if it is not captured within that time, any process that notices aborts it. `run_without`: apps out of
-    scope, and retired ones, that ran without taking part as far as the author saw their groups. `asked_at`: how far the
-    author had read the ledger when it asked for `ends`; -1: unknown. `align`: each process cuts when nothing is in
-    flight to it (R16); after `align_timeout_ms` it does not wait any more (0: until `ttl_ms` are over). `audit`:
+    `apps`: those in scope, empty = all. `ends`: log ends of the inputs just before, no red record lies below them; an
+    input whose end the author may not read is not among them. `marker_topics`: topics whose every consumer group knows
+    markers. `ttl_ms`: if it is not captured within that time, any process that notices aborts it. `run_without`: apps
+    out of scope, and retired ones, that ran without taking part as far as the author saw their groups. `stopped`: the
+    apps in scope that do not run. `asked_at`: how far the author had read the ledger when it asked the broker for all
+    this: if a process has left since, the snapshot fails; -1: it did not ask. `align`: each process cuts when nothing
+    is in flight to it (R16); after `align_timeout_ms` it does not wait any more (0: until `ttl_ms` are over). `audit`:
     workers send what their tables hold at the cut, for a comparison with the changelogs.
     """
 
@@ -89,6 +93,7 @@ class Trigger:
     ends: tuple[LogEnd, ...] = ()
     marker_topics: tuple[str, ...] = ()
     run_without: tuple[RunsWithout, ...] = ()
+    stopped: tuple[StoppedApp, ...] = ()
     asked_at: int = -1
     align: bool = False
     align_timeout_ms: int = 0
@@ -102,8 +107,8 @@ class CutReport:
     `assigned` is the ledger offset of the `Assigned` it was made under (-1: no inputs yet); if that is no longer the
     latest for every input named, the report is void (R9).
 
-    A supplement is the cut of inputs where they start: they came, uncut, to a process that was red already (R10), or
-    belong to `app`, which does not run. `changelogs` are the table partitions that came with them. `unaligned`: why it
+    A supplement is the cut of inputs where they start: they came, uncut, to a process that was red already (R10).
+    `changelogs` are the table partitions that came with them. `unaligned`: why it
     did not wait until an aligned snapshot was aligned (R16); empty: it did, or the snapshot is none.
     """
 
@@ -116,7 +121,6 @@ class CutReport:
     positions: tuple[Position, ...]
     running: tuple[Running, ...] = ()
     supplement: bool = False
-    app: str = ""
     changelogs: tuple[TopicPartition, ...] = ()
     unaligned: str = ""
 
@@ -142,7 +146,6 @@ class Closed(InParts, rest="sent"):
     unstamped: tuple[LogEnd, ...] = ()
     sent: tuple[SentEnd, ...] = ()
     changelogs: tuple[ChangelogEnd, ...] = ()
-    input_ends: tuple[LogEnd, ...] = ()
     recorded: tuple[ChannelRange, ...] = ()
     cut_us: int = 0
     torn: tuple[TornEvent, ...] = ()
@@ -220,13 +223,14 @@ class Checkpoint:
     """The ledger below `upto`, as far as it still matters: a reader that starts here needs nothing older.
 
     A chunk of `parts`, numbered from 0; the fold is complete with the last one. `names`, `seen`, `others`: the names
-    and numbers that are taken, also by dropped records.
+    and numbers that are taken, also by dropped records. `left_at`: where a process has left last.
     """
 
     process: int = NOBODY
     n: int
     upto: int
     highest_epoch: int
+    left_at: int = -1
     part: int = 0
     parts: int = 1
     kept: tuple[Kept, ...] = ()

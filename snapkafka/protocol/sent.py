@@ -19,9 +19,7 @@ class Sent:
         "bare_end",
         "before",
         "by_colour",
-        "end_due",
         "highest",
-        "landed_end",
         "next_seq",
         "recreated",
         "top",
@@ -34,9 +32,6 @@ class Sent:
         self.by_colour: dict[int, tuple[int, int]] = {}  # colour -> (last seq, one past its offset)
         self.before = (-1, 0)  # what the colour before the latest had when colours were last forgotten
         self.unacknowledged: tuple[SeqRange, ...] = ()
-        #: A log end that was asked for after results had become unknown: what landed below it counts as sent.
-        self.landed_end = 0
-        self.end_due = False  # has a result become unknown since?
         self.highest, self.top = -1, 0  # the highest seq that is acknowledged, and one past its offset
         self.recreated = (
             -1
@@ -58,21 +53,12 @@ class Sent:
         the old topic."""
         self.by_colour.clear()
         self.before, self.recreated = (-1, 0), epoch
-        self.bare_end = self.landed_end = 0
-        self.unacknowledged, self.end_due = (), False
+        self.bare_end, self.unacknowledged = 0, ()
 
     def failed(self, first: int, last: int, *, refused: bool, undone: bool = False) -> None:
         """Note that no acknowledgement will come for these seqs."""
-        self.end_due = self.end_due or not refused
         added = SeqRange(first=first, last=last, refused=refused, undone=undone)
         self.unacknowledged = _joined((*self.unacknowledged, added))
-
-    @property
-    def asks_end(self) -> bool:
-        """Whether the end of the log must be asked for, as sends with an unknown outcome may have landed past the
-        known end."""
-        acked = max((seq for seq, _ in self.by_colour.values()), default=-1)
-        return self.end_due or any(not item.refused and item.last > acked for item in self.unacknowledged)
 
     def white(self, epoch: int) -> tuple[int, int]:
         """Return (last seq, end) of the records that are white for `epoch`; (-1, 0) if there are none."""
@@ -85,13 +71,6 @@ class Sent:
             (ends for colour, ends in self.by_colour.items() if colour < epoch), key=lambda e: e[1]
         )
         return whites[-2] if len(whites) > 1 else self.before
-
-    def landed(self, marker: int) -> int:
-        """Return the offset below which a record with an unknown outcome counts as sent: the marker, if there is one,
-        as it ends what receivers record; else the log end that was asked for."""
-        if all(item.refused for item in self.unacknowledged):
-            return 0
-        return marker if marker >= 0 else self.landed_end
 
     @property
     def end(self) -> int:

@@ -108,13 +108,15 @@ class ProcessView:
 
 @value
 class Part:
-    """A report that counts, and the `Closed` that makes it count, with the ledger offsets of both."""
+    """A report that counts, and the `Closed` that makes it count, with the ledger offsets of both; or, of a stopped
+    `app`, what the trigger states in place of these."""
 
     process: int
     at: int
     report: CutReport
     closed_at: int
     closed: Closed
+    app: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -141,6 +143,7 @@ class SnapshotView:
     supplements: dict[int, CutReport] = field(default_factory=dict)
     supplements_closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
     claims: dict[Input, int] = field(default_factory=dict)
+    stopped: tuple[Part, ...] = ()  # apps that did not run
     earlier: dict[Input, tuple[Reader, ...]] = field(
         default_factory=dict
     )  # who had it before the one that cut it
@@ -158,7 +161,7 @@ class SnapshotView:
     def forget(self) -> None:
         """Keep what became of a decided snapshot, and drop how: its reports hold a hundred times as much."""
         self.forgotten = True
-        self.trigger = replace(self.trigger, ends=())
+        self.trigger, self.stopped = replace(self.trigger, ends=(), stopped=()), ()
         self.expected.clear()
         for kept in (self.reports, self.closed, self.supplements, self.supplements_closed):
             kept.clear()
@@ -185,13 +188,15 @@ class SnapshotView:
         return Status.CAPTURING if self.reports else Status.INITIATED
 
     def parts(self) -> Iterator[Part]:
-        """Yield every report that has its `Closed`, in the order of processes, supplements after them."""
+        """Yield every report that has its `Closed`, in the order of processes, supplements after them, then the apps
+        that did not run."""
         for process, (closed_at, closed) in sorted(self.closed.items()):
             at, report = self.reports[process]
             yield Part(process=process, at=at, report=report, closed_at=closed_at, closed=closed)
         for at, (closed_at, closed) in sorted(self.supplements_closed.items()):
             report = self.supplements[at]
             yield Part(process=report.process, at=at, report=report, closed_at=closed_at, closed=closed)
+        yield from self.stopped
 
     def counted(self) -> set[Input]:
         """Return the inputs whose cut counts."""

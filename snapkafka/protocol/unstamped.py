@@ -32,7 +32,7 @@ def in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> F
         for last in closed.unstamped
     }
     for part in snapshot.parts() if ends else ():
-        app = part.report.app or processes[part.process].hello.app
+        app = part.app or processes[part.process].hello.app
         for position in part.report.positions:
             tp = TopicPartition(position.topic, position.partition)
             end, process = ends.get(tp, (0, NOBODY))

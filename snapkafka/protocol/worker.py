@@ -31,7 +31,7 @@ Several cuts can be open at once; each closes by itself. The decisions, in their
   proofs; the rule "take in nothing red while white" holds with any of them.
 * *May I close?* `closing.ready`.
 * *Whose inputs do I cut?* Mine at my own cut; inputs that were assigned to me uncut after it, where they start
-  (`reassignment`, R10); those of an app that does not run, if my id is the smallest.
+  (`reassignment`, R10).
 * *Is my report true?* If the process did anything without this machine (R15), or has work in flight from an earlier
   identity (`identity`), the snapshot is aborted by name; nothing of it stands in the way of the next one.
 
@@ -48,7 +48,6 @@ from . import closing, reassignment
 from .actions import (
     Action,
     AppendToLedger,
-    AskEnds,
     HoldRecord,
     ReadLedgerTo,
     TurnedRed,
@@ -61,7 +60,6 @@ from .events import (
     ChannelEnded,
     CheckpointGoesOn,
     CutTimed,
-    EndsSeen,
     Event,
     InputsAssigned,
     InputsRevoked,
@@ -77,14 +75,12 @@ from .events import (
     RecordMet,
     ReportAppended,
     StopAsked,
-    StoppedSeen,
     TimerExpired,
     TriggerAppended,
     WentAbsent,
 )
 from .membership import timer
 from .records import (
-    APP_RUNS_WITHOUT,
     Assigned,
     CutReport,
     Dead,
@@ -135,7 +131,7 @@ class WorkerProtocol(BarrierMember):
             case ChannelEnded():
                 self.open.take(event)
                 return []
-            case MarkerSent() | EndsSeen() | CutTimed() | ReportAppended():
+            case MarkerSent() | CutTimed() | ReportAppended():
                 self.open.take(event)
                 return self._advance()
             case MarkerFailed():
@@ -146,8 +142,6 @@ class WorkerProtocol(BarrierMember):
                 return self._not_aligned(event.epoch) if event.align else self._timer_expired(event.epoch)
             case InputsAssigned() | InputsRevoked():
                 return self._of_inputs(event)
-            case StoppedSeen():
-                return self._stopped_seen(event)
             case RanWithout():
                 return self._ran_without(event.since)
             case Joined() | StopAsked() | LedgerRecreated() | LedgerCutShort() | LedgerBegins():
@@ -212,8 +206,7 @@ class WorkerProtocol(BarrierMember):
         if not self.aligner.is_white(epoch) and (own or "ledger" in self.hear):
             why = self._cannot_align(epoch)
             actions += self._cut(epoch, "trigger" if own else "ledger", unaligned=why)
-        asked = self.open.ask(reassignment.ask_stopped(self.ledger, epoch, self.process))
-        return [*actions, *asked, timer(self.ledger.snapshots[epoch])]
+        return [*actions, timer(self.ledger.snapshots[epoch])]
 
     def _red_met(self, event: RecordMet) -> list[Action]:
         """Hold a red record back while this process aligns (R16), unless that cannot wait; else it cuts (R2)."""
@@ -265,18 +258,10 @@ class WorkerProtocol(BarrierMember):
         snapshot = self.ledger.snapshots.get(epoch)
         if snapshot is not None and self.marks:
             cut.marker_topics = snapshot.markers
-        # A marker ends what counts of sends whose result is unknown; where none goes, the end of the log does.
-        unsettled = (tp for tp in self.colours.ask_ends() if tp.topic not in cut.marker_topics)
-        cut.unsettled = frozenset(unsettled)
-        written = {TopicPartition(end.topic, end.partition) for end in cut.changelogs}
-        cut.uncounted = frozenset(written if self._uncounted else written & self.earlier.unknown)
-        known = cut.ends_known(self.ledger, snapshot, report.positions)
-        tps = () if known else cut.asks(self.positions.inputs())
         markers = closing.ask_markers(cut, self.colours)
-        if cut.markers_asked and not tps and snapshot is not None:
+        if cut.markers_asked and snapshot is not None:
             return [*held, turned, *markers, self.open.hold(cut, report, snapshot.trigger.ttl_ms)]
-        asked = [AskEnds(report=report.n, tps=tps)] if tps else []
-        return [*held, turned, *markers, AppendToLedger(record=report), *asked]
+        return [*held, turned, *markers, AppendToLedger(record=report)]
 
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
@@ -289,8 +274,7 @@ class WorkerProtocol(BarrierMember):
         actions = [*aligned, *closed]
         if actions:
             self._rest()
-        again = (item.due(self.ledger) for item in self.open.supplements)
-        return [*actions, *(asked for asked in again if asked is not None)]
+        return actions
 
     # -- inputs that come and go (R9, R10) --------------------------------------------------------------------
 
@@ -355,28 +339,6 @@ class WorkerProtocol(BarrierMember):
             positions=positions,
             changelogs=self.earlier.ends(self.inputs.tables),
         )
-        self.open.supplements.append(item)
-        return [AppendToLedger(record=item.report), AskEnds(report=item.report.n, tps=tuple(uncut))]
-
-    def _stopped_seen(self, event: StoppedSeen) -> list[Action]:
-        """Cut the inputs of an app that does not run (R10), if its snapshot is still open."""
-        asked = self.open.asked.get((event.epoch, event.app))
-        if self.process is None or event.epoch not in self.ledger.open or asked is None:
-            return []
-        why = reassignment.runs(event, self.ledger)
-        item = self.open.of_stopped(event.epoch, event.app)
-        joined = any(view.hello.app == event.app for view in self.ledger.living())
-        if not why and item is not None and not joined and not reassignment.stood_still(item, event):
-            why = f"app {event.app} ran while the snapshot was taken, and no process of it takes part"
-        if why:
-            culprit = f"app {event.app}"
-            return self._abort_open(event.epoch - 1, event.epoch, APP_RUNS_WITHOUT, why, culprit)
-        if item is not None:
-            item.asked = None
-            return self._advance()
-        if joined and event.members:
-            return []  # who has joined since cuts its inputs itself
-        item = reassignment.stopped(event, asked, process=self.process, n=self._next_n())
         self.open.supplements.append(item)
         return [AppendToLedger(record=item.report)]
 

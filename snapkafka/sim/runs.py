@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks import (
@@ -93,6 +93,9 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     if snapshot.captured_at is None:
         return [], None
     captured = world.fold.captured(epoch)
+    if ran := world.ran.get((world.broker.ledger_id, epoch)):
+        world.count("ran_since")
+        captured = replace(captured, contaminated=captured.contaminated or ran)
     records = world.broker.records()
     view = CutView(captured, _bounds(world) if world.plan.recreated else None)
     in_flight_of_living = 0
@@ -297,10 +300,14 @@ def _liveness(world: World) -> list[Violation]:
         return []  # whoever is told by markers or headers only may never hear of it: no bound holds
     if world.plan.acyclic:
         _load(world)
+    world.forget_ends()
     epoch = world.trigger("at the end", align=world.plan.acyclic)
     if world.fold.tails.hides(epoch - 1):
         _settle(world)  # who has read of it passes what was lost
+        world.forget_ends()
         epoch = world.trigger("at the very end", align=world.plan.acyclic)
+    if not epoch:
+        return [Violation("liveness", "a snapshot is refused when nothing goes wrong any more")]
     steps = 0
     while world.fold.snapshots[epoch].open and steps < LIVENESS_STEPS and world.step():
         steps += 1

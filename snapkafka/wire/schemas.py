@@ -53,7 +53,6 @@ class Beside(NamedTuple):
 
 BESIDE: Final[dict[tuple[type, str], Beside]] = {
     (SentEnd, "marker"): Beside("white_end", -1),
-    (SentEnd, "landed_end"): Beside("white_end", 0),
     (SentEnd, "earlier_seq"): Beside("last_seq", -1),
     (SentEnd, "earlier_end"): Beside("white_end", 0),
 }

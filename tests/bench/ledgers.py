@@ -201,10 +201,6 @@ class _System:
                 ChangelogEnd(table="totals", topic=topic, partition=partition, end=self.work + 10)
                 for topic, partition in worker.changelogs
             ),
-            input_ends=tuple(
-                LogEnd(topic=topic, partition=partition, end=self.work + 20)
-                for topic, partition in worker.inputs
-            ),
             recorded=tuple(
                 ChannelRange(
                     sender=sender.process, topic=topic, partition=p, start=self.work, end=self.work + 20

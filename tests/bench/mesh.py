@@ -19,14 +19,12 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from snapkafka.kafka.ledger.ledger_producer import COMPRESSION
 from snapkafka.protocol import (
     AppendToLedger,
-    AskEnds,
     Assigned,
     AssignedInput,
     ChannelRange,
     Closed,
     CutReport,
     CutTimed,
-    EndsSeen,
     Event,
     Hello,
     InputsAssigned,
@@ -170,12 +168,6 @@ class _Mesh:
         for action in self._machine.handle(event):
             if isinstance(action, AppendToLedger):
                 self._written.append(action.record)
-            elif isinstance(action, AskEnds):
-                ends = tuple(
-                    LogEnd(topic=tp.topic, partition=tp.partition, end=self._ends[tp.partition])
-                    for tp in action.tps
-                )
-                self._feed(EndsSeen(report=action.report, ends=ends))
 
     def _taken(self) -> list[LedgerRecord]:
         taken, self._written = self._written, []
@@ -220,7 +212,6 @@ class _Mesh:
             epoch=epoch,
             cut=(report,),
             sent=tuple(self._sent(other) for other in self._others(process)),
-            input_ends=(LogEnd(topic=TOPIC, partition=process, end=self._ends[process] + 9_000),),
             recorded=tuple(
                 ChannelRange(
                     sender=other,

@@ -12,7 +12,6 @@ ASKED: Final = (
     protocol.StartTimer,
     protocol.TurnedRed,
     (AppendToLedger, protocol.CutReport),
-    protocol.AskEnds,
     protocol.SendMarkers,
     (AppendToLedger, protocol.Closed),
 )
@@ -22,7 +21,6 @@ FED: Final = (
     protocol.CutTimed,
     protocol.ReportAppended,
     (LedgerRead, protocol.CutReport),
-    protocol.EndsSeen,
     protocol.MarkerSent,
     protocol.MarkerMet,
     protocol.ChannelEnded,
@@ -33,7 +31,6 @@ FED: Final = (
 ELSEWHERE: Final = {
     protocol.AppendHello: "joining again",
     protocol.ReadLedgerTo: "before a cut",
-    protocol.AskStopped: "for an app that does not run",
     protocol.HoldRecord: "of an aligned snapshot",
     protocol.HoldInputs: "of an aligned snapshot",
     protocol.LetGo: "of an aligned snapshot",
@@ -47,7 +44,6 @@ ELSEWHERE: Final = {
     protocol.InputsAssigned: "a rebalance",
     protocol.InputsRevoked: "a rebalance",
     protocol.MarkerFailed: "aborts",
-    protocol.StoppedSeen: "for an app that does not run",
     protocol.RanWithout: "joining late",
     protocol.TimerExpired: "aborts",
     protocol.WentAbsent: "absent",
@@ -75,9 +71,7 @@ STEPS: Final = (
 
 #: Those that a worker meets for certain only where the trigger does not tell when its log ends were asked for: it asks
 #: for them itself, and its report has a record of its own.
-ASKING_ENDS: Final = frozenset(
-    step for step in STEPS if step.endswith(("AskEnds", "EndsSeen", "CutReport", "ReportAppended"))
-)
+ASKING_ENDS: Final = frozenset(step for step in STEPS if step.endswith(("CutReport", "ReportAppended")))
 
 
 def all_names() -> set[str]:

@@ -20,6 +20,7 @@ from snapkafka.protocol import (
     Abort,
     Assigned,
     Cause,
+    Closed,
     CutReport,
     Dead,
     Hello,
@@ -162,15 +163,19 @@ class Service:
     async def cut(self, name: str) -> tuple[Position, ...]:
         """Where the worker stands, as a snapshot has it."""
         epoch = self.ledger.put(Trigger(n=len(self.ledger.entries), id=name)) + 1
-        await until(lambda: epoch in {report.epoch for report in self.said(CutReport)})
-        (report,) = (report for report in self.said(CutReport) if report.epoch == epoch)
+        await until(lambda: epoch in {report.epoch for report in self.reports()})
+        (report,) = (report for report in self.reports() if report.epoch == epoch)
         positions: tuple[Position, ...] = report.positions
         return positions
+
+    def reports(self) -> list[CutReport]:
+        """Its reports, also those in one record with their `Closed`."""
+        return [*self.said(CutReport), *(cut for closed in self.said(Closed) for cut in closed.cut)]
 
     async def fails(self, name: str) -> str:
         epoch = self.ledger.put(Trigger(n=len(self.ledger.entries), id=name)) + 1
         await until(lambda: epoch in {abort.epoch for abort in self.said(Abort)})
-        assert epoch not in {report.epoch for report in self.said(CutReport)}
+        assert epoch not in {report.epoch for report in self.reports()}
         return next(str(abort.code) for abort in self.said(Abort) if abort.epoch == epoch)
 
 

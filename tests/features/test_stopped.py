@@ -1,4 +1,4 @@
-"""R10 for an app that does not run: its inputs are cut where its group would go on, by a process of another app."""
+"""R10 for an app that does not run: its inputs are cut where its group would go on, as the trigger states."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka import ops
 from snapkafka.checks import Verdict
+from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import Connection
-from snapkafka.protocol import TopicPartition
+from snapkafka.protocol import NOBODY, TopicPartition
 from snapkafka.testing import Broker, create_topics
 from tests.driver.live import take
 
@@ -70,7 +71,7 @@ def test_r10_an_app_that_does_not_run_is_part_of_a_snapshot(kafka: Broker, tmp_p
         captured = capture(observer, "without it")
         cuts = {cut.partition: cut for cut in captured.inputs if cut.app == run.app}
         assert len(cuts) == 2
-        assert mine not in {cut.receiver for cut in cuts.values()}, "another process has cut them"
+        assert {cut.receiver for cut in cuts.values()} == {NOBODY}, "no process has cut them"
         committed = effects if ends == "in order" else dict.fromkeys(effects, 0)
         assert {partition: cut.position for partition, cut in cuts.items()} == committed
         assert {partition: cut.log_end for partition, cut in cuts.items()} == waiting
@@ -151,7 +152,7 @@ def test_r10_an_app_that_reads_from_the_latest_record_is_cut_there(kafka: Broker
 
 def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(kafka: Broker, tmp_path: Path) -> None:
     """R10: an app is stopped only if its group is seen to be empty. Started with SNAPKAFKA=off beside another one that
-    takes part, it runs events of which its group has committed nothing yet: the snapshot fails by name. Stopped in
+    takes part, it runs events of which its group has committed nothing yet: no snapshot is taken, by name. Stopped in
     order it is cut where it stopped, and no event would run twice."""
     with counting(kafka, tmp_path, {"FEATURES_SLEEP": "0"}) as run:
         observer = run.observer
@@ -168,10 +169,10 @@ def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(kafka: Broker,
         run.wait_for_effects(COUNT)
         assert run.committed == 0, "or nothing would be wrong with what is committed"
 
-        failure = take(observer, "while it runs", ttl_ms=10_000).failure
-        assert failure is not None
-        assert (failure.code, failure.culprit) == ("app-runs-without", f"app {run.app}")
-        assert f"app {run.app} runs without snapkafka: its consumer group has 1 members" in failure.reason
+        with pytest.raises(TriggerRefusedError) as refused:
+            take(observer, "while it runs", ttl_ms=10_000)
+        assert refused.value.facts["reason"] == "app-runs-without"
+        assert f"app {run.app} runs without snapkafka: its consumer group has 1 members" in str(refused.value)
 
         run.system.interrupt(without)
         run.wait_until(

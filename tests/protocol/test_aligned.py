@@ -18,7 +18,7 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol.alignment import Graph, known_graph
 
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, World, cuts, expire, records, settle
 
 C = TopicPartition("c", 0)
 
@@ -161,7 +161,7 @@ def test_r16_a_rebalance_ends_the_alignment() -> None:
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
     back.feed(InputsRevoked())
     assert back.epoch == epoch and LetGo() in back.asked
-    (report,) = records(back, CutReport)
+    (report,) = cuts(back)
     assert [(p.topic, p.offset) for p in report.positions] == [("b", 0)], "the last that is known of them"
     assert report.unaligned == f"process {back.id} did not wait: a rebalance moved its inputs"
 
@@ -177,7 +177,7 @@ def test_r16_nobody_waits_once_inputs_have_a_new_reader() -> None:
     late = Process(world, "front", (A,))
     settle(front, late, back)
     assert back.epoch == epoch
-    (report,) = records(back, CutReport)
+    (report,) = cuts(back)
     assert report.unaligned == f"process {late.id} did not wait: it was assigned inputs"
     assert alignment(world, epoch) == (False, report.unaligned)
 
@@ -213,7 +213,7 @@ def test_r16_the_time_to_live_names_who_is_waited_for_and_buries_nobody() -> Non
     front, back = system(world)
     epoch = world.trigger(align=True)
     settle(front, back)
-    front.feed(TimerExpired(epoch=epoch))
+    expire(front, epoch)
     failure = world.failure(epoch)
     assert failure.code == "ttl"
     assert failure.culprit == f"process {back.id} of app back to read what is in flight to it"

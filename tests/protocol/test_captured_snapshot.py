@@ -99,7 +99,6 @@ CLOSED = Closed(
         SentEnd(topic="changelog", partition=0, white_end=8, last_seq=2),
     ),
     changelogs=(ChangelogEnd(table="t", topic="changelog", partition=0, end=5),),
-    input_ends=(LogEnd(topic="a", partition=0, end=30),),
     recorded=(ChannelRange(sender=2, topic="a", partition=0, start=7, end=21),),
     torn=(TornEvent(agent="fast", topic="a", partition=0, offset=6, was=0, met=4, table="t"),),
     cut_us=77,
@@ -193,7 +192,7 @@ def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(w
         position=6,
         noted=7,
         low=5,
-        log_end=30,
+        log_end=12,
         receiver=2,
         agents=(
             Position(
@@ -216,6 +215,7 @@ def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(w
         receiver=2,
         agents=(Position(agent="fast", topic="a", partition=1, offset=3),),
         steady=True,
+        end_known=False,
     )
 
 
@@ -242,6 +242,7 @@ def test_r7_senders_with_their_white_ends(whole: Captured) -> None:
             last_seq=6,
             marker=21,
             unacknowledged=(SeqRange(first=3, last=3),),
+            landed_end=21,
         ),
         SenderEnd(process=2, topic="changelog", partition=0, white_end=8, last_seq=2),
     )

@@ -67,10 +67,7 @@ def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
         "rules": {item: state.restores.rules(*item) for item in state.owners},
         "open": set(state.open),
         "waiting": {epoch: (state.waiting(epoch), state.uncut(epoch)) for epoch in state.open},
-        "stopped": {
-            epoch: [(app, state.youngest(app).hello) for app in state.stopped_apps(epoch)]
-            for epoch in state.open
-        },
+        "stopped": [view.hello for view in state.stopped()],
         "epochs": {epoch for epoch in epochs if state.is_epoch(epoch)},
         "status": {epoch: (v.status, v.failure, v.failed_at, v.captured_at) for epoch, v in views.items()},
         "doubts": {epoch: (v.contaminated, v.verdict) for epoch, v in views.items()},

@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol import (
-    NOBODY,
     Abort,
     Bye,
     ChannelEnded,
-    ChannelRange,
     Closed,
     CutTimed,
     Dead,
-    EndsSeen,
     LedgerRead,
     LogEnd,
     MarkerFailed,
@@ -154,8 +151,8 @@ def test_what_comes_back_after_the_snapshot_is_decided_is_harmless(
     settle(p, q)
     world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
     settle(p, q)
-    late = (MarkerSent(epoch=epoch, tp=B, offset=0), CutTimed(epoch=epoch, us=1), EndsSeen(report=1, ends=()))
-    assert [p.feed(event) for event in late] == [[], [], []]
+    late = (MarkerSent(epoch=epoch, tp=B, offset=0), CutTimed(epoch=epoch, us=1))
+    assert [p.feed(event) for event in late] == [[], []]
     assert p.feed(MarkerFailed(epoch=epoch, tp=B, reason="late")) == []
 
 
@@ -187,7 +184,7 @@ def test_r7_failed_sends_are_reported_however_many(world: World, pair: tuple[Pro
     p.send(B)
     sent = sent_in(world, p, q)
     assert sent.unacknowledged == (SeqRange(first=0, last=999, refused=True),)
-    assert (sent.white_end, sent.last_seq, sent.landed_end) == (1_001, 1_000, 0)
+    assert (sent.white_end, sent.last_seq) == (1_001, 1_000)
 
 
 def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_less(
@@ -221,27 +218,8 @@ def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
     (sent,) = records(p, Closed)[-1].sent
     assert sent.unacknowledged == (SeqRange(first=seq, last=seq),)
     assert (sent.white_end, sent.last_seq) == (1, 0)
-    assert sent.landed_end == sent.marker > sent.white_end
-
-
-def test_r7_what_landed_of_unknown_results_counts_below_a_log_end_asked_for_after_them(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R7, R8 (section 11): ... or a log end asked for after them: what landed before it was sent."""
-    p, q = pair
-    p.send(B)
-    fail(p, refused=False)
-    sent = sent_in(world, p, q)
-    landed = sent.landed_end
-    assert (sent.white_end, landed) == (1, len(world.log(B)))
-    assert B not in {TopicPartition(end.topic, end.partition) for end in records(p, Closed)[-1].input_ends}
-    world.log(B).append(Stored(NOBODY, 0, 0))
-    assert sent_in(world, p, q).landed_end == landed + 1, "they may have landed since"
-    p.send(B)
-    world.log(B).append(Stored(NOBODY, 0, 0))
-    assert sent_in(world, p, q).landed_end == landed + 1, (
-        "something of ours lies above them: nothing is asked"
-    )
+    (end,) = (end for end in world.fold.captured(epoch).senders if end.process == p.id)
+    assert end.landed_end == sent.marker > sent.white_end
 
 
 def test_r7_an_unknown_result_of_a_white_send_aborts(world: World, pair: tuple[Process, Process]) -> None:
@@ -380,28 +358,28 @@ def test_a_cut_that_nobody_wants_is_dropped_though_the_one_before_is_open(
 
 
 def asking(
-    world: World, asked_at: int | None = None, *, end: int = 5, topics: tuple[str, ...] = ("a", "b")
+    world: World,
+    asked_at: int | None = None,
+    *,
+    end: int = 5,
+    topics: tuple[str, ...] = ("a", "b"),
+    name: str = "s",
 ) -> int:
     """Trigger a snapshot whose author has asked for the ends when the ledger had this end; now, unless said."""
     at = len(world.ledger) if asked_at is None else asked_at
     return world.trigger(
-        ends=tuple(LogEnd(topic=topic, partition=0, end=end) for topic in topics), asked_at=at
+        name, ends=tuple(LogEnd(topic=topic, partition=0, end=end) for topic in topics), asked_at=at
     )
 
 
-def ends_of(p: Process) -> list[tuple[LogEnd, ...]]:
-    return [closed.input_ends for closed in records(p, Closed)]
+def log_ends(world: World, epoch: int) -> dict[str, tuple[int, bool]]:
+    return {cut.topic: (cut.log_end, cut.end_known) for cut in world.fold.captured(epoch).inputs}
 
 
-def test_r8_a_process_takes_the_log_ends_from_the_trigger(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
+def test_r8_the_log_ends_are_those_of_the_trigger(world: World, pair: tuple[Process, Process]) -> None:
     epoch = asking(world)
-    settle(p, q)
-    assert not p.asked_ends and not q.asked_ends
-    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=5),)]
-    assert world.snapshot(epoch).status is Status.CAPTURED
+    settle(*pair)
+    assert log_ends(world, epoch) == {"a": (5, True), "b": (5, True)}
 
 
 def test_r8_what_an_agent_has_started_lies_below_the_end(world: World, pair: tuple[Process, Process]) -> None:
@@ -409,82 +387,48 @@ def test_r8_what_an_agent_has_started_lies_below_the_end(world: World, pair: tup
     p, q = pair
     for offset in range(8):
         p.end(p.start(A, offset))
-    asking(world)
+    epoch = asking(world)
     settle(p, q)
-    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=8),)]
+    assert log_ends(world, epoch)["a"] == (8, True)
+
+
+def test_r8_an_end_that_the_author_may_not_read_is_not_known(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    p.end(p.start(A, 0))
+    epoch = asking(world, topics=("b",))
+    settle(p, q)
+    assert log_ends(world, epoch) == {"a": (1, False), "b": (5, True)}
 
 
 @pytest.mark.parametrize("dead", [False, True])
 def test_r8_who_left_after_the_ends_were_asked_for_may_have_sent_behind_them(
     world: World, pair: tuple[Process, Process], dead: bool
 ) -> None:
-    """R8: then a process asks itself, or that record would be taken for a later one."""
-    p, q = pair
+    """R8: so the snapshot fails by name, and the next one has other ends. A worker remembers only some of those that
+    left, and judges the same."""
     third = Process(world, "r", ())
     at = len(world.ledger)
-    third.send(A)
     world.append(Dead(n=77, dead=third.id) if dead else Bye(process=third.id, n=99))
-    epoch = asking(world, at, end=0)
-    settle(p, q)
-    assert [ask.tps for ask in p.asked_ends] == [(A,)]
-    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=1),)]
-    assert world.snapshot(epoch).status is Status.CAPTURED
+    epoch = asking(world, at)
+    settle(*pair)
+    for fold in (world.fold, pair[0].machine.ledger):
+        failure = fold.snapshots[epoch].failure
+        assert failure is not None
+        assert failure.code == "process-lost"
+    again = asking(world, name="again")
+    settle(*pair)
+    assert world.snapshot(again).status is Status.CAPTURED
 
 
-def test_r8_who_left_counts_though_the_worker_has_forgotten_it(
-    world: World, pair: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker remembers only some of those that left; a reader with the whole history judges by all."""
-    monkeypatch.setattr("snapkafka.protocol.ledger_processes.KEEP_LEFT", 1)
-    p, q = pair
-    third, younger = Process(world, "r", ()), Process(world, "r", ())
-    world.append(Bye(process=younger.id, n=98))
-    at = len(world.ledger)
-    third.send(A)
-    world.append(Bye(process=third.id, n=99))
-    asking(world, at, end=0)
-    settle(p, q)
-    assert third.id not in p.machine.ledger.processes
-    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=1),)]
-
-
-def test_r8_who_left_before_the_ends_were_asked_for_does_not_matter(
+def test_r8_that_somebody_who_has_left_is_declared_dead_does_not_matter(
     world: World, pair: tuple[Process, Process]
 ) -> None:
-    p, q = pair
     third = Process(world, "r", ())
     world.append(Bye(process=third.id, n=99))
-    asking(world)
-    settle(p, q)
-    assert not p.asked_ends
-
-
-@pytest.mark.parametrize(
-    ("asked_at", "topics"), [(-1, ("a", "b")), (1_000, ("a", "b")), (None, ("b",)), (None, ())]
-)
-def test_r8_without_ends_that_count_a_process_asks_itself(
-    world: World, pair: tuple[Process, Process], asked_at: int | None, topics: tuple[str, ...]
-) -> None:
-    """An earlier release does not tell when it asked; a later offset belongs to a ledger that is gone; an input is not
-    among them."""
-    p, q = pair
-    asking(world, asked_at, topics=topics)
-    settle(p, q)
-    assert [ask.tps for ask in p.asked_ends] == [(A,)]
-    assert ends_of(p) == [(LogEnd(topic="a", partition=0, end=0),)]
-
-
-def test_r8_the_receiver_records_the_channel_at_the_marker(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    p.send(B)
-    q.start(B, 0)  # keeps q's cut open until the marker has come
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.log(B)[1].marker
-    q.feed(ChannelEnded(tp=B, offset=1, sender=p.id, epoch=epoch, previous=0))
-    q.end(next(iter(q.machine.colours.running)))
-    settle(p, q)
-    (recorded,) = records(q, Closed)[-1].recorded
-    assert recorded == ChannelRange(sender=p.id, topic="b", partition=0, start=1, end=1)
+    at = len(world.ledger)
+    world.append(Dead(n=77, dead=third.id))
+    epoch = asking(world, at)
+    settle(*pair)
+    assert world.snapshot(epoch).status is Status.CAPTURED

@@ -29,7 +29,7 @@ from snapkafka.protocol.captured_snapshot import NeverRead
 from snapkafka.protocol.cut import SKIPPED_MAX
 from snapkafka.protocol.records import Skipped, WhyUnread
 
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, World, cuts, records, settle
 
 
 def test_r2_who_asked_hears_its_own_trigger(world: World) -> None:
@@ -62,8 +62,10 @@ def test_r4_an_acknowledged_report_is_known_without_reading_it(
 ) -> None:
     """R4: a process learns the offset of its report by the acknowledgement, without reading the ledger."""
     p, q = pair
+    event = p.start(A, 0)
     epoch = world.trigger()
     p.catch_up(epoch)
+    p.end(event)
     (report,) = records(p, CutReport)
     at = world.snapshot(epoch).reports[p.id][0]
     p.feed(ReportAppended(n=report.n + 100, offset=at + 7))
@@ -78,8 +80,10 @@ def test_r4_an_acknowledged_report_is_known_without_reading_it(
 def test_r4_a_report_that_was_sent_again_is_read_first(world: World, pair: tuple[Process, Process]) -> None:
     """R4: an earlier copy may stand below and counts, so its author reads the ledger up to that."""
     p, q = pair
+    event = p.start(A, 0)
     epoch = world.trigger()
     p.catch_up(epoch)
+    p.end(event)
     (report,) = records(p, CutReport)
     at = world.snapshot(epoch).reports[p.id][0]
     again = world.append(report)
@@ -225,7 +229,7 @@ def test_r2_headers_and_markers_alone_suffice(world: World, hear: str) -> None:
     q.feed(RecordMet(epoch=epoch) if hear == "headers" else MarkerMet(epoch=epoch))
     assert q.epoch == epoch
     assert q.turned[-1].heard == hear.removesuffix("s")
-    report = records(q, CutReport)[-1]
+    (report,) = cuts(q)
     assert (report.epoch, report.heard) == (epoch, hear.removesuffix("s"))
 
 

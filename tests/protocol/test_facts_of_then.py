@@ -16,9 +16,9 @@ from snapkafka.protocol import (
     InputTopic,
     LedgerRecord,
     LedgerState,
-    LogEnd,
     Position,
     Renewed,
+    StoppedApp,
     Table,
     TopicPartition,
     Trigger,
@@ -39,17 +39,15 @@ NEW = replace(
 )
 
 
-def cut(process: int, epoch: int, partition: int, *, app: str = "") -> CutReport:
+def cut(process: int, epoch: int, partition: int) -> CutReport:
     return CutReport(
         process=process,
         n=1,
         epoch=epoch,
-        previous=epoch - 1 if app else 0,
-        heard="stopped" if app else "ledger",
-        assigned=epoch if app else -1,
+        previous=0,
+        heard="ledger",
+        assigned=-1,
         positions=(Position(agent="*", topic="a", partition=partition, offset=3),),
-        supplement=bool(app),
-        app=app,
         changelogs=(TopicPartition("c", partition),),
     )
 
@@ -61,7 +59,6 @@ def closed(process: int, epoch: int, partition: int, report: int) -> Closed:
         epoch=epoch,
         report=report,
         changelogs=(ChangelogEnd(table="t", topic="c", partition=partition, end=4),),
-        input_ends=(LogEnd(topic="a", partition=partition, end=9),),
     )
 
 
@@ -145,25 +142,22 @@ def test_r11_a_process_that_has_left_names_no_topic_any_more() -> None:
 @pytest.mark.parametrize("comes_back", [False, True])
 def test_r10_of_a_stopped_app_its_youngest_before_the_trigger_counts(comes_back: bool) -> None:
     """Not the one before that, nor who joins when the snapshot has been asked for."""
-    reader = Hello(n=9, app="q")
-    report = replace(cut(0, 7, 0, app="p"), n=5, assigned=6)
+    app = StoppedApp(
+        app="p",
+        positions=(Position(agent="*", topic="a", partition=0, offset=3),),
+        changelogs=(ChangelogEnd(table="t", topic="c", partition=0, end=4),),
+    )
     later: list[LedgerRecord] = [replace(OLD, n=8)] if comes_back else []
-    at = 9
     records: list[LedgerRecord] = [
-        reader,  # 0
+        Hello(n=9, app="q"),  # 0
         OLD,
         Bye(process=1, n=1),
         replace(NEW, inputs=(replace(NEW.inputs[0], partitions=1),)),  # 3
         Bye(process=3, n=1),
-        Hello(n=10, app="r"),
-        Trigger(n=3, id="s"),  # 6
-        replace(cut(0, 7, 0), positions=(), changelogs=()),
-        replace(cut(5, 7, 0), positions=(), changelogs=()),
-        report,  # 9
-        Closed(process=0, n=6, epoch=7, report=7),
-        replace(closed(0, 7, 0, at), n=7),
-        Closed(process=5, n=2, epoch=7, report=8),
+        Trigger(n=3, id="s", stopped=(app,)),  # 5
         *later,
+        replace(cut(0, 6, 0), positions=(), changelogs=()),
+        Closed(process=0, n=6, epoch=6, report=6 + len(later)),
     ]
     assert facts(captured(*records)) == ({("a-new", "json")}, {("c-new", False, "json")})
 

@@ -17,9 +17,11 @@ from snapkafka.protocol import (
     InputTopic,
     LedgerState,
     Pause,
+    Position,
     Retention,
     Retire,
     Status,
+    StoppedApp,
     TopicPartition,
     Trigger,
     Verdict,
@@ -27,6 +29,8 @@ from snapkafka.protocol import (
 from snapkafka.protocol.deduplication import KEEP_ABOVE
 
 from .world import A, B, Process, World, settle
+
+POSITION = Position(agent="*", topic="a", partition=0, offset=0)
 
 
 def fold_of(*records: object, history: bool = True) -> LedgerState:
@@ -121,7 +125,7 @@ def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() ->
     fold = fold_of(
         Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),)),
         Bye(process=0, n=1),
-        Trigger(n=2, id="s"),
+        Trigger(n=2, id="s", stopped=(StoppedApp(app="p", positions=(POSITION,)),)),
         Assigned(process=0, n=4, generation=1, inputs=(A,)),
         Assigned(process=77, n=1, generation=1, inputs=(A,)),
         report,
@@ -188,16 +192,15 @@ def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
             Bye(process=0, n=1),
             *crashing,
             Hello(n=2, app="q"),
-            Trigger(n=3, id="s"),
+            Trigger(n=3, id="s", stopped=(StoppedApp(app="p", positions=(POSITION,)),)),
             history=history,
         )
         for history in (True, False)
     ]
     for fold in folds:
         (epoch,) = fold.open
-        assert fold.uncut(epoch) == {("p", A)}
-        assert fold.stopped_apps(epoch) == ["p"]
-        assert fold.youngest("p").hello == stopped
+        assert fold.open[epoch].expected == fold.open[epoch].counted() == {("p", A)}
+        assert [view.hello for view in fold.stopped()] == [stopped]
     assert {*folds[1].processes} == {0, 8, 10, 12}, "and of the others the latest"
 
 

@@ -24,7 +24,6 @@ from snapkafka.protocol import (
     StartTimer,
     Status,
     StopAsked,
-    StoppedSeen,
     TimerExpired,
     TopicPartition,
     WentAbsent,
@@ -40,7 +39,7 @@ def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
     """R15: epochs it may have mixed are contaminated, and its next ledger record for them is `Abort`."""
     p, q = pair
     before = world.trigger("before")
-    p.hold_ends = True
+    p.hold_timing = True
     p.catch_up()
     p.feed(WentAbsent())
     assert world.snapshot(before).failure is not None, "at once, not only when it is back"
@@ -55,7 +54,7 @@ def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
             reason=f"process {p.id} was absent meanwhile",
             culprit=f"process {p.id}",
         )
-    p.hold_ends = False
+    p.hold_timing = False
     after = world.trigger("after")
     settle(p, q)
     assert world.snapshot(after).status is Status.CAPTURED
@@ -180,26 +179,6 @@ def test_r12_an_old_life_whose_writes_failed_wrote_nothing(
     assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [end]
 
 
-def test_r12_what_an_old_life_wrote_without_a_result_counts_where_it_has_landed(world: World) -> None:
-    """It is in the state in memory; where it lies the log alone knows. The simulator found it."""
-    p = Process(world, "p", (A,))
-    changelog = TopicPartition("p-t-changelog", 0)
-    p.send(changelog)
-    p.send(changelog, ack=False)
-    effect, tp, seq, _ = p.unacked.popleft()
-    p.do(p.machine.send_unsettled(effect, tp, seq, "timed out"))
-    void = p.id
-    world.append(Dead(n=9, dead=void))
-    p.catch_up()
-    p.join(was=void)
-    epoch = world.trigger()
-    settle(p)
-    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [2]
-    p.give(A, generation=2)  # recovered again: that holds whatever has landed
-    p.catch_up()
-    assert p.machine.earlier.unknown == set()
-
-
 @pytest.mark.parametrize("strays", ["sends", "is absent", "was absent", "in white only"])
 def test_r12_who_went_on_since_it_was_alive_in_the_ledger_names_its_old_identity(
     world: World, pair: tuple[Process, Process], strays: str
@@ -243,7 +222,6 @@ def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
         MarkerMet(epoch=epoch),
         StopAsked(),
         TimerExpired(epoch=epoch),
-        StoppedSeen(epoch=epoch, app="p", asked_at=0, positions=(), changelogs=(), ends=()),
         WentAbsent(),
         CameBack(),
         InputsRevoked(),

@@ -91,7 +91,6 @@ class Bystander:
         self.world.ledger[:-1] = [None] * (len(self.world.ledger) - 1)  # type: ignore[list-item]
         self.world.logs.clear()
         self.process.asked.clear()
-        self.process.asked_ends.clear()
         self.process.turned.clear()
 
 
@@ -143,7 +142,7 @@ def moving(p: Process, k: int) -> None:
 
 def abort(here: Bystander, work: Callable[[Process, int], None], first: int, last: int) -> None:
     """Snapshots that are aborted before the process has closed, with work before and after the cut."""
-    here.process.hold_ends = True
+    here.process.hold_timing = True
     for k in range(first, last):
         work(here.process, k)
         epoch = here.world.trigger(f"{k:06}")
@@ -170,7 +169,7 @@ def test_an_aborted_snapshot_leaves_no_memory_behind(work: Callable[[Process, in
 
 def overlapping(here: Bystander, work: Callable[[Process, int], None], first: int, last: int) -> None:
     """Each snapshot is aborted when the next one is cut: there is always one open."""
-    here.process.hold_ends = True
+    here.process.hold_timing = True
     for k in range(first, last):
         work(here.process, 2 * k)
         epoch = here.world.trigger(f"{k:06}")

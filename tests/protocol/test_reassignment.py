@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from snapkafka.checks import read_before
 from snapkafka.protocol import (
     Abort,
     AppendToLedger,
-    AskStopped,
     Assigned,
     AssignedInput,
     CameBack,
@@ -19,19 +16,12 @@ from snapkafka.protocol import (
     CutReport,
     Dead,
     Failure,
-    Hello,
     InputCut,
     InputsAssigned,
     InputsRevoked,
-    InputTopic,
-    LogEnd,
     MarkerFailed,
     Position,
-    Retire,
     Status,
-    StopAsked,
-    StoppedSeen,
-    Table,
     TopicPartition,
     WentAbsent,
     ownership,
@@ -110,80 +100,6 @@ def test_r9_an_input_that_was_read_in_red_and_moves_on_uncut_fails_the_snapshot(
     )
 
 
-def test_r10_inputs_of_a_stopped_app_are_cut_by_the_smallest_id(world: World) -> None:
-    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
-    p = Process(world, "p", (A,))
-    p.end(p.start(A, 0))
-    p.feed(StopAsked())
-    q, r = Process(world, "q", (B,)), Process(world, "r", ())
-    settle(q, r)
-    epoch = world.trigger()
-    settle(q, r)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    assert not any(isinstance(action, AskStopped) for action in r.asked)
-    assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
-    assert asked.asked_at == epoch - 1, "as the ledger stood with the trigger"
-    seen = StoppedSeen(
-        epoch=epoch,
-        app="p",
-        asked_at=asked.asked_at,
-        positions=(Position(agent="*", topic="a", partition=0, offset=1),),
-        changelogs=(ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=3),),
-        ends=(LogEnd(topic="a", partition=0, end=4),),
-    )
-    q.feed(seen)
-    settle(q, r)
-    assert [action for action in q.asked if isinstance(action, AskStopped)] == [
-        asked,
-        replace(asked, again=True),
-    ]
-    assert world.snapshot(epoch).open, "it is looked at again when everybody has closed"
-    q.feed(replace(seen, ends=(LogEnd(topic="a", partition=0, end=5),)))  # others write to its input
-    settle(q, r)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    captured = world.fold.captured(epoch)
-    (cut,) = (cut for cut in captured.inputs if cut.app == "p")
-    assert (cut.position, cut.log_end, cut.receiver) == (1, 4, q.id)
-    assert cut.earlier == (p.id,), "who read it last"
-    assert [report.heard for report in records(q, CutReport)] == ["ledger", "stopped"]
-    assert [(c.app, c.end) for c in captured.changelogs if c.app == "p"] == [("p", 3)]
-
-
-@pytest.mark.parametrize(("reset", "starts"), [("latest", (7,)), ("earliest", ()), ("", ())])
-def test_r10_who_reads_from_the_latest_record_starts_where_the_trigger_says(
-    world: World, reset: str, starts: tuple[int, ...]
-) -> None:
-    """Behind the ends that the trigger names (R1) something may be red. Who does not tell is cut as before."""
-    q = Process(world, "q", (B,))
-    old = world.append(Hello(n=5, app="p", inputs=(InputTopic(topic="a", partitions=1),), reset=reset))
-    world.append(Dead(n=6, dead=old))
-    q.catch_up()
-    world.trigger(ends=(LogEnd(topic="a", partition=0, end=7),))
-    q.catch_up()
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    assert tuple(start.end for start in asked.starts) == starts
-
-
-def test_r10_what_was_asked_of_a_stopped_app_is_void_once_it_runs_again(world: World) -> None:
-    p = Process(world, "p", (A,))
-    p.feed(StopAsked())
-    q = Process(world, "q", (B,))
-    epoch = world.trigger()
-    settle(q)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    heir = Process(world, "p", (A,))
-    heir.catch_up()
-    position = Position(agent="*", topic="a", partition=0, offset=99)
-    q.feed(
-        StoppedSeen(
-            epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
-        )
-    )
-    settle(q, heir)
-    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
-    assert (cut.position, cut.receiver) == (0, heir.id)
-
-
 def test_who_wakes_up_late_owns_nothing(world: World, pair: tuple[Process, Process]) -> None:
     """What a process says of an older generation of its group moves nothing."""
     p, q = pair
@@ -225,7 +141,7 @@ def test_r9_a_late_report_after_a_move_is_void(world: World) -> None:
         reason=f"a rebalance moved input a[0] while process {p.id} (p on host, pid 0) was reporting its cut",
         culprit="a[0]",
     )
-    reported = next(at for at, r in enumerate(world.ledger) if isinstance(r, CutReport) and r.process == p.id)
+    reported = next(at for at, r in enumerate(world.ledger) if reports(r) and r.process == p.id)
     assert world.snapshot(epoch).failed_at == reported
 
 
@@ -463,96 +379,6 @@ def test_r10_who_ran_an_input_before_the_ledger_said_whose_it_was_aborts(world: 
     settle(p, q, heir)
 
 
-def test_r10_nothing_is_asked_of_a_snapshot_that_is_decided(world: World) -> None:
-    """R10: inputs of an app that is not running are cut by the living process with the smallest id."""
-    p = Process(world, "p", (A,))
-    p.feed(StopAsked())
-    q = Process(world, "q", (B,))
-    epoch = world.trigger()
-    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
-    settle(q)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    late = StoppedSeen(epoch=epoch, app="p", asked_at=asked.asked_at, positions=(), changelogs=(), ends=())
-    assert q.feed(late) == []
-
-
-def test_r10_inputs_of_an_app_that_never_had_any_given_are_cut_too(world: World) -> None:
-    """R11: Expected inputs: topics x partitions written in those `Hello`s; nobody was ever given these."""
-    p = Process(world, "p", (A,), assign=False)
-    p.feed(StopAsked())
-    q = Process(world, "q", (B,))
-    epoch = world.trigger()
-    settle(q)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=1),)
-    position = Position(agent="*", topic="a", partition=0, offset=3)
-    seen = StoppedSeen(
-        epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
-    )
-    q.feed(seen)
-    assert world.snapshot(epoch).open, "a supplement counts with its Closed"
-    settle(q)
-    q.feed(seen)
-    settle(q)
-    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
-    assert (cut.position, cut.noted, cut.log_end) == (3, 3, 3)
-
-
-def test_r10_partitions_that_came_to_an_app_after_it_had_joined_are_cut_with_their_changelogs(
-    world: World,
-) -> None:
-    """R10: inputs of an app that is not running; R11: and partitions first named later."""
-    p = Process(world, "p", (A,))
-    added, changelog = TopicPartition("a", 1), TopicPartition("p-t-changelog", 1)
-    world.append(Assigned(process=p.id, n=100, generation=2, inputs=(A, added), changelogs=(changelog,)))
-    p.feed(StopAsked())
-    q = Process(world, "q", (B,))
-    world.trigger()
-    settle(q)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    assert asked.inputs == (A, added)
-    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=2),)
-
-
-def test_r10_a_changelog_that_was_made_anew_with_fewer_partitions_is_asked_for_as_it_is(world: World) -> None:
-    """What came to somebody before the youngest process joined says nothing of the topics that this one has counted."""
-    earlier = Process(world, "p", (A,))
-    changelog = TopicPartition("p-t-changelog", 7)
-    world.append(Assigned(process=earlier.id, n=100, generation=2, inputs=(A,), changelogs=(changelog,)))
-    earlier.feed(StopAsked())
-    again = Process(world, "p", (A,))
-    again.feed(StopAsked())
-    q = Process(world, "q", (B,))
-    world.trigger()
-    settle(q)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    assert asked.tables == (Table(name="t", changelog="p-t-changelog", partitions=1),)
-
-
-def test_r10_nobody_cuts_for_an_app_that_runs(world: World, pair: tuple[Process, Process]) -> None:
-    """A process of an earlier release may not be able to read the `Hello` of a later one, and take its app for stopped:
-    where it stands in the ledger that is known better."""
-    p, q = pair
-    epoch = world.trigger()
-    cut = CutReport(
-        process=q.id,
-        n=100,
-        epoch=epoch,
-        previous=0,
-        heard="stopped",
-        assigned=epoch - 1,
-        positions=(Position(agent="*", topic="a", partition=0, offset=0),),
-        supplement=True,
-        app="p",
-    )
-    at = world.append(cut)
-    assert at not in world.snapshot(epoch).supplements
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    (found,) = (source for source in world.fold.captured(epoch).inputs if source.app == "p")
-    assert found.receiver == p.id
-
-
 def test_r11_of_two_cuts_of_one_input_the_first_counts(world: World) -> None:
     """R11: what comes first stands: the report that landed first is the cut of an input."""
     p, q = Process(world, "p", (A,)), Process(world, "p", (), assign=False)
@@ -636,18 +462,6 @@ def test_r10_a_supplement_that_nobody_wants_is_dropped_though_the_snapshot_befor
 def test_r9_to_who_cuts_for_its_owner_an_input_is_as_red_as_the_owner() -> None:
     owner = Owner(9, 1, 1, before=3, red=5, earlier=())
     assert [ownership.before(owner, process) for process in (1, 2)] == [3, 5]
-
-
-def test_r10_an_app_that_was_retired_and_ran_again_stands_still_like_any_other(world: World) -> None:
-    """A `Retire` is about those who ran before it; who said `Hello` since is cut for once it has stopped."""
-    world.append(Retire(n=1, app="p"))
-    p = Process(world, "p", (A,))
-    p.feed(StopAsked())
-    q = Process(world, "q", (B,))
-    epoch = world.trigger()
-    settle(q)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    assert (asked.app, asked.inputs, asked.epoch) == ("p", (A,), epoch)
 
 
 def test_r15_of_more_readers_than_are_remembered_anyone_may_have_read_an_input() -> None:

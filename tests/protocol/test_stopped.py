@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol import (
     APP_RUNS_WITHOUT,
+    APP_STOPPED,
+    NOBODY,
     AppendToLedger,
-    AskStopped,
     Bye,
-    ChangelogEnd,
     Hello,
     InputTopic,
     Joined,
     LedgerRead,
     LedgerState,
-    Position,
     RanWithout,
     Status,
     StopAsked,
-    StoppedSeen,
     TopicPartition,
     Trigger,
     WorkerProtocol,
@@ -34,78 +31,44 @@ from tests.worlds.list_checks import v5
 from .world import A, B, Process, Stored, World, settle
 
 
-def stopped_and_asked(world: World) -> tuple[Process, int, StoppedSeen]:
-    """App p does not run; q is to look at it. What it sees is given back."""
+def stopped(world: World) -> Process:
+    """App p has stopped; the process of another one that runs."""
     p = Process(world, "p", (A,))
     p.feed(StopAsked())
-    q = Process(world, "q", (B,))
-    epoch = world.trigger()
-    settle(q)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    position = Position(agent="*", topic="a", partition=0, offset=3)
-    end = ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=3)
-    seen = StoppedSeen(
-        epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(end,), ends=()
-    )
-    return q, epoch, seen
+    return Process(world, "q", (B,))
 
 
-@pytest.mark.parametrize("looks", [1, 2])
-@pytest.mark.parametrize(
-    ("changed", "why"),
-    [
-        ({"members": 1}, "its consumer group has 1 members"),
-        ({"unseen": "not allowed"}, "is not known to be stopped: not allowed"),
-    ],
-)
-def test_r10_an_app_is_stopped_only_if_it_is_seen_to_be(
-    world: World, looks: int, changed: dict[str, Any], why: str
-) -> None:
-    """R10: an app is stopped only if its group is seen to be empty, again when its log ends are there."""
-    q, epoch, seen = stopped_and_asked(world)
-    if looks == 2:
-        q.feed(seen)
-        settle(q)
-    q.feed(replace(seen, **changed))
-    settle(q)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert (failure.code, failure.culprit) == (APP_RUNS_WITHOUT, "app p")
-    assert why in failure.reason
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"positions": (Position(agent="*", topic="a", partition=0, offset=4),)},
-        {"changelogs": (ChangelogEnd(table="t", topic="p-t-changelog", partition=0, end=4),)},
-    ],
-)
-def test_r10_an_app_that_ran_between_the_two_looks_was_not_stopped(
-    world: World, changed: dict[str, Any]
-) -> None:
-    q, epoch, seen = stopped_and_asked(world)
-    q.feed(seen)
-    settle(q)
-    q.feed(replace(seen, **changed))
-    settle(q)
-    failure = world.snapshot(epoch).failure
-    assert failure is not None
-    assert failure.code == APP_RUNS_WITHOUT
-
-
-def test_r10_members_that_have_joined_since_are_no_reason(world: World) -> None:
-    """The app starts again, with snapkafka, between the two looks: its worker is red, and known."""
-    q, epoch, seen = stopped_and_asked(world)
-    q.feed(seen)
-    settle(q)
-    heir = Process(world, "p", (A,))
+def test_r10_an_app_that_does_not_run_is_cut_by_the_trigger(world: World) -> None:
+    """Whoever starts later is born red, and takes nothing of the snapshot away."""
+    q = stopped(world)
+    epoch = world.trigger(stopped=world.stopped({A: 3}))
+    heir = Process(world, "p", (A,), assign=False)
     settle(q, heir)
-    q.feed(replace(seen, members=1, positions=(Position(agent="*", topic="a", partition=0, offset=9),)))
+    assert heir.epoch == epoch
+    assert world.snapshot(epoch).status is Status.CAPTURED
+    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
+    assert (cut.position, cut.receiver, cut.earlier) == (3, NOBODY, (0,))
+    assert [cut.end for cut in world.fold.captured(epoch).changelogs] == [0, 0]
+
+
+@pytest.mark.parametrize("missing", ["app", "input"])
+def test_r10_what_the_trigger_does_not_state_of_a_stopped_app_fails_it(world: World, missing: str) -> None:
+    stopped(world)
+    app = () if missing == "app" else (replace(world.stopped()[0], positions=()),)
+    failure = world.snapshot(world.trigger(stopped=app)).failure
+    assert failure is not None
+    assert (failure.code, failure.culprit) == (APP_STOPPED, "app p")
+
+
+def test_r10_of_an_app_that_has_started_since_the_look_its_process_counts(world: World) -> None:
+    q = stopped(world)
+    before, at = world.stopped({A: 3}), len(world.ledger)
+    heir = Process(world, "p", (A,))
+    epoch = world.trigger(stopped=before, asked_at=at)
     settle(q, heir)
     assert world.snapshot(epoch).status is Status.CAPTURED
     (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
-    assert (cut.position, cut.receiver) == (3, q.id)
+    assert (cut.position, cut.receiver) == (0, heir.id)
 
 
 def test_r10_who_stands_down_fails_what_is_open_and_whatever_comes_until_somebody_else_has_its_inputs(
@@ -182,26 +145,23 @@ def test_r10_who_ran_before_its_hello_contaminates_what_was_captured_meanwhile(w
 
 
 def test_r10_what_was_written_to_tables_before_the_hello_is_in_the_state(world: World) -> None:
-    """R10: nobody has counted it, and it bears no header: the end of a table is asked for at each cut from then on."""
-    p = Process(world, "p", (A,))
+    """R10: it bears no header, and lies below the end."""
+    p = Process(world, "p", (A,), join=False, assign=False)
     changelog = TopicPartition("p-t-changelog", 0)
+    early, late = (p.machine.send_entered(None) for _ in range(2))
+    for effect in (early, late):
+        p.do(p.machine.send_appended(effect))
     world.logs[changelog] = [Stored(-1, 0, -1)] * 4
+    p.do(p.machine.unstamped_settled(early, changelog, 3))
+    p.join()
     p.feed(RanWithout(since=0))
-    for _ in range(2):
-        epoch = world.trigger(f"s{epoch_of(world)}")
-        settle(p)
-        (end,) = world.fold.captured(epoch).changelogs
-        assert end.end == 4
-    event = p.start(A, 0)
-    p.send(changelog, event)
-    p.end(event)
-    epoch = world.trigger("later")
+    p.give(A)
+    epoch = world.trigger()
     settle(p)
-    assert [end.end for end in world.fold.captured(epoch).changelogs] == [5]
-
-
-def epoch_of(world: World) -> int:
-    return len(world.ledger)
+    assert world.snapshot(epoch).open, "one is still on its way"
+    p.do(p.machine.unstamped_settled(late, changelog, 4))
+    settle(p)
+    assert [end.end for end in world.fold.captured(epoch).changelogs] == [4]
 
 
 def test_a_checkpoint_keeps_who_goes_on_without(world: World) -> None:
@@ -218,19 +178,6 @@ def test_a_checkpoint_keeps_who_goes_on_without(world: World) -> None:
     for offset in range(start, len(world.ledger)):
         late.apply(offset, world.ledger[offset])
     assert late.goes_on_without(late.processes[p.machine.stood_down or 0])
-
-
-def test_r10_who_joined_before_the_first_look_cuts_its_inputs_itself(world: World) -> None:
-    q, epoch, seen = stopped_and_asked(world)
-    heir = Process(world, "p", (A,), assign=False)
-    q.catch_up()
-    q.feed(replace(seen, members=1))
-    assert not [part for part in world.snapshot(epoch).parts() if part.report.app == "p"]
-    heir.give(A, generation=2)
-    settle(q, heir)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
-    assert cut.receiver == heir.id
 
 
 def test_r15_who_has_no_identity_neither_stands_down_nor_ran_without() -> None:
@@ -281,16 +228,8 @@ def test_r10_offsets_of_a_stopped_app_that_were_reset_by_hand_are_replays_and_no
         p.end(event)
     p.feed(StopAsked())
     settle(p, q)
-    epoch = world.trigger()
+    epoch = world.trigger(stopped=world.stopped({A: reset_to}))
     settle(q)
-    (asked,) = [action for action in q.asked if isinstance(action, AskStopped)]
-    position = Position(agent="*", topic="a", partition=0, offset=reset_to)
-    seen = StoppedSeen(
-        epoch=epoch, app="p", asked_at=asked.asked_at, positions=(position,), changelogs=(), ends=()
-    )
-    for _ in range(2):
-        q.feed(seen)
-        settle(q)
     assert world.snapshot(epoch).captured_at is not None
     view = CutView(world.fold.captured(epoch))
     source = next(source for source in view.captured.inputs if source.app == "p")

@@ -11,7 +11,6 @@ from snapkafka.protocol import (
     NOBODY,
     Action,
     AppendToLedger,
-    AskEnds,
     AssignedInput,
     Cause,
     ChangelogEnd,
@@ -19,7 +18,6 @@ from snapkafka.protocol import (
     CutReport,
     CutTimed,
     Effect,
-    EndsSeen,
     Event,
     Failure,
     Hello,
@@ -31,11 +29,14 @@ from snapkafka.protocol import (
     LedgerState,
     LogEnd,
     MarkerSent,
+    Position,
     ReadLedgerTo,
     SendMarkers,
     SnapshotView,
     StartTimer,
+    StoppedApp,
     Table,
+    TimerExpired,
     TopicPartition,
     Trigger,
     TurnedRed,
@@ -74,7 +75,34 @@ class World:
         """Append a trigger; the epoch."""
         self.numbers += 1
         options.setdefault("marker_topics", ("a", "b"))
+        options.setdefault("asked_at", len(self.ledger))
+        options.setdefault("ends", self.ends())
+        options.setdefault("stopped", self.stopped())
         return self.append(Trigger(n=self.numbers, id=name, **options)) + 1  # type: ignore[arg-type]
+
+    def ends(self) -> tuple[LogEnd, ...]:
+        """The ends of all inputs."""
+        inputs = sorted({tp for _, tp in self.fold.inputs_of(self.fold.standing())})
+        return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.log(tp))) for tp in inputs)
+
+    def stopped(self, committed: dict[TopicPartition, int] | None = None) -> tuple[StoppedApp, ...]:
+        """The apps that do not run, at their beginnings or at what they have committed."""
+        return tuple(
+            StoppedApp(
+                app=view.hello.app,
+                positions=tuple(
+                    Position(
+                        agent="*", topic=tp.topic, partition=tp.partition, offset=(committed or {}).get(tp, 0)
+                    )
+                    for _, tp in sorted(self.fold.inputs_of([view]))
+                ),
+                changelogs=tuple(
+                    ChangelogEnd(table=name, topic=tp.topic, partition=tp.partition, end=len(self.log(tp)))
+                    for name, tp in self.fold.changelogs_of(view)
+                ),
+            )
+            for view in self.fold.stopped()
+        )
 
     def snapshot(self, epoch: int) -> SnapshotView:
         return self.fold.snapshots[epoch]
@@ -110,11 +138,10 @@ class Process:
         self.machine = WorkerProtocol(hear=hear, aligns=True)
         self.read = 0
         self.asked: list[Action] = []
-        self.asked_ends: list[AskEnds] = []
         self.unacked: deque[tuple[Effect, TopicPartition, int, int]] = deque()
         self.turned: list[TurnedRed] = []
         self.hold = False  # what it appends to the ledger is under way, and stays so
-        self.hold_ends = False  # the broker does not tell it any log ends
+        self.hold_timing = False  # its cut is not measured, and so stays open
         self.deaf_to_itself = False  # it does not read its own reports back
         if join:
             self.join()
@@ -186,18 +213,10 @@ class Process:
                         seq = self.machine.marker_stamped(tp)
                         log.append(Stored(self.id, epoch, seq, marker=True, previous=previous))
                         self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
-                case AskEnds() if self.hold_ends:
-                    self.asked_ends.append(action)
-                case AskEnds(report=report, tps=tps):
-                    self.asked_ends.append(action)
-                    ends = [
-                        LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.world.log(tp)))
-                        for tp in tps
-                    ]
-                    self.feed(EndsSeen(report=report, ends=tuple(ends)))
                 case TurnedRed(epoch=epoch):
                     self.turned.append(action)
-                    self.feed(CutTimed(epoch=epoch, us=1))
+                    if not self.hold_timing:
+                        self.feed(CutTimed(epoch=epoch, us=1))
                 case StartTimer() | ReadLedgerTo() | _:
                     self.asked.append(action)
 
@@ -245,3 +264,17 @@ def settle(*processes: Process) -> None:
 
 def records(process: Process, kind: type) -> list[Any]:
     return [r for r in process.world.ledger if isinstance(r, kind) and r.process == process.id]
+
+
+def cuts(process: Process) -> list[CutReport]:
+    """Its reports, also those in one record with their `Closed`."""
+    written = (
+        r for r in process.world.ledger if isinstance(r, CutReport | Closed) and r.process == process.id
+    )
+    return [report for r in written for report in (r.cut if isinstance(r, Closed) else (r,))]
+
+
+def expire(process: Process, epoch: int) -> list[Action]:
+    """Half of the time to live is over, for which a report is held back, and then all of it."""
+    process.feed(TimerExpired(epoch=epoch))
+    return process.feed(TimerExpired(epoch=epoch))

@@ -54,10 +54,9 @@ class Play:
         self._lines: list[str] = []
         self.stage = Stage(self._lines.append)
         self._entered: dict[str, Sending] = {}
-        self._asked: tuple[int, tuple[LogEnd, ...]] = (
-            -1,
-            (),
-        )  # how far the ledger was read, and the log ends then
+        self._asked: tuple[int, tuple[LogEnd, ...]] | None = (
+            None  # how far the ledger was read, and the log ends then
+        )
 
     def run(self, commands: list[str]) -> list[str]:
         """What came of the commands, line by line."""
@@ -125,20 +124,23 @@ class Play:
         """trigger s1 [by=P1] [attempt=2] [ttl_ms=100] [apps=a,b] [markers=none] [align] [align_ms=50]"""
         asker = command.option("by")
         topics = {source.topic for actor in self.stage.actors.values() for source in actor.hello.inputs}
+        apps = tuple(command.options_list("apps"))
+        asked_at, ends = self._asked or self._asks()
         trigger = Trigger(
             n=self.stage.number(),
             id=command.next(),
             attempt=int(command.option("attempt", "1")),
             who=asker,
             ttl_ms=int(command.option("ttl_ms", "5000")),
-            apps=tuple(command.options_list("apps")),
+            apps=apps,
             marker_topics=() if command.option("markers") == "none" else tuple(sorted(topics)),
-            ends=self._asked[1],
-            asked_at=self._asked[0],
+            ends=ends,
+            asked_at=asked_at,
+            stopped=self.stage.stopped(apps),
             align=command.flag("align"),
             align_timeout_ms=int(command.option("align_ms", "0")),
         )
-        self._asked = (-1, ())
+        self._asked = None
         if asker:
             self.stage.actors[asker].feed(TriggerAppended(n=trigger.n))
         offset = self.stage.append(trigger)
@@ -147,13 +149,12 @@ class Play:
 
     def do_asks(self, command: Words) -> None:
         """asks: the author of the next trigger has read the ledger, and asks for the log ends of all inputs"""
-        tps = sorted(
-            TopicPartition(source.topic, partition)
-            for actor in self.stage.actors.values()
-            for source in actor.hello.inputs
-            for partition in range(source.partitions)
-        )
-        self._asked = (len(self.stage.ledger), self.stage.ends(dict.fromkeys(tps)))
+        self._asked = self._asks()
+
+    def _asks(self) -> tuple[int, tuple[LogEnd, ...]]:
+        fold = self.stage.fold
+        tps = sorted({tp for _, tp in fold.inputs_of(fold.standing())})
+        return len(self.stage.ledger), self.stage.ends(tps)
 
     def do_acked(self, command: Words) -> None:
         """acked P1 [again]: the ledger acknowledges its latest report; with `again` only the copy that it sent by

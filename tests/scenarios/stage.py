@@ -17,15 +17,12 @@ from snapkafka.protocol import (
     Action,
     AppendHello,
     AppendToLedger,
-    AskEnds,
-    AskStopped,
     AssignedInput,
     Cause,
     ChangelogEnd,
     ChannelEnded,
     CutTimed,
     Effect,
-    EndsSeen,
     Event,
     Hello,
     HoldInputs,
@@ -44,13 +41,14 @@ from snapkafka.protocol import (
     ReadLedgerTo,
     RecordMet,
     SendMarkers,
-    StoppedSeen,
+    StoppedApp,
     Table,
     TopicPartition,
     Trigger,
     TurnedRed,
     WorkerProtocol,
 )
+from snapkafka.protocol.ledger_state import ProcessView
 
 from . import words
 
@@ -60,8 +58,6 @@ AGENT = "agent"
 HELD: dict[str, type] = {
     "ledger": AppendToLedger,
     "markers": SendMarkers,
-    "ends": AskEnds,
-    "stopped": AskStopped,
 }
 
 
@@ -139,20 +135,18 @@ class Stage:
             for partition in sorted(set(partitions)) or [0]
         )
 
-    def stopped(self, asked: AskStopped) -> StoppedSeen:
-        """What the broker knows of an app that does not run."""
+    def stopped(self, apps: Sequence[str]) -> tuple[StoppedApp, ...]:
+        """What the broker knows of the apps that do not run."""
+        return tuple(map(self._stopped, self.fold.stopped(apps)))
+
+    def _stopped(self, view: ProcessView) -> StoppedApp:
+        app, inputs = view.hello.app, sorted(tp for _, tp in self.fold.inputs_of([view]))
         positions = tuple(
-            Position(agent=AGENT, topic=tp[0], partition=tp[1], offset=self.committed.get((asked.app, tp), 0))
-            for tp in asked.inputs
+            Position(agent=AGENT, topic=tp[0], partition=tp[1], offset=self.committed.get((app, tp), 0))
+            for tp in inputs
         )
-        return StoppedSeen(
-            epoch=asked.epoch,
-            app=asked.app,
-            asked_at=asked.asked_at,
-            positions=positions,
-            changelogs=self.recovered(asked.tables, (tp.partition for tp in asked.inputs)),
-            ends=self.ends(asked.inputs),
-        )
+        changelogs = self.recovered(view.hello.tables, (tp.partition for tp in inputs))
+        return StoppedApp(app=app, positions=positions, changelogs=changelogs)
 
     def actor_of(self, process: int) -> str:
         return self.names.get(process, f"process {process}")
@@ -209,11 +203,6 @@ class Actor:
             case SendMarkers(epoch=epoch, previous=previous, tps=tps):
                 for tp in tps:
                     self._send_marker(tp, epoch, previous)
-            case AskEnds(report=report, tps=tps):
-                self.feed(EndsSeen(report=report, ends=self.stage.ends(tps)))
-            case AskStopped():
-                self.stage.says(f"{self.name} {words.action(action, self.stage)}")
-                self.feed(self.stage.stopped(action))
             case TurnedRed(epoch=epoch):
                 self.stage.says(f"{self.name} {words.action(action, self.stage)}")
                 self.feed(CutTimed(epoch=epoch, us=1))

@@ -12,8 +12,6 @@ from snapkafka.protocol import (
     Aligning,
     AppendHello,
     AppendToLedger,
-    AskEnds,
-    AskStopped,
     Assigned,
     Bye,
     Captured,
@@ -71,12 +69,6 @@ def action(action: Action, stage: Stage) -> str:
             return f"markers for {epochs(previous, number, stage)} to {listed(str(tp) for tp in tps)}"
         case ReadLedgerTo(offset=offset):
             return f"must have read the ledger up to {offset} first"
-        case AskEnds(tps=tps):
-            return f"ask for the log ends of {listed(str(tp) for tp in tps)}"
-        case AskStopped(app=app, again=True):
-            return f"asks again whether app {app} has stood still, for everybody has closed"
-        case AskStopped(app=app):
-            return f"asks the broker where app {app} stands, which does not run"
         case HoldRecord():
             return "holds it back, and all behind it"
         case HoldInputs():
@@ -95,7 +87,6 @@ HEARD = {
     "marker": "it met a marker",
     "header": "it met a red record",
     "assigned": "an input that it was given is red",
-    "stopped": "of an app that does not run",
 }
 
 
@@ -118,8 +109,8 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"trigger {name}{again}, asked for by {asked or 'somebody'}{aligned}"
         case Aligning(topics=topics):
             return f"{who} aligns; it sends to {listed(topics)}"
-        case CutReport(supplement=True, app=app):
-            what = f"app {app}, which does not run" if app else "what it was given, where that starts"
+        case CutReport(supplement=True):
+            what = "what it was given, where that starts"
             return (
                 f"{who} has cut {what}, for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
             )

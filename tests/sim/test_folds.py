@@ -66,7 +66,7 @@ def unreadable(record: LedgerRecord) -> LedgerRecord:
 def without_ends(record: LedgerRecord) -> LedgerRecord:
     if not isinstance(record, Closed):
         return record
-    return replace(record, sent=(), changelogs=(), input_ends=(), recorded=(), torn=(), cut_us=0)
+    return replace(record, sent=(), changelogs=(), recorded=(), torn=(), cut_us=0)
 
 
 def test_r11_the_index_of_owners_agrees_with_a_walk_over_all_of_them() -> None:

@@ -371,9 +371,12 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
     for sender, topic in ((a, "orders"), (b, "credits")):
         inputs = (stage.tp(topic, 0), stage.tp(topic, 1))
         await sender.write_record(Assigned, generation=1, inputs=inputs)
-    low = (LogEnd(topic=orders.topic, partition=0, end=2), LogEnd(topic=back.topic, partition=1, end=0))
+    seen = (("orders", 0, 8), ("orders", 1, 0), ("credits", 0, 3), ("credits", 1, 0))
+    ends = tuple(
+        LogEnd(topic=stage.topic(name), partition=partition, end=end) for name, partition, end in seen
+    )
     scope = ("alpha", "beta") if relay is not None else ()
-    trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=low, apps=scope)
+    trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=ends, apps=scope)
     stage.epoch = await stage.append(trigger) + 1
 
     position = 2
@@ -401,9 +404,6 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
     a.send(back, b'"red"', b"{}", epoch=stage.epoch)  # credits 4: red
     a.send(balances, b'"red"', b"1", epoch=stage.epoch)  # balances 9: red
 
-    ends = {
-        tp: LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in _log_ends(stage, marker)
-    }
     await a.write_record(
         Closed,
         epoch=stage.epoch,
@@ -413,7 +413,6 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
             for partition, end in ((0, 7 if acts.calm else 9), (1, acts.split + 5 * acts.shared + acts.bulk))
         ),
-        input_ends=(ends[orders], ends[stage.tp("orders", 1)]),
         recorded=(
             ChannelRange(sender=b.process, topic=orders.topic, partition=0, start=position, end=marker),
         ),
@@ -424,7 +423,6 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
         epoch=stage.epoch,
         report=report_b,
         sent=tuple(b.ends.values()),
-        input_ends=(ends[back], ends[stage.tp("credits", 1)]),
         cut_us=50,
     )
 
@@ -446,7 +444,15 @@ async def _play_on(
             a.send(balances, key, value, epoch=before)
         for sender in stage.players:
             sender.ends = sender.ends | sender.reached  # what was red is white for the next one
-        trigger = Trigger(n=1000 + before, id=name, type="incremental", parent=parent)
+        inputs = [stage.tp(topic, partition) for topic in ("orders", "credits") for partition in (0, 1)]
+        ends = await admin.log_ends(inputs)
+        trigger = Trigger(
+            n=1000 + before,
+            id=name,
+            type="incremental",
+            parent=parent,
+            ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in inputs),
+        )
         stage.epoch = await stage.append(trigger) + 1
         reports = [
             await _report(stage, a, "orders", {0: (2, ()), 1: (0, ())}),
@@ -455,9 +461,7 @@ async def _play_on(
         a.send(balances, b'"x"', b"%d" % stage.epoch, epoch=stage.epoch)
         end = a.send(balances, b'"late"', b"3", epoch=before) + 1
         a.send(balances, b'"red"', b"%d" % stage.epoch, epoch=stage.epoch)
-        inputs = [(stage.tp(topic, 0), stage.tp(topic, 1)) for topic in ("orders", "credits")]
-        ends = await admin.log_ends([tp for tps in inputs for tp in tps])
-        for sender, report, tps in zip(stage.players, reports, inputs, strict=True):
+        for sender, report in zip(stage.players, reports, strict=True):
             changelogs = (
                 ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=upto)
                 for partition, upto in ((0, end), (1, a.seqs[stage.tp("balances", 1)]))
@@ -468,22 +472,11 @@ async def _play_on(
                 report=report,
                 sent=tuple(sender.ends.values()),
                 changelogs=tuple(changelogs) if sender is a else (),
-                input_ends=tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=ends[tp]) for tp in tps),
             )
         stage.captured = stage.state.captured(stage.epoch)
     finally:
         await admin.close()
         await stage.ledger.close()
-
-
-def _log_ends(stage: Stage, marker: int) -> list[tuple[TopicPartition, int]]:
-    """The log ends that the receivers saw after the trigger."""
-    return [
-        (stage.tp("orders", 0), marker),
-        (stage.tp("orders", 1), 0),
-        (stage.tp("credits", 0), 3),
-        (stage.tp("credits", 1), 1),
-    ]
 
 
 async def _report(

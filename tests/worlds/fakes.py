@@ -17,7 +17,6 @@ from snapkafka.protocol import (
     Hello,
     InputTopic,
     LedgerRecord,
-    LogEnd,
     Position,
     SentEnd,
     Table,
@@ -329,7 +328,7 @@ class Worker:
         member: str = "",
     ) -> None:
         self._changelog, self.written = changelog, 10
-        self.position, self.end = 10, 12
+        self.position = 10
         self._ledger, self._n, self._epoch = ledger, 0, 0
         self._reports, self._closes, self._sends = reports, closes, sends
         self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
@@ -373,14 +372,12 @@ class Worker:
             )
         )
         if self._closes:
-            ends = tuple(LogEnd(topic=t, partition=p, end=self.end) for t, p in self.tps)
             self._ledger.put(
                 Closed(
                     process=self.process,
                     n=self._next(),
                     epoch=self._epoch,
                     report=report,
-                    input_ends=ends,
                     cut_us=90,
                     changelogs=tuple(
                         ChangelogEnd(

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.cluster.stopped_app import stopped_app
-from snapkafka.protocol.actions import AskEnds, AskStopped, SendMarkers, StartTimer, TurnedRed
-from snapkafka.protocol.events import EndsSeen
-from snapkafka.protocol.records import LedgerRecord, LogEnd
+from snapkafka.protocol.actions import SendMarkers, StartTimer, TurnedRed
+from snapkafka.protocol.records import LedgerRecord
 from snapkafka.protocol.worker import WorkerProtocol
 
 from ..machine_driver import MachineDriver
@@ -49,14 +45,6 @@ class ForeignHost(MachineDriver):
     def send_markers(self, action: SendMarkers) -> None:
         """Send none: the machine asks for none."""
 
-    def ask_ends(self, action: AskEnds) -> None:
-        """Ask in the background."""
-        self.spawn(self._ask_ends(action))
-
-    def ask_stopped(self, action: AskStopped) -> None:
-        """Ask in the background."""
-        self.spawn(self._ask_stopped(action))
-
     def start_timer(self, action: StartTimer) -> None:
         """Notify the driver, which may wait for a state."""
         asyncio.get_running_loop().call_later(action.ttl_ms / 1_000, self._expire, action.epoch)
@@ -75,24 +63,6 @@ class ForeignHost(MachineDriver):
         """Tear the events that run across a cut (R6): all events of the process share one state."""
         for event in list(self.machine.colours.running):
             self.do(self.machine.worked_off(event, None))
-
-    async def _ask_ends(self, action: AskEnds) -> None:
-        try:
-            ends = await self._admin.log_ends(action.tps)
-        except SnapkafkaError:
-            return  # unanswered, that snapshot fails by its time to live
-        self.feed(
-            EndsSeen(
-                report=action.report,
-                ends=tuple(
-                    LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items()
-                ),
-            )
-        )
-
-    async def _ask_stopped(self, action: AskStopped) -> None:
-        with contextlib.suppress(SnapkafkaError):  # unanswered, that snapshot fails by its time to live
-            self.feed(await stopped_app(self._admin, action))
 
     # -- tasks in the background ------------------------------------------------------------------------------------
 

@@ -24,12 +24,11 @@ from msgspec import UNSET
 
 from snapkafka.drivers.machine_driver import First, MachineDriver
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.actions import Action, AskEnds, AskStopped, ReadLedgerTo, SendMarkers, StartTimer
+from snapkafka.protocol.actions import Action, ReadLedgerTo, SendMarkers, StartTimer
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
     AssignedInput,
     ChannelEnded,
-    EndsSeen,
     InputsAssigned,
     Joined,
     LedgerRead,
@@ -44,7 +43,6 @@ from snapkafka.protocol.records import (
     Hello,
     InputTopic,
     LedgerRecord,
-    LogEnd,
     Table,
     TopicPartition,
     Trigger,
@@ -190,15 +188,6 @@ class StoryMember(MachineDriver):
             body = MarkerBody(self.ledger.index, self.machine.process, action.epoch, action.previous)
             self._logs[tp].append(StoryEntry(what="marker", marker=body))
             self.feed(MarkerSent(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))
-
-    def ask_ends(self, action: AskEnds) -> None:
-        """Answer at once."""
-        ends = (LogEnd(topic=tp[0], partition=tp[1], end=len(self._logs[tp])) for tp in action.tps)
-        self.feed(EndsSeen(report=action.report, ends=tuple(ends)))
-
-    def ask_stopped(self, action: AskStopped) -> None:
-        """Fail: nobody stops in a story."""
-        raise AssertionError(action)
 
     def start_timer(self, action: StartTimer) -> None:
         """Start none: a story has no clock."""

@@ -226,8 +226,6 @@ def _recreate_ledger(world: Surroundings[Process]) -> None:
         process.read = 0
         process.posts.clear()
         process.reported.clear()
-        process.ends.clear()
-        process.stopped.clear()
         process.timers.clear()
         process.later_timers.clear()
         process.missed = None  # an offset of a ledger that is gone

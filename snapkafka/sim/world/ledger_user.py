@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from snapkafka.protocol.actions import AskEnds, AskStopped, StartTimer
+from snapkafka.protocol.actions import StartTimer
 from snapkafka.protocol.events import (
     CameBack,
-    EndsSeen,
     Joined,
     LedgerCutShort,
     LedgerRead,
@@ -25,7 +24,6 @@ from snapkafka.protocol.records import (
     Hello,
     InputTopic,
     LedgerRecord,
-    LogEnd,
     Table,
     TailLost,
 )
@@ -52,8 +50,6 @@ class LedgerUser(Runner):
         self.lost: tuple[int, int] | None = None  # what of that the ledger has lost: from, to
         self.posts: deque[LedgerRecord] = deque()
         self.reported: deque[ReportAppended] = deque()  # acknowledged, and it does not know yet
-        self.ends: deque[AskEnds] = deque()
-        self.stopped: deque[AskStopped] = deque()
         self.timers: set[int] = set()
         self.align_timers: set[int] = set()
         self.later_timers: set[int] = set()  # of epochs with a second one
@@ -70,14 +66,6 @@ class LedgerUser(Runner):
     def append(self, record: LedgerRecord) -> None:
         """Write it later."""
         self.posts.append(record)
-
-    def ask_ends(self, action: AskEnds) -> None:
-        """Answer later."""
-        self.ends.append(action)
-
-    def ask_stopped(self, action: AskStopped) -> None:
-        """Answer later."""
-        self.stopped.append(action)
 
     def start_timer(self, action: StartTimer) -> None:
         """Let it expire later, or never."""
@@ -160,8 +148,6 @@ class LedgerUser(Runner):
         self.read = self.seen = 0
         self.posts.clear()
         self.reported.clear()
-        self.ends.clear()
-        self.stopped.clear()
         self.timers.clear()
         self.align_timers.clear()
         self.later_timers.clear()
@@ -199,17 +185,6 @@ class LedgerUser(Runner):
     def read_ledger_to(self, offset: int) -> None:
         while self.read <= min(offset, len(self.world.broker.ledger) - 1):
             self._ledger(None)
-
-    def _ends(self, _: object) -> None:
-        ask = self.ends.popleft()
-        ends = (
-            LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.world.broker.log(tp)))
-            for tp in ask.tps
-        )
-        self.feed(EndsSeen(report=ask.report, ends=tuple(ends)))
-
-    def _stopped(self, _: object) -> None:
-        self.feed(self.world.stopped_app(self.stopped.popleft()))
 
     def expire(self, epoch: int) -> None:
         """End the time to live of a snapshot, or that for which a report is held back."""

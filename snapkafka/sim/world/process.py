@@ -83,10 +83,6 @@ class Process(LedgerUser):
             yield "notice", None
         if self.reported and not self.hung:
             yield "reported", None
-        if self.ends:
-            yield "ends", None
-        if self.stopped:
-            yield "stopped", None
         if self.to_announce is not None:
             yield "announce", None
         for tp, queue in self.outbox.items():

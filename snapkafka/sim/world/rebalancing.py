@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from snapkafka.protocol.actions import AskStopped
-from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked, StoppedSeen
-from snapkafka.protocol.records import ChangelogEnd, LogEnd, Position, RunsWithout, TopicPartition
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
+from snapkafka.protocol.records import ChangelogEnd, LogEnd, RunsWithout, TopicPartition
 
 from .broker_log import ABORTED, OPEN
 from .history import Memory
@@ -121,42 +120,6 @@ def _replay_until(world: Surroundings[Process], app: str, tp: TopicPartition) ->
     readable = (r for r in log if r.state != ABORTED and not r.stripped)
     causes = [r.cause[1] + 1 for r in readable if r.cause is not None and r.cause[0] == tp]
     return max(causes, default=0)
-
-
-def stopped_app(world: Surroundings[Process], action: AskStopped) -> StoppedSeen:
-    committed = world.broker.committed
-    changelogs = [
-        ChangelogEnd(
-            table=t.name,
-            topic=t.changelog,
-            partition=p,
-            end=len(world.broker.log(TopicPartition(t.changelog, p))),
-        )
-        for t in action.tables
-        for p in range(t.partitions)
-    ]
-    world.count("stopped_apps")
-    return StoppedSeen(
-        epoch=action.epoch,
-        app=action.app,
-        asked_at=action.asked_at,
-        positions=tuple(
-            Position(
-                agent="*",
-                topic=tp.topic,
-                partition=tp.partition,
-                offset=committed.get((action.app, tp), 0),
-                replay_until=_replay_until(world, action.app, tp),
-            )
-            for tp in action.inputs
-        ),
-        changelogs=tuple(changelogs),
-        ends=tuple(
-            LogEnd(topic=tp.topic, partition=tp.partition, end=len(world.broker.log(tp)))
-            for tp in action.inputs
-        ),
-        members=sum(p.app.name == action.app and p.connected for p in world.processes),
-    )
 
 
 def run_without(world: Surroundings[Process]) -> tuple[RunsWithout, ...]:

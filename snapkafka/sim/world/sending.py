@@ -38,6 +38,7 @@ class SimSending:
     execution: Execution | None = None
     offset: int = -1
     bare: bool = False  # sent by a worker without snapkafka
+    unstamped: Effect | None = None  # of such a worker, which may join later
     outgrown: bool = False  # too large with our header: it leaves without (R15)
 
 
@@ -104,8 +105,8 @@ class Sender(MachineDriver):
     def _leave(self, sending: SimSending) -> None:
         assert sending.effect is not None
         if self.bare:
-            self.machine.send_withdrawn(sending.effect)
-            sending.effect, sending.bare = None, True
+            self.do(self.machine.send_appended(sending.effect))
+            sending.effect, sending.unstamped, sending.bare = None, sending.effect, True
             sending.record.cause = None
             self.outbox.setdefault(sending.tp, deque()).append(sending)
             return
@@ -235,8 +236,9 @@ class Sender(MachineDriver):
     def _ack(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         sending = self.unacked[tp].popleft()
-        if sending.bare:
+        if sending.unstamped is not None:
             self._settled(sending)
+            self.do(self.machine.unstamped_settled(sending.unstamped, tp, sending.offset + 1))
             return
         if sending.outgrown:
             assert sending.effect is not None

@@ -8,8 +8,6 @@ from collections import Counter
 from typing import Final, Generic, TypeVar
 
 from snapkafka.drivers.machine_driver import MachineDriver
-from snapkafka.protocol.actions import AskStopped
-from snapkafka.protocol.events import StoppedSeen
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import CutReport, Hello, LedgerRecord, TailLost, TopicPartition
 
@@ -52,6 +50,7 @@ class Surroundings(ABC, Generic[P]):
         #: Seqs whose sender was notified of their failure, and that are in no log: (ledger, process, place, epoch).
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
         #: Seqs that ever failed for their sender, and were not undone: (ledger, process, place, seq).
+        self.ran: dict[tuple[int, int], str] = {}  # (ledger, epoch) -> why an app that was stopped has run
         self.reported_failed: set[tuple[int, int, TopicPartition, int]] = set()
 
     # -- chance ------------------------------------------------------------------------------------------------
@@ -84,7 +83,11 @@ class Surroundings(ABC, Generic[P]):
         """Append a record."""
         offset = len(self.broker.ledger)
         self.broker.ledger.append(record)
+        before = list(self.fold.open)
         self.fold.apply(offset, record)
+        for epoch in before:
+            if self.fold.snapshots[epoch].captured_at is not None:
+                self.captured(epoch)
         self.count(type(record).__name__)
         if isinstance(record, CutReport) and record.supplement:
             self.count("supplements")
@@ -122,6 +125,10 @@ class Surroundings(ABC, Generic[P]):
         held back."""
 
     @abstractmethod
+    def captured(self, epoch: int) -> None:
+        """Note what assembly sees when a snapshot is captured."""
+
+    @abstractmethod
     def forget_due(self, since: int) -> None:
         """Forget when attempts are due whose trigger is lost."""
 
@@ -140,10 +147,6 @@ class Surroundings(ABC, Generic[P]):
     @abstractmethod
     def announce(self, process: P) -> None:
         """Report to a process where its inputs start."""
-
-    @abstractmethod
-    def stopped_app(self, ask: AskStopped) -> StoppedSeen:
-        """Answer for an app that does not run."""
 
     # -- lives -------------------------------------------------------------------------------------------------
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 from snapkafka.backoff import pause_after
-from snapkafka.protocol.actions import AskStopped
-from snapkafka.protocol.events import StopAsked, StoppedSeen, TriggerAppended
-from snapkafka.protocol.records import Bye, Hello, LogEnd, TopicPartition, Trigger
+from snapkafka.protocol.events import StopAsked, TriggerAppended
+from snapkafka.protocol.records import Bye, Hello, InputTopic, LogEnd, StoppedApp, TopicPartition, Trigger
 
 from .broker_log import ABORTED, SimStored
 from .faults import strike
 from .process import Process
-from .rebalancing import announce_inputs, commit, rebalance, revoke, rewind, run_without, stopped_app
+from .rebalancing import announce_inputs, commit, rebalance, revoke, rewind, run_without
+from .stopped import look, ran_since
 from .surroundings import Surroundings
 from .world_plan import WorldPlan
 
@@ -37,12 +37,15 @@ class World(Surroundings[Process]):
         self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
         self._weights = plan.slow | RARE
         self._inputs_left, self._snapshots_left = plan.inputs, plan.snapshots
-        self._asked: tuple[int, tuple[LogEnd, ...]] | None = None  # when log ends were asked for, and which
+        #: What the author of the next trigger has seen: when, log ends, stopped apps.
+        self._asked: tuple[int, tuple[LogEnd, ...], tuple[StoppedApp, ...]] | None = None
         self._due: dict[
             tuple[int, int], float
         ] = {}  # (ledger, epoch that failed) -> when it is asked for again
         for name in plan.off:
-            joined = self.append_to_ledger(Hello(n=self.number(), app=name))
+            topics = self.apps[name].topics if not plan.scope else ()
+            inputs = tuple(InputTopic(topic=t, partitions=self.partitions[t]) for t in topics)
+            joined = self.append_to_ledger(Hello(n=self.number(), app=name, inputs=inputs))
             self.append_to_ledger(Bye(process=joined, n=1))
         for app in plan.apps:
             for _ in range(app.workers):
@@ -81,7 +84,7 @@ class World(Surroundings[Process]):
             self.input_comes()
             return True
         if self.plan.asked_early and (self._asked is None or self.rng.random() < 0.02):
-            self._asked = len(self.broker.ledger), self._ends()
+            self._asked = look(self, self.ends())
         if self._snapshots_left and self.rng.random() < 0.02 and any(True for _ in self.fold.living()):
             self._snapshots_left -= 1
             self.trigger(f"s{self._snapshots_left}")
@@ -112,13 +115,24 @@ class World(Surroundings[Process]):
         return False
 
     def trigger(self, name: str, attempt: int = 1, *, align: bool | None = None) -> int:
-        """Trigger a snapshot; return its epoch. `align`: None: by chance, if the plan has aligned ones."""
+        """Trigger a snapshot; return its epoch, 0: it is refused, or not in the ledger yet.
+
+        Args:
+            align: None: by chance, if the plan has aligned ones.
+        """
         timeout_ms = 0
         if align is None:
             align = self.plan.align and self.rng.random() < 0.7
             timeout_ms = self.rng.choice((0, 1_000)) if align else 0
-        asked_at, ends = self._asked if self._asked is not None else (-1, self._ends())
+        seen = self._asked or look(self, self.ends())
         self._asked = None
+        if seen is None:
+            self.count("refused")
+            return 0
+        asked_at, ends, stopped = seen
+        if self.chance("unread-ends"):  # who triggers may not describe the inputs
+            self.count("unread_ends")
+            ends = ()
         times = 2 if self.chance("twin-trigger") else 1
         record = Trigger(
             n=self.number(),
@@ -128,6 +142,7 @@ class World(Surroundings[Process]):
             marker_topics=self.plan.marker_topics,
             apps=self.plan.scope,
             run_without=run_without(self) if self.plan.scope else (),
+            stopped=stopped,
             asked_at=asked_at,
             align=align,
             align_timeout_ms=timeout_ms,
@@ -141,7 +156,7 @@ class World(Surroundings[Process]):
             self.count("twin_triggers")
         return epoch
 
-    def _ends(self) -> tuple[LogEnd, ...]:
+    def ends(self) -> tuple[LogEnd, ...]:
         """Return the present log ends of all inputs."""
         tps = {
             TopicPartition(topic, p)
@@ -182,8 +197,9 @@ class World(Surroundings[Process]):
     def announce(self, process: Process) -> None:
         announce_inputs(self, process)
 
-    def stopped_app(self, ask: AskStopped) -> StoppedSeen:
-        return stopped_app(self, ask)
+    def captured(self, epoch: int) -> None:
+        if self.fold.snapshots[epoch].stopped:
+            self.ran[self.broker.ledger_id, epoch] = ran_since(self, self.fold.captured(epoch))
 
     # -- lives -------------------------------------------------------------------------------------------------
 
@@ -225,7 +241,6 @@ class World(Surroundings[Process]):
             process.waiting,
             process.posts,
             process.transaction,
-            process.ends,
         )
         if (
             process.lost is not None

@@ -102,6 +102,9 @@ FAULTS = {
 #: remainders by 16. Seeds that are pinned to what they show have others.
 UNSETTLED = {"time-out": 0.02, "land-late": 0.02, "queue-again": 0.006}
 UNSETTLED_SEEDS = frozenset({4, 8, 9, 14})
+#: Triggers whose author may not read the ends of the inputs: likewise, but for the first ones. Those are pinned.
+UNREAD_ENDS = {"unread-ends": 0.5}
+UNREAD_SEEDS = frozenset({3, 5})
 #: Windows that expire: in the worlds of a quarter of the seeds, but for the first ones. Those are pinned.
 WINDOWS = {"window": 0.02}
 WINDOW_SEEDS = frozenset({4, 9, 13, 14})
@@ -167,6 +170,7 @@ def make_plan(seed: int) -> WorldPlan:
     windows = WINDOWS if seed % 16 in WINDOW_SEEDS and seed >= PINNED_BELOW else {}
     acknowledged = seed >= PINNED_BELOW and random.Random(f"{ACKNOWLEDGES} {seed}").random() < ACKNOWLEDGED
     asked_early = seed >= PINNED_BELOW and random.Random(f"{ASKS_EARLY} {seed}").random() < ASKED_EARLY
+    unread = UNREAD_ENDS if seed % 16 in UNREAD_SEEDS and seed >= PINNED_BELOW else {}
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
     aligning = seed >= PINNED_BELOW and random.Random(f"{ALIGNS} {seed}").random() < ALIGNED
     return WorldPlan(
@@ -188,6 +192,7 @@ def make_plan(seed: int) -> WorldPlan:
         | unsettled
         | ({"hang": 0.004} if scope else {})
         | windows
+        | unread
         | short,
         scope=scope,
         acknowledged=acknowledged,

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import (
     AppendToLedger,
-    AskEnds,
-    AskStopped,
     ReadLedgerTo,
     SendMarkers,
     StartTimer,
@@ -17,7 +15,6 @@ from snapkafka.protocol.actions import (
 )
 from snapkafka.protocol.events import (
     AssignedInput,
-    EndsSeen,
     Event,
     InputsAssigned,
     Joined,
@@ -168,15 +165,6 @@ class Node(MachineDriver):
         for tp in action.tps:
             self.method.send_marker(self, tp, action.epoch, action.previous)
 
-    def ask_ends(self, action: AskEnds) -> None:
-        """Answer after a round trip."""
-        world = self.method.world
-        world.at(world.now + 2 * DELAY_S, self._ends_seen, action.report)
-
-    def ask_stopped(self, action: AskStopped) -> None:
-        """Fail: nobody stops here."""
-        raise AssertionError(action)
-
     def start_timer(self, action: StartTimer) -> None:
         """Let it expire at its time."""
         world = self.method.world
@@ -195,10 +183,6 @@ class Node(MachineDriver):
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Let the process stand still as long as a cut takes."""
         self.process.stall(CUT_S)
-
-    def _ends_seen(self, report: int) -> None:
-        ends = tuple(self.method.log_end(channel) for channel in self.process.incoming)
-        self.feed(EndsSeen(report=report, ends=ends))
 
     def _timer(self, epoch: int) -> None:
         self.feed(TimerExpired(epoch=epoch))

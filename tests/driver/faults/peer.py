@@ -11,10 +11,7 @@ from typing import Any, Final
 from snapkafka.drivers import MachineDriver
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, compose_trigger
 from snapkafka.protocol import (
-    AskEnds,
-    AskStopped,
     AssignedInput,
-    EndsSeen,
     Hello,
     InputsAssigned,
     InputTopic,
@@ -23,14 +20,12 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerRecord,
     LedgerState,
-    LogEnd,
     SendMarkers,
     SnapshotView,
     StartTimer,
     TopicPartition,
     WorkerProtocol,
 )
-from snapkafka.protocol.exact import exact
 
 PEER: Final = "peer"
 
@@ -109,21 +104,9 @@ class Peer(MachineDriver):
         """It has sent nothing, so nobody waits for a marker of its own."""
         assert not action.tps
 
-    def ask_ends(self, action: AskEnds) -> None:
-        """In the background."""
-        self._spawn(self._ask_ends(action))
-
-    def ask_stopped(self, action: AskStopped) -> None:
-        """Of an app that does not run the worker asks, too."""
-
     def start_timer(self, action: StartTimer) -> None:
         """That of the worker is enough."""
 
     def append_hello(self, was: int) -> None:
         """Nobody takes it for dead."""
         raise AssertionError(was)
-
-    async def _ask_ends(self, action: AskEnds) -> None:
-        ends = await self.admin.log_ends(action.tps)
-        found = exact(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in ends.items())
-        self.feed(EndsSeen(report=action.report, ends=found))

@@ -20,6 +20,7 @@ from snapkafka.protocol import Cause, TopicPartition, Trigger, TriggerAppended
 from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
 from snapkafka.sim.world.ledger_user import reports_a_cut
 from snapkafka.sim.world.rebalancing import rebalance
+from snapkafka.sim.world.stopped import look
 from snapkafka.sim.world.surroundings import Surroundings
 
 from .names import NamedHistory
@@ -256,9 +257,23 @@ class ExploredWorld(World):
         if process is None:
             self.trigger(name)
             return
-        record = Trigger(n=self.number(), id=name, marker_topics=self.plan.marker_topics)
+        seen = look(self, self.ends())
+        assert seen is not None, "it may trigger"
+        asked_at, ends, stopped = seen
+        record = Trigger(
+            n=self.number(),
+            id=name,
+            marker_topics=self.plan.marker_topics,
+            ends=ends,
+            stopped=stopped,
+            asked_at=asked_at,
+        )
         process.feed(TriggerAppended(n=record.n))
         process.posts.append(record)
+
+    def may_trigger(self) -> bool:
+        """Return whether the author of a trigger would not be refused."""
+        return look(self, ()) is not None
 
     # -- what could happen next --------------------------------------------------------------------------------
 
@@ -339,7 +354,7 @@ class ExploredWorld(World):
     def _idle(self, p: Process) -> bool:
         """Return whether a process may leave of its own accord. (See `stop`.)"""
         ways = (*p.outbox.values(), *p.unacked.values())
-        busy = (p.running, p.buffer, p.waiting, p.posts, p.ends, p.transaction)
+        busy = (p.running, p.buffer, p.waiting, p.posts, p.transaction)
         return p.joined and not any(busy) and not any(ways)
 
     # -- sameness ----------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
         inputs=(A, A),
         faults={"stop a": 1},
-        slow=NEWS | {"ends", "stopped"},
+        slow=NEWS,
         states=64_934,
     ),
     SmallWorld(

@@ -16,7 +16,7 @@ from .choices import ExploredWorld, Stage, settled
 
 A, B, A1 = TopicPartition("A", 0), TopicPartition("B", 0), TopicPartition("A", 1)
 #: In what order things happen that nothing delays.
-PROMPT: Final = ("stamp", "append", "ack", "ends", "stopped", "post", "ledger", "reply", "global", "commit")
+PROMPT: Final = ("stamp", "append", "ack", "post", "ledger", "reply", "global", "commit")
 EVERYTHING: Final = frozenset(PROMPT)
 #: News of a snapshot come late.
 NEWS: Final = frozenset({"ledger Trigger"})

@@ -15,7 +15,6 @@ that ends the same (a persistent set of one). Time only goes forward here, so no
 * *starting and ending an event that is red for all snapshots*, when no fault can happen any more: no cut asks again.
 * *reading ledger records that change nothing*: reports of others, and any `Closed`. Not if a process may give up on a
   snapshot, as its record names what it waited for, and not with two snapshots, of which one may have failed meanwhile.
-* *asking for log ends* if no process leaves: they only matter for those that left (R8).
 * *appending to a changelog*, if no process ever recovers from it: it has one writer and no reader.
 
 That the outcomes are the same is a test: `tests/sim/test_explore.py` goes through small worlds without all this.
@@ -56,7 +55,9 @@ def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) ->
         for choice in moves:
             if choice.process >= 0 and _independent(world, small, choice):
                 return [choice]
-    if world.triggers and "ledger" in world.plan.hear:
+    if world.triggers and not world.may_trigger():
+        pass
+    elif world.triggers and "ledger" in world.plan.hear:
         moves.append(Choice("trigger"))
     elif world.triggers:
         joined = [p.number for p in world.processes if p.joined]
@@ -86,8 +87,6 @@ def _independent(world: ExploredWorld, small: SmallWorld, choice: Choice) -> boo
             return not others and _one_at_a_time(process) and _step_alone(world, small, process, running)
         case "ledger":
             return small.kinds.isdisjoint({"expire"}) and world.plan.snapshots == 1 and _inert(world, process)
-        case "ends":
-            return not MOVES & small.kinds
         case "append":
             harmless = not (MOVES | {"fail-send", "duplicate"}) & small.kinds
             in_transactions = world.plan.exactly_once  # it may decide which of them the record is in

@@ -14,7 +14,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
         inputs=(A, A),
         slow=NEWS | {"append"},
-        states=10_368,
+        states=6_347,
     ),
     SmallWorld(
         name="disorder",
@@ -23,7 +23,7 @@ SMALL: Final = (
         inputs=(A, A),
         faults={"disorder": 1},
         slow=NEWS | {"post"},
-        states=1_381,
+        states=1_457,
     ),
     SmallWorld(
         name="closing",
@@ -31,7 +31,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", (("write", "x"), ("write", "y")))),
         inputs=(A,),
         reduced=False,
-        states=673,
+        states=470,
     ),
     SmallWorld(
         name="torn",
@@ -42,7 +42,7 @@ SMALL: Final = (
         ),
         inputs=(A, A),
         slow=NEWS,
-        states=1_115,
+        states=1_089,
     ),
     SmallWorld(
         name="held",
@@ -59,7 +59,7 @@ SMALL: Final = (
         ),
         inputs=(A, A),
         slow=NEWS,
-        states=1_058,
+        states=977,
     ),
     SmallWorld(
         name="iterated",
@@ -70,7 +70,7 @@ SMALL: Final = (
         ),
         inputs=(A, A, A),
         slow=NEWS,
-        states=1_266,
+        states=1_284,
     ),
     SmallWorld(
         name="left",
@@ -78,8 +78,8 @@ SMALL: Final = (
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
         inputs=(A,),
         faults={"stop a": 1},
-        slow=NEWS | {"ends", "stopped"},
-        states=8_894,
+        slow=NEWS,
+        states=1_294,
     ),
     SmallWorld(
         name="late",
@@ -88,7 +88,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop b": 1, "restart": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=2_982,
+        states=2_382,
     ),
     SmallWorld(
         name="moves",
@@ -97,7 +97,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"rebalance": 1},
         slow=NEWS | {"post CutReport"},
-        states=13_884,
+        states=13_315,
     ),
     SmallWorld(
         name="red-input",
@@ -107,7 +107,7 @@ SMALL: Final = (
         asks=0,
         faults={"rebalance": 1},
         slow=frozenset(),
-        states=7_521,
+        states=9_230,
     ),
     SmallWorld(
         name="uncut",
@@ -116,7 +116,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"rebalance b": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=9_423,
+        states=8_362,
     ),
     SmallWorld(
         name="reply",
@@ -124,7 +124,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", (("ask", "B"), ("write", "x"))), app("b", "B", WRITE)),
         inputs=(A,),
         slow=NEWS | {"reply"},
-        states=873,
+        states=726,
     ),
     SmallWorld(
         name="global",
@@ -134,7 +134,7 @@ SMALL: Final = (
         ),
         inputs=(A, B),
         slow=NEWS | {"global"},
-        states=3_610,
+        states=3_162,
     ),
     SmallWorld(
         name="small",
@@ -143,7 +143,7 @@ SMALL: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=frozenset(),
-        states=23_359,
+        states=22_187,
     ),
     SmallWorld(
         name="headers",
@@ -152,7 +152,7 @@ SMALL: Final = (
         inputs=(A, A),
         asks=0,
         slow=frozenset({"append"}),
-        states=871,
+        states=954,
     ),
     SmallWorld(
         name="partitions",
@@ -160,7 +160,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
         inputs=(A, A1),
         slow=frozenset({"b ledger Trigger"}),
-        states=2_868,
+        states=2_091,
     ),
     SmallWorld(
         name="partitions-move",
@@ -169,7 +169,7 @@ SMALL: Final = (
         inputs=(A, A1),
         faults={"rebalance": 1},
         slow=frozenset(),
-        states=9_732,
+        states=8_698,
     ),
     SmallWorld(
         name="transactions",
@@ -183,7 +183,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"crash a": 1},
         slow=NEWS,
-        states=2_086,
+        states=1_264,
     ),
     SmallWorld(
         name="aborted",
@@ -192,7 +192,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"abort a": 1},
         slow=NEWS,
-        states=113,
+        states=92,
     ),
     SmallWorld(
         name="fenced",
@@ -201,7 +201,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"fence": 1},
         slow=NEWS,
-        states=3_404,
+        states=3_027,
     ),
 )
 

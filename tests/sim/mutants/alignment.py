@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from snapkafka.protocol import Outcome, WorkerProtocol, aligner, cut, gather
-from snapkafka.sim import Process, acyclic
+from snapkafka.sim import Process
 
 from .broken import patching
 from .mutant import Mutant
@@ -25,14 +25,6 @@ def _takes_it_in(met: Any) -> Any:
 def _as_in_a_rebalance(moves: Any) -> Any:
     """Cut with the positions of events that an aborted transaction has undone."""
     return lambda self, *, undone: moves(self, undone=False)
-
-
-def _as_if_known(ends: Any) -> Any:
-    def lax(snapshot: Any, topics: Any) -> Any:
-        known, possible = ends(snapshot, topics)
-        return {tp: max(end, possible[tp]) for tp, end in known.items()}, {}
-
-    return lax
 
 
 #: Caught by the causal checker.
@@ -58,12 +50,6 @@ ALIGNED_LIVENESS: Final[tuple[Mutant, ...]] = (
         "a process cuts before it has read up to the barriers",
         patching(cut.Positions, "behind", lambda _: lambda self, ends: None),
         aligned,
-    ),
-    Mutant(
-        "R16 unknown",
-        "a process waits for records of unknown outcome as for any other",
-        patching(aligner, "ends_of", _as_if_known),
-        acyclic,
     ),
     Mutant(
         "R16 senders",

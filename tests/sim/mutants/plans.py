@@ -92,7 +92,7 @@ def asking_early(plan: WorldPlan) -> WorldPlan:
 
 def in_transactions(plan: WorldPlan) -> WorldPlan:
     """Keep one worker, which commits its transactions long after it could have closed, and dies sometimes."""
-    at_once = dict.fromkeys(("post", "ledger", "ends", "ack"), 20.0)
+    at_once = dict.fromkeys(("post", "ledger", "ack"), 20.0)
     lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
     return replace(lonely, exactly_once=True)
 
@@ -120,7 +120,7 @@ def without(plan: WorldPlan) -> WorldPlan:
 
     What a killed worker did since its last commit is unknown: nothing of it has a header.
     """
-    slow = {"ledger": 0.3, "ends": 0.3, "stopped": 0.3}
+    slow = {"ledger": 0.3}
     chances = {
         "stop": 0.02,
         "restart": 0.2,
@@ -134,8 +134,8 @@ def without(plan: WorldPlan) -> WorldPlan:
 
 
 def late(plan: WorldPlan) -> WorldPlan:
-    """Let workers take their time to join, and work meanwhile; others ask about their app as about a stopped one."""
-    slow = {"late": 0.02, "stopped": 0.05, "ends": 0.1}
+    """Let workers take their time to join, and work meanwhile."""
+    slow = {"late": 0.02}
     lonely = alone(apps=3, workers=1, slow=slow, stop=0.04, restart=0.4, late_hello=0.8)(plan)
     return replace(lonely, exactly_once=False, hear=HEARD)
 
@@ -206,6 +206,16 @@ def renewed(plan: WorldPlan) -> WorldPlan:
 def relays_off(plan: WorldPlan) -> WorldPlan:
     """Let the app out of scope join once, and run without snapkafka."""
     return replace(relayed(plan), off=("relay",), faults={})
+
+
+def relays_unseen(plan: WorldPlan) -> WorldPlan:
+    """Let an app of the scope join once, and run without snapkafka."""
+    return replace(relays_off(plan), scope=())
+
+
+def relays_that_wake(plan: WorldPlan) -> WorldPlan:
+    """Let it stop and start again, while triggers are composed."""
+    return replace(relays_unseen(plan), asked_early=True, faults={"stop": 0.03, "restart": 0.1}, snapshots=12)
 
 
 def losing(plan: WorldPlan) -> WorldPlan:

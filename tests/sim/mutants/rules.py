@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from snapkafka.checks import v1_colour, v4_channels, v5_cause, view
+from snapkafka.checks import stopped_app, v1_colour, v4_channels, v5_cause, view
 from snapkafka.protocol import (
     Colours,
     closing,
@@ -26,7 +26,7 @@ from snapkafka.protocol import (
     worker,
 )
 from snapkafka.protocol.held import Held
-from snapkafka.sim import Process, runs
+from snapkafka.sim import Process, acyclic, runs
 from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.sending import Sender
 
@@ -45,6 +45,8 @@ from .plans import (
     late,
     looks,
     outgrown,
+    relays_that_wake,
+    relays_unseen,
     skipping,
     sober,
     stripped,
@@ -69,15 +71,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "a record is handed out after a later one, and nobody minds",
         patching(hot_path.Work, "_void", lambda _: lambda self, event: ()),
         disordered,
-    ),
-    Mutant(
-        "R4 report",
-        "closes before its report is acknowledged",
-        both(
-            broken.closes_early(report=False),
-            patching(ledger_state.LedgerState, "_close", broken.close_unreported),
-        ),
-        faults(lose_report=0.5, rebalance=0.02),
     ),
     Mutant(
         "R5 colour",
@@ -226,22 +219,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         alone(apps=1, workers=2, slow={"ledger": 0.02}, stop=0.02, restart=0.2),
     ),
     Mutant(
-        "R12 dead",
-        "somebody closes for the dead",
-        patching(ledger_state.LedgerState, "_leave", broken.close_for_the_dead),
-        faults(crash=0.01, expire=0.02),
-    ),
-    Mutant(
         "R12 back",
         "who was taken for dead comes back unnoticed",
         patching(ledger_state.LedgerState, "_came_back", broken.nobody_came_back),
         alone(apps=2, workers=1, slow={"ledger": 0.05, "stamp": 0.02}, expire=0.1),
-    ),
-    Mutant(
-        "V1 zombie",
-        "the verdict is blind to a zombie's records",
-        patching(v1_colour, "left_late", broken.sees_nothing),
-        faults(pause=0.01, wake=0.05, expire=0.02),
     ),
     Mutant(
         "R10 undone",
@@ -276,26 +257,61 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R10 seen",
         "an app that has members is taken for a stopped one",
-        patching(reassignment, "runs", lambda _: lambda event, ledger: ""),
-        without,
+        both(
+            patching(stopped_app, "_require_empty", broken.nothing_happens),
+            patching(stopped_app, "_ran", broken.nothing_happens),
+        ),
+        relays_unseen,
+    ),
+    Mutant(
+        "R10 wakes",
+        "a stopped app wakes between the look of who triggers and the capture, and assembly does not look again",
+        patching(stopped_app, "_ran", broken.nothing_happens),
+        relays_that_wake,
     ),
     Mutant(
         "R10 down",
         "who stands down is one that left",
-        patching(ledger_state.LedgerState, "_bye", broken.goes_on_unnoticed),
+        both(
+            patching(ledger_state.LedgerState, "_bye", broken.goes_on_unnoticed),
+            patching(stopped_app, "_require_empty", broken.nothing_happens),
+            patching(stopped_app, "_ran", broken.nothing_happens),
+        ),
         without,
     ),
     Mutant(
         "R10 uncounted",
-        "table writes from before a late Hello are not looked for",
-        patching(worker.WorkerProtocol, "_ran_without", broken.counts_nothing_before),
+        "table writes from before a late Hello are not counted",
+        patching(Colours, "bare", broken.counts_nothing_bare),
         late,
     ),
 )
 
-#: Of records without a header (removed on the way, or too large with it), and of windows that expire. Caught by the
-#: causal checker, too; the exhaustive search has none of them.
+#: Of reports without their `Closed`, of ends that are not known, of records without a header (removed on
+#: the way, or too large with it), and of windows that expire. Caught by the causal checker, too; the exhaustive search
+#: has none of them.
 STRIPPED: Final[tuple[Mutant, ...]] = (
+    Mutant(
+        "R12 dead",
+        "somebody closes for the dead",
+        patching(ledger_state.LedgerState, "_leave", broken.close_for_the_dead),
+        faults(crash=0.01, expire=0.02),
+    ),
+    Mutant(
+        "R4 report",
+        "closes before its report is acknowledged",
+        both(
+            broken.closes_early(report=False),
+            patching(ledger_state.LedgerState, "_close", broken.close_unreported),
+        ),
+        faults(lose_report=0.5, rebalance=0.02),
+    ),
+    Mutant(
+        "V1 zombie",
+        "the verdict is blind to what a process that left has sent past the end that is known",
+        patching(v1_colour, "left_late", broken.sees_nothing),
+        faults(stop=0.01, crash=0.01, unread_ends=1.0),
+    ),
     Mutant(
         "R6 expired",
         "a window that expires in red is read in white",
@@ -334,7 +350,7 @@ LIVENESS: Final[tuple[Mutant, ...]] = (
         "R4 again",
         "the last acknowledgement of a report counts, though another copy stands before it",
         patching(closing.OpenCuts, "take", broken.any_acknowledgement_counts),
-        lambda plan: replace(plan, acknowledged=True, appended_again=0.5),
+        lambda plan: replace(acyclic(plan), acknowledged=True, appended_again=0.5),
     ),
 )
 
@@ -350,7 +366,7 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R8 asked",
         "the trigger's log ends count for a sender that left after they were asked for",
-        patching(cut, "left_since", lambda _: lambda ledger, offset: False),
+        patching(ledger_state.LedgerState, "_left_since", lambda _: lambda self, asked_at: False),
         asking_early,
     ),
     Mutant(

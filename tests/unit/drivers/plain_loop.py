@@ -66,9 +66,6 @@ class Driver(PlainDriver):
     def start_timer(self, action: Any) -> None:
         """Time does not pass."""
 
-    def ask_ends(self, action: Any) -> None:
-        """The ends stay unknown."""
-
     def withdraw(self) -> None:
         """It is not started."""
 

@@ -16,7 +16,6 @@ from snapkafka.protocol import (
     AppendToLedger,
     Closed,
     CutTimed,
-    EndsSeen,
     Event,
     Hello,
     Joined,
@@ -103,7 +102,6 @@ class Driver:
             cut = self.machine.open.cuts[epoch]
             if cut.cut_us is None:
                 self.feed(CutTimed(epoch=epoch, us=1))
-                self.feed(EndsSeen(report=cut.report_n, ends=()))
 
     def failing_open(self, what: str, *, for_good: bool = False) -> contextlib.AbstractContextManager[None]:
         """What fails here fails the test."""

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 
 import pytest
 
-from snapkafka.drivers import Bounds, Participant
+from snapkafka.drivers import Bounds, First, Participant
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Place
 from snapkafka.drivers.foreign.progress import Progress
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import Record
-from snapkafka.protocol import Bye, Captured, Failure, Hello, InputCut, Retire, TopicPartition
+from snapkafka.protocol import (
+    Bye,
+    Captured,
+    ChannelEnded,
+    Event,
+    Failure,
+    Hello,
+    InputCut,
+    Retire,
+    TopicPartition,
+)
 from snapkafka.wire import headers
 from tests.unit.drivers.test_foreign import OUT, captured, failure_of, trigger
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
@@ -217,7 +227,6 @@ async def test_r14_the_positions_of_the_snapshot_are_those_that_came_with_the_st
     assert here.admin.commits["till"] == {P0: 2, P1: 0}
     epoch = await here.snapshot("one", (P0, 4))  # four are in the state, two and the other one are in flight
     assert await here.positions(epoch) == {P0: 4, P1: 0}
-    assert [cut.log_end for cut in await here.inputs(epoch)] == [6, 1]
     assert (await here.captured(epoch)).replays == 0
     await until(lambda: here.admin.commits["till"] == {P0: 4, P1: 0}, "the commit")
 
@@ -274,26 +283,18 @@ async def test_a_marker_is_never_received_and_ends_its_channel(
     here.consumer.white(P0, b"red", epoch, here.bank.process)
     await asyncio.sleep(0.05)
     assert received.values == [b"white"]
-    answers, log_ends = asyncio.Event(), here.admin.log_ends
+    ended: list[ChannelEnded] = []
+    feed = here.till._host.feed
 
-    async def later(tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        await answers.wait()
-        return await log_ends(tps)
+    def noted(event: Event) -> First | None:
+        ended.extend([event] if isinstance(event, ChannelEnded) else [])
+        return feed(event)
 
-    monkeypatch.setattr(
-        here.admin, "log_ends", later
-    )  # the cut is open until the ends of its inputs are known
+    monkeypatch.setattr(here.till._host, "feed", noted)
     assert await here.cut("one")
     await until(lambda: b"red" in received.values, "what was held")
-    answers.set()
     assert received.values == [b"white", b"red"]
-    (recorded,) = (await here.captured(epoch)).recorded
-    assert (recorded.sender, recorded.topic, recorded.start, recorded.end) == (
-        here.bank.process,
-        "change",
-        0,
-        1,
-    )
+    assert [(end.sender, end.tp, end.offset) for end in ended] == [(here.bank.process, P0, 1)]
 
 
 async def test_the_time_to_live_ends_a_hold(here: Here, streams: list[asyncio.Task[None]]) -> None:

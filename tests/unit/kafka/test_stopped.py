@@ -1,54 +1,148 @@
-"""R10: positions of an app that does not run, by what the broker and the trigger say."""
+"""R10: positions of an app that does not run, by what the broker and the trigger say; and a second look at it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka.cluster.stopped_app import stopped_app
-from snapkafka.protocol import AskStopped, LogEnd, TopicPartition
+from snapkafka.checks.stopped_app import ran_since, stopped_app
+from snapkafka.errors import LedgerUnusableError, TriggerRefusedError
+from snapkafka.protocol import (
+    NOBODY,
+    Bye,
+    Captured,
+    Hello,
+    InputTopic,
+    LedgerRecord,
+    LedgerState,
+    StoppedApp,
+    Table,
+    TopicPartition,
+    Trigger,
+)
 from tests.worlds.fakes import FakeAdmin
 
 DONE, FRESH, UNNAMED = (TopicPartition("in", partition) for partition in range(3))
+STATE = TopicPartition("shop-changelog", 0)
+SHOP = Hello(
+    n=1,
+    app="shop",
+    inputs=(InputTopic(topic="in", partitions=3),),
+    tables=(Table(name="t", changelog=STATE.topic, partitions=1),),
+    reset="latest",
+)
+OTHER = Hello(n=2, app="other", inputs=(InputTopic(topic="else", partitions=0),))
+
+
+def stopped() -> LedgerState:
+    state = LedgerState()
+    records: tuple[LedgerRecord, ...] = (SHOP, Bye(process=0, n=1), OTHER)
+    for offset, record in enumerate(records):
+        state.apply(offset, record)
+    return state
+
+
+async def seen(admin: Any, ends: Mapping[TopicPartition, int] | None = None) -> StoppedApp:
+    state = stopped()
+    (view,) = (view for view in state.stopped() if view.hello.app == "shop")
+    return await stopped_app(admin, state, view, ends or {})
 
 
 async def test_r10_what_is_committed_goes_before_the_reset_policy_and_that_before_the_beginning() -> None:
-    admin: Any = FakeAdmin(
-        starts={DONE: 1, FRESH: 1, UNNAMED: 1},
-        ends={DONE: 9, FRESH: 9, UNNAMED: 9},
-        commits={"shop": {DONE: 4}},
-    )
-    asked = AskStopped(
-        epoch=1,
-        app="shop",
-        asked_at=0,
-        inputs=(DONE, FRESH, UNNAMED),
-        tables=(),
-        starts=(LogEnd(topic="in", partition=0, end=7), LogEnd(topic="in", partition=1, end=7)),
-    )
-    seen = await stopped_app(admin, asked)
-    assert [position.offset for position in seen.positions] == [4, 7, 1]
-    assert [end.end for end in seen.ends] == [9, 9, 9]
-    assert (seen.members, seen.unseen) == (0, "")
-
-
-def asked_of(app: str) -> AskStopped:
-    return AskStopped(epoch=1, app=app, asked_at=0, inputs=(DONE,), tables=())
+    admin = FakeAdmin(starts={DONE: 1, FRESH: 1, UNNAMED: 1}, ends={STATE: 9}, commits={"shop": {DONE: 4}})
+    app = await seen(admin, {DONE: 7, FRESH: 7})
+    assert [position.offset for position in app.positions] == [4, 7, 1]
+    assert [(end.table, end.end) for end in app.changelogs] == [("t", 9)]
 
 
 @pytest.mark.parametrize("counts", [[1, 0], [0, 1]])
 async def test_r10_its_group_is_looked_at_before_and_after(counts: list[int]) -> None:
-    admin: Any = FakeAdmin(ends={DONE: 9}, member_counts=list(counts))
-    seen = await stopped_app(admin, asked_of("shop"))
-    assert seen.members == 1
-    assert admin.asked_members == ["shop", "shop"]
+    admin = FakeAdmin(member_counts=list(counts))
+    with pytest.raises(TriggerRefusedError, match="runs without snapkafka"):
+        await seen(admin)
+    assert admin.asked_members == ["shop"] * (counts.index(1) + 1)
 
 
 async def test_r10_a_group_that_cannot_be_seen_is_not_taken_for_an_empty_one() -> None:
-    admin: Any = FakeAdmin(
-        ends={DONE: 9}, member_failure=LedgerUnusableError("not allowed to describe group shop", hint="ask")
+    failure = LedgerUnusableError("not allowed to describe group shop", hint="ask")
+    with pytest.raises(TriggerRefusedError) as refused:
+        await seen(FakeAdmin(member_failure=failure))
+    assert (refused.value.facts["reason"], refused.value.advice) == ("app-runs-without", "ask")
+
+
+def captured(state: LedgerState, app: StoppedApp) -> Captured:
+    """A snapshot of the app alone."""
+    from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut
+
+    epoch = state.end + 1
+    state.apply(state.end, Trigger(n=7, id="s", stopped=(app,)))
+    inputs = tuple(
+        InputCut(
+            app=app.app,
+            topic=p.topic,
+            topic_id="",
+            partition=p.partition,
+            position=p.offset,
+            noted=p.offset,
+            low=0,
+            log_end=p.offset,
+            receiver=NOBODY,
+        )
+        for p in app.positions
     )
-    seen = await stopped_app(admin, asked_of("shop"))
-    assert seen.unseen == "not allowed to describe group shop (ask)"
+    changelogs = tuple(
+        ChangelogCut(
+            app=app.app,
+            table=c.table,
+            topic=c.topic,
+            topic_id="",
+            partition=c.partition,
+            end=c.end,
+            process=-1,
+        )
+        for c in app.changelogs
+    )
+    return Captured(
+        id="s",
+        attempt=1,
+        epoch=epoch,
+        type="full",
+        parent="",
+        storage="",
+        processes=(),
+        inputs=inputs,
+        senders=(),
+        changelogs=changelogs,
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "what"),
+    [
+        ({}, ""),
+        ({"member_counts": [1]}, "its group has members"),
+        ({"commits": {"shop": {DONE: 5}}}, "its position in in[0] has moved"),
+        ({"headers_at": {(STATE, 9): [("trace", b"1")]}}, "a record without our header follows its table"),
+        ({"headers_at": {(STATE, 9): [("_sk", b"1")]}}, ""),
+    ],
+    ids=["still", "members", "moved", "unstamped", "stamped"],
+)
+async def test_r10_an_app_that_has_run_since_is_found_out_by_assembly(
+    later: dict[str, Any], what: str
+) -> None:
+    before: dict[str, Any] = {"ends": {STATE: 9}, "commits": {"shop": {DONE: 4}}}
+    state, app = stopped(), await seen(FakeAdmin(**before))
+    found = await ran_since(FakeAdmin(**before | later), state, captured(state, app))
+    assert (what in found) if what else not found
+
+
+async def test_r10_an_app_that_was_started_with_snapkafka_since_may_have_moved() -> None:
+    before: dict[str, Any] = {"ends": {STATE: 9}, "commits": {"shop": {DONE: 4}}}
+    state, app = stopped(), await seen(FakeAdmin(**before))
+    snapshot = captured(state, app)
+    state.apply(state.end, replace(SHOP, n=9))
+    moved: Any = FakeAdmin(ends={STATE: 12}, commits={"shop": {DONE: 8}}, member_counts=[1])
+    assert not await ran_since(moved, state, snapshot)

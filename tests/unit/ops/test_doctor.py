@@ -20,6 +20,7 @@ from snapkafka.protocol import (
     CutReport,
     Hello,
     InputTopic,
+    LogEnd,
     Pause,
     Retire,
     SentEnd,
@@ -318,8 +319,9 @@ async def test_an_agent_that_stands_while_its_input_grows_is_named() -> None:
     worker = Worker(shop.the_ledger, "shop", "orders", partitions=4)
     shop.the_admin.ends = {TopicPartition("orders", partition): 60 for partition in range(4)}
     for position, end, stands in ((10, 12, False), (10, 12, False), (10, 50, True), (11, 60, False)):
-        worker.position, worker.end = position, end
-        shop.put(Trigger(n=len(shop.the_ledger.entries), id=f"s{len(shop.the_ledger.entries)}"))
+        worker.position, number = position, len(shop.the_ledger.entries)
+        ends = tuple(LogEnd(topic="orders", partition=partition, end=end) for partition in range(4))
+        shop.put(Trigger(n=number, id=f"s{number}", ends=ends))
         assert ("warning agent-stands" in await shop.found()) == stands
 
 

@@ -198,6 +198,7 @@ async def test_inputs_that_move_from_one_process_to_another_are_in_a_rebalance(c
 
 async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders", partitions=2)
+    cluster.the_admin.ends = {TopicPartition("orders", partition): 12 for partition in (0, 1)}
     await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
     found = await ops.show(cluster, "ns", "s")
     (process,) = found.processes

@@ -72,7 +72,7 @@ async def test_it_tells_how_far_the_ledger_was_read_when_the_ends_were_asked_for
 
     before = state.end
     trigger = await compose_trigger(Asked(ends={TopicPartition("orders", 0): 5}), state)
-    assert (trigger.asked_at, state.end) == (before, before + 1)
+    assert trigger.asked_at == before < state.end
 
 
 async def test_partitions_that_were_added_since_the_app_joined_have_ends_too() -> None:

@@ -304,8 +304,5 @@ def test_a_snapshot_costs_about_40_bytes_for_each_partition() -> None:
             records.ChangelogEnd(table="balances", topic="demo-accounts-balances-changelog", partition=p, end=100_000)
             for p in range(count)
         ),
-        input_ends=tuple(
-            records.LogEnd(topic="demo-requests", partition=p, end=100_000) for p in range(count)
-        ),
     )  # fmt: skip
     assert 35 <= (len(encode(report)) + len(encode(closed))) / count <= 45
