@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from snapkafka.checks import CutLog, CutView, Finding, LogRecord, find
 
 __all__ = ["of_left", "v1", "v2", "v3", "v4", "v5"]
 
 
-def v1(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    return find("V1", CutLog(view, records))
+def _found(check: str, view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
+    return find(check, CutLog(view, records))
 
 
-def v2(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    return find("V2", CutLog(view, records))
-
-
-def v3(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    return find("V3", CutLog(view, records))
-
-
-def v4(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    return find("V4", CutLog(view, records))
-
-
-def v5(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    return find("V5", CutLog(view, records))
+v1, v2, v3, v4, v5 = (partial(_found, f"V{n}") for n in range(1, 6))
 
 
 def of_left(view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
