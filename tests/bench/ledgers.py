@@ -1,14 +1,13 @@
-"""A ledger as a system of several workers writes it over months: snapshots, verdicts, restarts, a failure now and then.
+"""A long ledger of several workers: snapshots, verdicts, restarts, a failure now and then.
 
-The records are those that the protocol writes for such a system, in their order and in their size; their offsets count
-from 0, so epochs and process ids are those of a ledger that holds nothing else.
+Offsets count from 0, so epochs and process ids are those of a ledger that holds nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
+from itertools import count, islice
 from typing import Final
 
 from snapkafka.protocol import (
@@ -17,7 +16,6 @@ from snapkafka.protocol import (
     Bye,
     ChangelogEnd,
     ChannelRange,
-    CheckResult,
     Closed,
     CutReport,
     Hello,
@@ -35,30 +33,26 @@ from snapkafka.protocol import (
 
 #: Each app reads the topic of its name and writes to that of the other one.
 APPS: Final = ("orders", "payments")
-#: A worker restarts after so many snapshots of the system, one worker after the other.
+WORKERS: Final = 8
+#: A worker restarts after so many snapshots of the system; one snapshot of so many is aborted.
 RESTART_EVERY: Final = 25
-#: One snapshot of so many is aborted.
 ABORT_EVERY: Final = 100
 
 
-def records(count: int, *, workers: int = 8, partitions: int = 16) -> list[LedgerRecord]:
-    """The first `count` records of the ledger of two apps with half of the `workers` each, `partitions` per topic."""
-    return list(islice(_System(workers, partitions).life(), count))
+def records(number: int, *, partitions: int = 16) -> list[LedgerRecord]:
+    """The first records of the ledger of two apps with half of the workers each, and `partitions` per topic."""
+    return list(islice(_System(partitions).life(), number))
 
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker: its app, what it was assigned, how many records it wrote, where its latest `Assigned` stands."""
+    """A worker: its process, what it was assigned, and where its latest `Assigned` stands."""
 
     app: str
-    mine: tuple[int, ...]
+    other: str
+    mine: range
     process: int = -1
-    n: int = 0
     assigned: int = -1
-
-    def next_n(self) -> int:
-        self.n += 1
-        return self.n
 
     @property
     def inputs(self) -> tuple[TopicPartition, ...]:
@@ -66,21 +60,21 @@ class _Worker:
 
     @property
     def changelogs(self) -> tuple[TopicPartition, ...]:
-        return tuple(TopicPartition(f"{self.app}-totals-changelog", partition) for partition in self.mine)
+        return tuple(TopicPartition(f"{self.app}-log", partition) for partition in self.mine)
 
 
-@dataclass(slots=True)
 class _System:
-    """The workers, and how far the system is: `at` is the next offset of the ledger, `work` grows with all that is
-    processed."""
+    """The workers. `at`: the next offset of the ledger."""
 
-    workers: int
-    partitions: int
-    at: int = 0
-    work: int = 1_000_000
-    number: int = 0
-    generation: int = 1
-    running: list[_Worker] = field(default_factory=list)
+    def __init__(self, partitions: int) -> None:
+        self.partitions = range(partitions)
+        self.at, self.numbers, self.generation = 0, count(1), 1
+        each = WORKERS // len(APPS)
+        self.workers = [
+            _Worker(app, other, self.partitions[place::each])
+            for place in range(each)
+            for app, other in (APPS, APPS[::-1])
+        ]
 
     def life(self) -> Iterator[LedgerRecord]:
         """Every record, for ever."""
@@ -89,139 +83,66 @@ class _System:
             self.at += 1
 
     def _all(self) -> Iterator[LedgerRecord]:
-        each = self.workers // len(APPS)
-        for number in range(self.workers):
-            app, place = APPS[number % len(APPS)], number // len(APPS)
-            self.running.append(_Worker(app, tuple(range(place, self.partitions, each))))
-        for worker in self.running:
+        for worker in self.workers:
             yield from self._joins(worker)
         epoch = 0
-        while True:
-            self.number += 1
-            self.work += 1_000
-            previous, epoch = epoch, self.at + 1
-            yield self._trigger()
-            aborted = self.number % ABORT_EVERY == 0
-            yield from self._captured(epoch, previous, aborted=aborted)
-            if not aborted:
-                yield self._verdict(epoch)
-            if self.number % RESTART_EVERY == 0:
-                worker = self.running[self.number // RESTART_EVERY % self.workers]
-                yield Bye(process=worker.process, n=worker.next_n())
+        for number in count(1):
+            previous, epoch, work = epoch, self.at + 1, 1_000 * number
+            ends = (LogEnd(topic=app, partition=p, end=work + 40) for app in APPS for p in self.partitions)
+            yield Trigger(n=work, id=f"keep-{number}", ends=tuple(ends), marker_topics=APPS)
+            reports = {}
+            for worker in self.workers:
+                reports[worker.process] = self.at
+                yield self._report(worker, epoch, previous, work)
+            aborted = number % ABORT_EVERY == 0
+            for worker in self.workers[: 1 if aborted else None]:
+                yield self._closed(worker, epoch, reports[worker.process], work)
+            if aborted:
+                yield Abort(n=work, epoch=epoch, code="ttl", reason="not captured within 5000 ms")
+            else:
+                yield Verdict(n=work + 1, epoch=epoch, verdict="VERIFIED")
+            if number % RESTART_EVERY == 0:
+                worker = self.workers[number // RESTART_EVERY % WORKERS]
+                yield Bye(process=worker.process, n=next(self.numbers))
                 self.generation += 1
                 yield from self._joins(worker)
 
     def _joins(self, worker: _Worker) -> Iterator[LedgerRecord]:
         """A worker joins and all of its app are assigned what they had."""
-        worker.process, worker.n = self.at, 0
-        yield Hello(
-            n=self.at,
-            app=worker.app,
-            host=f"{worker.app}-{worker.mine[0]}.example",
-            pid=4_000 + self.at % 1_000,
-            member=f"{worker.app}-0123456789abcdef-{self.at}",
-            release="0.1.0",
-            inputs=(InputTopic(topic=worker.app, partitions=self.partitions, topic_id="0" * 32),),
-            tables=(
-                Table(
-                    name="totals",
-                    changelog=f"{worker.app}-totals-changelog",
-                    partitions=self.partitions,
-                    topic_id="0" * 32,
-                    copartitioned=True,
-                ),
-            ),
-        )
-        for other in self.running:
+        worker.process = self.at
+        inputs = (InputTopic(topic=worker.app, partitions=len(self.partitions)),)
+        table = Table(name="totals", changelog=f"{worker.app}-log", partitions=len(self.partitions))
+        yield Hello(n=self.at, app=worker.app, inputs=inputs, tables=(table,))
+        for other in self.workers:
             if other.app == worker.app and other.process >= 0:
                 other.assigned = self.at
                 yield Assigned(
-                    process=other.process,
-                    n=other.next_n(),
-                    generation=self.generation,
-                    inputs=other.inputs,
-                    changelogs=other.changelogs,
-                    member=f"{other.app}-{other.process}",
-                )
+                    process=other.process, n=next(self.numbers), generation=self.generation,
+                    inputs=other.inputs, changelogs=other.changelogs,
+                )  # fmt: skip
 
-    def _trigger(self) -> Trigger:
-        return Trigger(
-            n=self.work,
-            id=f"keep-2026112{self.number}",
-            storage="s3://snapshots/shop",
-            who="keep",
-            ends=tuple(
-                LogEnd(topic=app, partition=partition, end=self.work + 40)
-                for app in APPS
-                for partition in range(self.partitions)
-            ),
-            marker_topics=APPS,
+    def _report(self, worker: _Worker, epoch: int, previous: int, work: int) -> CutReport:
+        places = [{"agent": "take", **tp._asdict(), "offset": work} for tp in worker.inputs]
+        return CutReport(
+            process=worker.process, n=next(self.numbers), epoch=epoch, previous=previous, heard="ledger",
+            assigned=worker.assigned, positions=tuple(Position(**place) for place in places),
+            running=(Running(**places[0]),), changelogs=worker.changelogs,
+        )  # fmt: skip
+
+    def _closed(self, worker: _Worker, epoch: int, report: int, work: int) -> Closed:
+        out = [(TopicPartition(worker.other, p), work + 20) for p in self.partitions]
+        out += [(tp, -1) for tp in worker.changelogs]
+        sent = (
+            SentEnd(**tp._asdict(), white_end=work + 10, last_seq=work, marker=marker) for tp, marker in out
         )
-
-    def _captured(self, epoch: int, previous: int, *, aborted: bool) -> Iterator[LedgerRecord]:
-        reports = {}
-        for worker in self.running:
-            reports[worker.process] = self.at
-            yield CutReport(
-                process=worker.process,
-                n=worker.next_n(),
-                epoch=epoch,
-                previous=previous,
-                heard="ledger",
-                assigned=worker.assigned,
-                positions=tuple(
-                    Position(agent=f"{worker.app}.take", topic=topic, partition=partition, offset=self.work)
-                    for topic, partition in worker.inputs
-                ),
-                running=tuple(
-                    Running(agent=f"{worker.app}.take", topic=topic, partition=partition, offset=self.work)
-                    for topic, partition in worker.inputs[:1]
-                ),
-                changelogs=worker.changelogs,
-            )
-        for worker in self.running[: 1 if aborted else None]:
-            yield self._closed(worker, epoch, reports[worker.process])
-        if aborted:
-            yield Abort(n=self.work, epoch=epoch, code="ttl", reason="not captured within 5000 ms")
-
-    def _closed(self, worker: _Worker, epoch: int, report: int) -> Closed:
-        (other,) = (app for app in APPS if app != worker.app)
-        out = [(other, partition, self.work + 20) for partition in range(self.partitions)]
-        out += [(topic, partition, -1) for topic, partition in worker.changelogs]
+        changes = (ChangelogEnd(table="totals", **tp._asdict(), end=work + 10) for tp in worker.changelogs)
+        channels = (
+            ChannelRange(sender=sender.process, **tp._asdict(), start=work, end=work + 20)
+            for tp in worker.inputs
+            for sender in self.workers
+            if sender.app == worker.other
+        )
         return Closed(
-            process=worker.process,
-            n=worker.next_n(),
-            epoch=epoch,
-            report=report,
-            sent=tuple(
-                SentEnd(topic=topic, partition=p, white_end=self.work + 10, last_seq=self.work, marker=marker)
-                for topic, p, marker in out
-            ),
-            changelogs=tuple(
-                ChangelogEnd(table="totals", topic=topic, partition=partition, end=self.work + 10)
-                for topic, partition in worker.changelogs
-            ),
-            recorded=tuple(
-                ChannelRange(
-                    sender=sender.process, topic=topic, partition=p, start=self.work, end=self.work + 20
-                )
-                for topic, p in worker.inputs
-                for sender in self.running
-                if sender.app == other
-            ),
-            cut_us=160,
-        )
-
-    def _verdict(self, epoch: int) -> Verdict:
-        return Verdict(
-            n=self.work + 1,
-            epoch=epoch,
-            verdict="VERIFIED",
-            checks=tuple(
-                CheckResult(name=name, status="passed", records=10_000)
-                for name in ("V1", "V2", "V3", "V4", "V5")
-            ),
-            manifest=f"s3://snapshots/shop/{epoch}/manifest.json",
-            digest="0123456789abcdef" * 2,
-            manifest_sha256="0123456789abcdef" * 4,
-        )
+            process=worker.process, n=next(self.numbers), epoch=epoch, report=report, sent=tuple(sent),
+            changelogs=tuple(changes), recorded=tuple(channels),
+        )  # fmt: skip
