@@ -14,7 +14,15 @@ import snapkafka
 ID = os.environ["FEATURES_ID"]
 CRASHES = "FEATURES_CRASHES" in os.environ
 
-app = faust.App(
+
+class Hanging(faust.App):
+    """One that never stops when it has crashed. Its consumer ends with the crash, and leaves the group."""
+
+    async def on_stop(self) -> None:
+        await asyncio.sleep(3_600)
+
+
+app = (Hanging if CRASHES else faust.App)(
     ID,
     broker=f"kafka://{os.environ['SNAPKAFKA_BOOTSTRAP']}",
     store="memory://",
@@ -34,15 +42,6 @@ async def square(stream: Any) -> Any:
         if number < 0 and CRASHES:
             await app.crash(RuntimeError("crashed by a test"))
         yield number * number
-
-
-if CRASHES:
-
-    @app.on_before_shutdown.connect(weak=False)
-    async def hangs(*_: Any, **__: Any) -> None:
-        """As a service that never stops: the group is left by then, and the process stays."""
-        await app.consumer.stop()
-        await asyncio.sleep(3_600)
 
 
 async def as_client() -> None:
