@@ -13,7 +13,6 @@ import pytest
 
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
-from snapkafka.drivers.faust.timer import run_timer
 from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka import compose_trigger
 from snapkafka.logs import about
@@ -86,24 +85,6 @@ async def test_a_trigger_that_sees_less_than_it_could(caplog: pytest.LogCaptureF
     admin = FakeAdmin(failure=BrokerUnavailableError("nobody answers"))
     await compose_trigger(admin, state, snapshot_id="friday")
     assert [line["snapkafka_snapshot"] for line in said(caplog.records)] == ["friday", "friday"]
-
-
-async def test_a_moment_at_which_the_timer_does_not_ask(
-    driver: FaustDriver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    naps = 0
-
-    async def nap(_: float) -> None:
-        nonlocal naps
-        naps += 1
-        if naps > 1:
-            raise TimeoutError
-
-    monkeypatch.setattr("asyncio.sleep", nap)
-    with pytest.raises(TimeoutError):
-        await run_timer(driver, quiet_s=driver.quiet_s, every=60.0, min_pause=0.0, ttl_ms=1_000)
-    (line,) = said(caplog.records)
-    assert line["snapkafka_snapshot"].startswith("every-60s-")
 
 
 def calls_without_fields(source: str) -> list[int]:

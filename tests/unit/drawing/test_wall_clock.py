@@ -18,13 +18,11 @@ from snapkafka.drawing import DrawnMessage, Lane, Layout, Picture, lay_out
 from snapkafka.drawing.layout import WallClock
 from snapkafka.errors import BadInputError
 from snapkafka.manifest_entries import AppendedEntry
-from snapkafka.protocol import ProcessCut, Verdict
+from snapkafka.protocol import ProcessCut
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.unit.drawing.test_drawing import rewrite
-from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import read_up_to, write_snapshot
-from tests.worlds.service_world import asked, served, until
 
 SVG = "{http://www.w3.org/2000/svg}"
 #: The trigger; the processes 1, 2 and 3 cut 100, 110 and 120 ms after it, by the ledger's time.
@@ -187,28 +185,6 @@ def test_the_command_draws_and_reports_it(tmp_path: Path) -> None:
     plain = CliRunner().invoke(app, asked)
     assert "wall_clock" not in json.loads(plain.stdout)
     assert 'class="wall"' not in output.read_text("utf-8")
-
-
-def test_the_service_draws_it(tmp_path: Path) -> None:
-    cluster = FakeCluster()
-    Worker(cluster.the_ledger, "shop", "orders")
-    with served(cluster, (str(tmp_path),)) as client:
-        answer = client.post(
-            "/v1/snapshots/trigger", json=asked(snapshot_id="s", target_storage_uri=str(tmp_path))
-        )
-        epoch, diagram = answer.json()["epoch"], "/v1/snapshots/s/diagram.svg"
-        early = client.get(diagram, params={"wall_clock": "true"})
-        assert early.status_code >= 400  # not assembled: nothing to draw it from
-        assert early.headers["content-type"].startswith("application/problem+json")
-        place = world(tmp_path, system(60), epoch=epoch, namespace="ns")
-        verdict = Verdict(n=7_000, epoch=epoch, verdict="VERIFIED", checks=(), manifest=place)
-        cluster.the_ledger.put(verdict)
-        until(lambda: client.get("/v1/snapshots/s").json()["status"] == "COMPLETED", "the verdict")
-        assert 'class="wall"' not in client.get(diagram).text
-        drawn = client.get(diagram, params={"wall_clock": "true"})
-        assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml")
-        assert 'class="message backward"' in drawn.text
-        assert client.get(diagram, params={"wall_clock": "maybe"}).status_code == 400
 
 
 def test_the_picture_of_the_guide_is_what_the_command_draws(
