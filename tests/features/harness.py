@@ -157,8 +157,8 @@ class Pair:
             self.snapshot()
             done.wait(max(0.0, 1 - (time.monotonic() - before)))
 
-    def snapshot(self) -> Captured:
-        """Ask for one and wait; it must be captured."""
+    def snapshot(self, *, retries: int = 0) -> Captured:
+        """Ask for one and wait; it must be captured, at the first attempt or after so many others."""
         name = f"n{len(self.epochs)}"
         summary = asyncio.run(
             ops.trigger(
@@ -167,6 +167,7 @@ class Pair:
                 snapshot_id=name,
                 ttl_ms=20_000,
                 wait=True,
+                retries=retries,
             )
         )
         self.epochs.append(summary.epoch)

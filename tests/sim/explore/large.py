@@ -125,7 +125,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"rebalance b": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=23_504,
+        states=20_009,
     ),
     SmallWorld(
         name="partitions-large",
@@ -165,6 +165,6 @@ LARGE: Final = (
         inputs=(A,),
         faults={"fence": 1},
         slow=NEWS | {"append"},
-        states=30_785,
+        states=45_024,
     ),
 )
