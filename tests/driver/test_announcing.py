@@ -22,7 +22,6 @@ from snapkafka.protocol import (
     Cause,
     Closed,
     CutReport,
-    Dead,
     Hello,
     InputTopic,
     Position,
@@ -244,28 +243,6 @@ async def test_r15_what_fails_is_asked_again(service: Service, caplog: pytest.Lo
     assert caplog.text.count("failed to announce its inputs") == 1
 
 
-@pytest.mark.parametrize("reset", ["earliest", "latest"])
-async def test_r14_without_a_commit_an_input_starts_where_the_consumer_starts(reset: str) -> None:
-    """It has settled that right after the assignment, and the log has grown since, or been trimmed."""
-    service = Service(reset)
-    await service.join()
-    service.client.settle(11)
-    service.client.end = 20
-    assert await service.given() < LONG_S
-    assert places(await service.cut("s")) == [(11, 0)]
-    await service.driver.stop()
-
-
-async def test_r15_a_partition_without_a_leader_is_waited_for_in_absence(service: Service) -> None:
-    """Nothing is committed, and where it starts is settled when it has a leader again: no other moment counts."""
-    assert await service.given() < LONG_S
-    assert await service.fails("without a leader") == "contaminated"
-    service.client.end = 20
-    service.client.settle(11)
-    await service.back()
-    assert places(await service.cut("with a leader")) == [(11, 0)]
-
-
 async def test_r15_where_the_consumer_does_not_report_only_a_commit_does(service: Service) -> None:
     """By what the broker says now it cannot be known where the consumer started a while ago."""
     service.client.answers = False
@@ -310,19 +287,3 @@ async def test_r15_a_rebalance_that_does_not_come_to_its_end_is_not_waited_for(s
     await service.rebalance()
     await service.back()
     assert places(await service.cut("s")) == [(5, 0)]
-
-
-async def test_r9_a_new_life_announces_nothing_that_was_taken_away(service: Service) -> None:
-    """It is taken for dead while it is not known where its inputs start: what it had before is not what it has."""
-    service.client.commits[IN] = 3
-    await service.given()
-    service.client.there.clear()
-    await service.rebalance()
-    first = service.driver.machine.process
-    service.ledger.put(Dead(n=99, dead=first))
-    await until(lambda: service.driver.machine.process not in (None, first))
-    assert await service.fails("in the new life") == "contaminated"
-    service.client.there.set()
-    await service.back()
-    reported = [(given.process, given.generation) for given in service.said(Assigned)]
-    assert reported == [(first, 1), (service.driver.machine.process, 2)]

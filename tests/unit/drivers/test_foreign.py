@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from snapkafka.drivers import Bounds, Participant
-from snapkafka.drivers.foreign.settings import Left
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka import LedgerCutShortError
 from snapkafka.protocol import (
@@ -22,7 +21,7 @@ from snapkafka.protocol import (
     Trigger,
 )
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
-from tests.worlds.foreign_world import STATE, FakeWriter, ForeignAdmin, marker_of, participant, until, view
+from tests.worlds.foreign_world import FakeWriter, ForeignAdmin, marker_of, participant, until, view
 
 OUT = TopicPartition("deposits", 0)
 
@@ -66,48 +65,6 @@ async def failure_of(cluster: FakeCluster, epoch: int) -> Failure:
     failure = view(cluster).snapshots[epoch].failure
     assert failure is not None
     return failure
-
-
-async def test_it_is_a_participant_and_a_snapshot_waits_for_its_state(
-    cluster: FakeCluster, writer: FakeWriter, till: Participant
-) -> None:
-    epoch = trigger(cluster, "one")
-    marker = await marker_of(till)
-    assert (marker.snapshot_id, marker.epoch) == ("one", epoch)
-    waits = view(cluster).waiting(epoch)
-    assert [(wait.process, wait.app) for wait in waits] == [(till.process, "till")]
-    assert await till.flush("one", "", 0, b'{"cash": 70}')
-    assert await till.flush("one", "from-a-peer", 0, b'[{"amount": 5}]')
-    assert view(cluster).snapshots[epoch].open
-    assert await till.cut("one")
-    (changelog,) = (await captured(cluster, epoch)).changelogs
-    assert (changelog.app, changelog.table, changelog.topic, changelog.end) == (
-        "till",
-        "foreign",
-        STATE.topic,
-        2,
-    )
-    assert writer.state(epoch) == {
-        b'{"channel": "", "chunk": 0}': b'{"cash": 70}',
-        b'{"channel": "from-a-peer", "chunk": 0}': b'[{"amount": 5}]',
-    }
-
-
-async def test_what_is_sent_before_the_marker_is_white_and_what_is_sent_after_it_is_red(
-    cluster: FakeCluster, writer: FakeWriter, till: Participant
-) -> None:
-    await till.send("deposits", b"a", b"10")
-    epoch = trigger(cluster, "one")
-    await marker_of(till)
-    await till.send("deposits", b"a", b"20")  # the trigger is in the ledger, and it has not cut yet
-    await till.flush("one", "", 0, b'{"cash": 70}')
-    assert await till.cut("one")
-    await till.send("deposits", b"a", b"30")
-    colours = [(value, stamp.epoch < epoch) for _, value, stamp in writer.log[OUT]]
-    assert colours == [(b"10", True), (b"20", True), (b"30", False)]
-    assert [stamp.seq for _, _, stamp in writer.log[OUT]] == [0, 1, 2]
-    (sent,) = [sent for sent in (await captured(cluster, epoch)).senders if sent.topic == OUT.topic]
-    assert (sent.white_end, sent.last_seq) == (2, 1)
 
 
 async def test_a_send_under_way_at_the_cut_is_white_and_the_process_closes_when_it_is_acknowledged(
@@ -188,28 +145,6 @@ async def test_a_result_that_is_unknown_is_reported_and_the_piece_is_given_again
     assert await till.cut("one")
     await captured(cluster, epoch)
     assert list(writer.state(epoch).values()) == [b"all"]
-
-
-async def test_where_it_has_left_its_last_state_is_in_no_snapshot(
-    cluster: FakeCluster, writer: FakeWriter
-) -> None:
-    Worker(cluster.the_ledger, "bank", "deposits")
-    till = participant(cluster, writer)
-    await till.join()
-    first = trigger(cluster, "one")
-    await marker_of(till)
-    await till.flush("one", "", 0, b"70")
-    await till.cut("one")
-    await captured(cluster, first)
-    await till.leave("it stops")
-    assert isinstance(till.notices.get_nowait(), Left)
-    second = trigger(cluster, "two")
-    assert [cut.app for cut in (await captured(cluster, second)).changelogs] == []
-    with pytest.raises(TriggerRefusedError, match="no longer takes part"):
-        await till.send("deposits", b"a", b"1")
-    Worker(cluster.the_ledger, "slow", "deposits", closes=False)
-    trigger(cluster, "three")
-    assert view(cluster).stopped() == []  # nobody cuts it where its last state ended (R10)
 
 
 async def test_r11_where_the_ledger_has_lost_what_it_has_read_it_says_so_and_its_session_ends(

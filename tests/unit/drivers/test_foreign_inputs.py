@@ -214,23 +214,6 @@ async def test_a_group_with_members_and_an_app_that_is_stopped_are_no_names_for_
 # -- the cut -----------------------------------------------------------------------------------------------------
 
 
-async def test_r14_the_positions_of_the_snapshot_are_those_that_came_with_the_state(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
-    for number in range(6):
-        here.consumer.white(P0, b"%d" % number)
-    here.consumer.white(P1, b"other")
-    await here.till.join([CHANGE])
-    received = receiving(here.till, streams)
-    await received.have(b"0", b"1", b"2", b"3", b"4", b"5", b"other")
-    await here.till.processed([(P0, 2)])
-    assert here.admin.commits["till"] == {P0: 2, P1: 0}
-    epoch = await here.snapshot("one", (P0, 4))  # four are in the state, two and the other one are in flight
-    assert await here.positions(epoch) == {P0: 4, P1: 0}
-    assert (await here.captured(epoch)).replays == 0
-    await until(lambda: here.admin.commits["till"] == {P0: 4, P1: 0}, "the commit")
-
-
 async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
     here: Here, streams: list[asyncio.Task[None]]
 ) -> None:
@@ -295,18 +278,6 @@ async def test_a_marker_is_never_received_and_ends_its_channel(
     await until(lambda: b"red" in received.values, "what was held")
     assert received.values == [b"white", b"red"]
     assert [(end.sender, end.tp, end.offset) for end in ended] == [(here.bank.process, P0, 1)]
-
-
-async def test_the_time_to_live_ends_a_hold(here: Here, streams: list[asyncio.Task[None]]) -> None:
-    await here.till.join([CHANGE])
-    received = receiving(here.till, streams)
-    epoch = trigger(here.cluster, "one", ttl_ms=100)
-    await marker_of(here.till)
-    here.consumer.white(P0, b"red", epoch, here.bank.process)
-    await received.have(b"red")
-    assert (await here.failed(epoch)).code == "state-not-given"
-    later = await here.snapshot("two", (P0, 1))
-    assert await here.positions(later) == {P0: 1, P1: 0}
 
 
 async def test_a_process_that_leaves_in_a_hold_fails_its_snapshot_and_starts_where_it_was(
@@ -379,7 +350,7 @@ async def test_an_input_that_changes_ends_the_session_by_name(
     assert here.till.left.startswith("its input change ") and here.till.left.endswith(why)
     failure = await here.failed(epoch)
     assert failure.code == "state-not-given" and here.till.left in failure.reason
-    for call in (here.till.processed([(P0, 1)]), received.task):
+    for call in (here.till.processed([(P0, 1)]), here.till.send("deposits", b"a", b"1"), received.task):
         with pytest.raises(TriggerRefusedError, match=here.till.left):
             await call
     await here.till.leave("its stream has ended")
@@ -521,19 +492,6 @@ async def test_r5_no_state_leaves_out_the_cause_of_a_white_send(
     monkeypatch.setattr(Progress, "of_state", lambda self, positions: self.processed | dict(positions))
     assert await here.cut("two")
     assert (await here.captured(epoch)).replays == 1, "without that check it would be sent twice by a restore"
-
-
-async def test_r6_an_event_that_runs_across_a_cut_without_its_state_goes_on_in_red(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
-    """A snapshot of the bank alone: what the till sends afterwards may come from what it has received in red."""
-    await here.receives(streams, 1)
-    await here.till.send("deposits", b"a", b"1", cause=(P0, 0))
-    epoch = trigger(here.cluster, "others", apps=("bank",))
-    await until(lambda: here.till._machine.colours.epoch == epoch, "the trigger to be read")
-    await here.till.send("deposits", b"a", b"2", cause=(P0, 0))
-    assert [stamp.epoch for _, _, stamp in here.writer.log[OUT]] == [0, epoch]
-    assert [stamp.cause is None for _, _, stamp in here.writer.log[OUT]] == [False, False]
 
 
 async def test_causes_that_are_not_processed_are_bounded(

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import faust
 import pytest
-from aiokafka import TopicPartition
 
 import snapkafka
 from snapkafka.drivers import Isolation
-from snapkafka.drivers.faust.describe import internal_topics
 from snapkafka.errors import InstallError
 
 P = "fork.staging."
@@ -92,64 +89,10 @@ def test_every_name_that_faust_derives_is_that_of_production_with_the_prefix(
     assert found == {what: P + name for what, name in production.items()}
 
 
-def test_replies_come_to_a_topic_of_the_fork() -> None:
-    app = shop(reply_to="answers")
-    snapkafka.install(app, namespace="ns")
-
-    @app.agent(name="asked")
-    async def asked(stream: Any) -> Any:
-        async for value in stream:
-            yield value
-
-    app.finalize()
-    assert app.conf.reply_to == f"{P}answers"
-    assert app._reply_consumer._reply_topic("answers").get_topic_name() == f"{P}answers"
-    assert internal_topics(app) == {f"{P}answers", f"{P}shop-__assignor-__leader"}
-    assert asked._get_strtopic(app.topic("else")) == f"{P}else"
-    request = asked._create_req("k", "v", app.conf.reply_to, "7")[1]
-    assert request["Faust-Ag-ReplyTo"] == f"{P}answers".encode()
-
-
-def test_transactional_ids_are_of_the_fork() -> None:
-    app = shop(processing_guarantee="exactly_once")
-    snapkafka.install(app, namespace="ns")
-    app.finalize()
-    app.assignor._topic_groups = {f"{P}orders": 0}
-    transactions = app.consumer.transactions
-    assert set(transactions._tps_to_transactional_ids({TopicPartition(f"{P}orders", 3)})) == {f"{P}shop-0-3"}
-
-
-@pytest.mark.parametrize("when", ["early", "late"])
-def test_data_lies_beside_that_of_production(tmp_path: Path, when: str) -> None:
-    elsewhere = tmp_path / "tables"
-    for settings, datadir, tabledir in (
-        ({}, f"{P}shop-data", f"{P}shop-data/v1/tables"),
-        (
-            {"datadir": str(tmp_path / "d"), "tabledir": str(elsewhere)},
-            f"{tmp_path}/{P}d",
-            f"{tmp_path}/{P}tables",
-        ),
-    ):
-        app = shop(**settings)
-        if when == "late":
-            assert P not in str(app.conf.datadir)
-        snapkafka.install(app, namespace="ns")
-        assert str(app.conf.datadir) == datadir
-        assert str(app.conf.tabledir) == tabledir
-
-
 def test_the_namespace_and_the_declared_sources_are_of_the_fork() -> None:
     driver = snapkafka.install(shop(), namespace="ns", sources=["orders"])
     assert driver.config.namespace == f"{P}ns"
     assert driver.config.sources == (f"{P}orders",)
-
-
-def test_without_the_variable_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SNAPKAFKA_FORK")
-    app = shop()
-    snapkafka.install(app, namespace="ns")
-    assert (app.conf.id, app.topic("orders").get_topic_name()) == ("shop", "orders")
-    assert Isolation.current is None
 
 
 # -- what cannot be isolated does not start -----------------------------------------------------------------------

@@ -11,7 +11,6 @@ import pytest
 from faust.types.tuples import FutureMessage
 
 from snapkafka.protocol import Cause, TopicPartition
-from snapkafka.wire import headers as wire
 from tests.unit.drivers.sending import Driver
 from tests.unit.drivers.test_batches import THERE, Log, settle
 
@@ -47,28 +46,15 @@ async def way() -> Buffered:
     return Buffered()
 
 
-async def test_what_is_put_leaves_where_it_is_put(way: Buffered) -> None:
-    """No task of Faust's has to take it out again; its stamp is that of who put it."""
-    running = Cause("agent", TopicPartition("in", 0), 5)
-    way.driver.machine.event_started(running)
-    way.driver.events.cause_of_send = lambda: running
-    way.soon()
-    assert way.buffer.size == 0
-    assert not way.driver.machine.colours.white_running(0)
-    way.log.take()
-    (stamp,) = way.log.stamps()
-    assert stamp.cause == (wire.topic_check("in"), 0, 5)
-    await settle()
-    way.driver.machine.event_ended(running)
-    assert not way.driver.machine.colours.busy
-
-
 async def test_a_message_is_the_same_by_either_way(way: Buffered) -> None:
     """The record, what the app is told of it, and when."""
     other = Buffered()
     other.driver.outgoing._fast.in_buffer = 1  # nothing may pass
     reported: dict[Buffered, list[Any]] = {way: [], other: []}
     for one in (way, other):
+        running = Cause("agent", TopicPartition("in", 0), 5)
+        one.driver.machine.event_started(running)
+        one.driver.events.cause_of_send = lambda of=running: of
         sensor = _Sensor(reported[one])
         one.app.sensors.add(sensor)
         for more in ({}, {"timestamp": 1.5}, {"headers": {"mine": b"1"}}, {"partition": None}):
@@ -161,25 +147,6 @@ async def test_nothing_passes_what_waits_in_the_buffer(way: Buffered) -> None:
     assert not way.driver.machine.colours.busy
 
 
-async def test_a_red_write_never_passes_a_marker_that_is_due(way: Buffered) -> None:
-    """R7."""
-    way.soon()
-    epoch = way.driver.trigger("now")
-    way.soon()
-    assert way.buffer.size == 1
-    await way.driver.settle()
-    await way.emptying()
-    way.soon()
-    assert way.buffer.size == 0
-    way.log.take()
-    assert [(stamp.epoch, stamp.marker) for stamp in way.log.stamps()] == [
-        (0, False),
-        (epoch, True),
-        (epoch, False),
-        (epoch, False),
-    ]
-
-
 async def test_what_is_called_back_is_in_no_event(way: Buffered) -> None:
     """As in Faust, whose task is in none: what it sends has the colour of the process."""
     found: list[str] = []
@@ -188,14 +155,6 @@ async def test_what_is_called_back_is_in_no_event(way: Buffered) -> None:
     way.log.take()
     await settle()
     assert found == [""]
-
-
-async def test_a_message_that_fails_fails_as_it_does_in_faust(way: Buffered) -> None:
-    promise = way.soon()
-    way.log.take(batch_fails=RuntimeError("too late"))
-    await settle()
-    with pytest.raises(RuntimeError, match="too late"):
-        await promise
 
 
 async def test_a_sensor_that_fails_brings_the_worker_down_as_it_does_in_faust(

@@ -227,16 +227,6 @@ async def test_what_is_looked_at_later_is_noticed_then(worker: Worker, way: str)
     assert worker.torn == [0]
 
 
-async def test_a_window_is_looked_up_each_time(worker: Worker) -> None:
-    white = worker.event(0)
-    window = white(lambda: worker.windows["k"])
-    worker.cut()
-    worker.event(2)(lambda: worker.windows.__setitem__("k", 7))
-    assert worker.torn == []
-    assert white(window.value) == 7
-    assert worker.torn == [0]
-
-
 @pytest.mark.parametrize(
     "look",
     [
@@ -333,18 +323,6 @@ def in_own_thread(work: Callable[[], Any]) -> None:
     thread.join()
 
 
-async def test_a_note_of_a_thread_that_comes_before_its_read_counts_for_the_read(worker: Worker) -> None:
-    """The loop hears of it, red writes, and only then the thread reads."""
-    worker.event(0)(
-        lambda: in_own_thread(lambda: worker.driver.reads.touched(worker.numbers, "a", write=False))
-    )
-    await asyncio.sleep(0)
-    worker.cut()
-    worker.event(2)(lambda: write_number(worker))
-    assert worker.torn == [0]
-    assert aborted(worker) == []
-
-
 @pytest.mark.parametrize("reads", [1, 2])
 async def test_what_an_event_waits_for_in_a_thread_counts_before_it_is_over(
     worker: Worker, reads: int
@@ -373,26 +351,6 @@ async def test_what_an_event_waits_for_in_a_thread_counts_before_it_sends(worker
     assert worker.torn == [0]
 
 
-async def test_events_that_end_while_a_thread_reads_fail_no_snapshot(worker: Worker) -> None:
-    """Nobody can say for which event the thread reads: those that end meanwhile have seen nothing red."""
-    white, _ = worker.event(0), worker.event(1)
-    has_read = threading.Event()
-
-    def look() -> None:
-        assert worker.numbers["a"]
-        has_read.set()
-
-    read = white(lambda: asyncio.ensure_future(_in_executor(look)))
-    assert has_read.wait(5), "the loop has not run since"
-    assert worker.driver.events.unnoted
-    worker.end(1)
-    worker.cut()
-    await read
-    worker.event(2)(lambda: write_number(worker))
-    assert worker.torn == [0]
-    assert aborted(worker) == []
-
-
 async def test_recovered_objects_count_like_those_that_were_set(worker: Worker) -> None:
     message = SimpleNamespace(tp=TP("c", 0), offset=0)
     assert not worker.numbers.in_place
@@ -409,25 +367,6 @@ def put_into_a_window(worker: Worker) -> Any:
     worker.expiring["k"] = 7
     (key,) = worker.expiring.table.data
     return key
-
-
-LOOKS_AT_A_WINDOW: dict[str, Callable[[Worker, Any], Any]] = {
-    "get": lambda w, key: w.expiring.table._get_key(key),
-    "len": lambda w, key: len(w.expiring.table),
-}
-
-
-@pytest.mark.parametrize("look", ["get", "len"])
-async def test_r6_a_window_that_expires_in_red_is_a_write(worker: Worker, look: str) -> None:
-    """Faust pops it from the store, with no record and no sensor: white read 0 beside the 7 in the state."""
-    key = put_into_a_window(worker)
-    white = worker.event(1)
-    worker.cut()
-    await worker.expiring.table._del_old_keys()
-    assert not worker.expiring.table.data, "it has expired"
-    assert worker.torn == [], "nobody has looked yet"
-    white(lambda: LOOKS_AT_A_WINDOW[look](worker, key))
-    assert worker.torn == [1]
 
 
 async def test_r6_who_goes_over_a_table_sees_a_window_expire(worker: Worker) -> None:
@@ -447,16 +386,6 @@ async def test_r6_a_window_that_expired_before_the_cut_tears_nobody(worker: Work
     worker.cut()
     white(lambda: worker.expiring.table._get_key(key))
     assert worker.torn == []
-
-
-async def test_r6_a_table_that_red_clears_is_written(worker: Worker) -> None:
-    white = worker.event(1)
-    worker.cut()
-    red = worker.event(3)
-    red(worker.numbers.clear)
-    assert worker.torn == []
-    white(lambda: worker.numbers["b"])
-    assert worker.torn == [1]
 
 
 @pytest.mark.parametrize("what", ["on_rebalance", "on_recovery_completed"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import UserDict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, cast
@@ -16,13 +16,9 @@ from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProt
 from faust.types import TP
 
 import snapkafka
-from snapkafka.drivers import AppliedRestores
 from snapkafka.drivers.faust import restores
 from snapkafka.drivers.faust.tables.changelogs import Tables
-from snapkafka.drivers.faust.tables.recovery import recover_to_the_end
-from snapkafka.errors import InstallError, LedgerUnusableError
-from snapkafka.kafka import HOLDER
-from snapkafka.kafka.cluster.groups import Member
+from snapkafka.errors import InstallError
 from snapkafka.protocol import (
     RESTORE,
     AgentPosition,
@@ -188,21 +184,6 @@ async def test_the_rules_of_a_topic_are_over_when_a_process_finds_it_recreated()
 # -- D5: what a process of before the restore appends behind the base is taken out -----------------------------------
 
 
-async def test_a_record_of_a_suspended_worker_is_taken_out_and_counted() -> None:
-    worker = Worker()
-    worker.append(Hello(n=worker.number(), app="q"))
-    other = len(worker.ledger) - 1
-    inputs = Inputs(worker)
-    author = restore(worker)
-    for offset, process in enumerate([0, 0, author, author + 3, other, None], start=BASE - 1):
-        await inputs.callback(record(offset, process))
-    assert inputs.came["x"] == [9, 11, 12, 13, 14], (
-        "below the base, the restore's, later ones', other apps', external"
-    )
-    assert worker.acked == [10]
-    assert worker.metrics.void_records == 1
-
-
 # -- D1, D4, D5: tables ----------------------------------------------------------------
 
 
@@ -338,18 +319,15 @@ async def test_what_a_suspended_worker_wrote_into_a_changelog_is_not_applied(fol
 
 
 class Group:
-    """What the worker asks the broker of its group. `failure`: the broker's answer to what is committed."""
+    """What the worker asks the broker of its group, which has no members."""
 
-    def __init__(self, *members: Member) -> None:
-        self.members, self.committed_here = list(members), dict[TopicPartition, tuple[int, str]]()
-        self.failure: Exception | None = None
+    def __init__(self) -> None:
+        self.committed_here = dict[TopicPartition, tuple[int, str]]()
 
-    async def group_members(self, group: str) -> Collection[Member]:
-        return self.members
+    async def group_members(self, group: str) -> tuple[()]:
+        return ()
 
     async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        if self.failure is not None:
-            raise self.failure
         return self.committed_here
 
 
@@ -375,44 +353,11 @@ def abort(worker: Any, plan: str = "r") -> None:
     worker.append(Restore(n=worker.number(), plan=plan, stage="aborted"))
 
 
-async def test_a_worker_waits_while_a_restore_is_open_or_holds_its_group(
-    worker: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Before the plan is in the ledger, after it is over, or because the run was killed: the broker would refuse it."""
-    worker.admin = Group(Member(member="1", client=HOLDER, host="here"))
-    waiting = asyncio.ensure_future(worker.restored.await_turn(["in"]))
-    await asyncio.sleep(0.05)
-    begin(worker)
-    worker.admin.members.clear()
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
-    assert not worker.crashes, "it has not run"
-    assert caplog.text.count("app p waits: ") == 2
-    abort(worker)
-    await asyncio.wait_for(waiting, 5)
-
-
 async def test_it_does_not_wait_for_ever(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restores, "WAIT_S", 0.05)
     begin(worker)
     with pytest.raises(InstallError, match="app p has waited"):
         await asyncio.wait_for(worker.restored.await_turn(["in"]), 5)
-
-
-async def test_where_its_group_has_lost_the_offset_of_a_restored_input_it_does_not_start(worker: Any) -> None:
-    """By its reset policy it would pass over, or run again, what the restore has put there."""
-    restore(worker, ("x", BASE + 9, ()), ("y", BASE + 2, ()))
-    rejoin(worker)
-    with pytest.raises(InstallError, match=r"nothing any more for in\[0\]") as refused:
-        await worker.restored.await_turn(["in", "other"])
-    assert f"--group p --topic in:0 --to-offset {BASE + 2}" in refused.value.advice
-    worker.admin.failure = LedgerUnusableError("may not describe group p")
-    with pytest.raises(InstallError, match="is unknown"):
-        await worker.restored.await_turn(["in"])
-    await worker.restored.await_turn(["other"])
-    worker.admin.failure = None
-    worker.admin.committed_here[TopicPartition("in", 0)] = (BASE + 2, "")
-    await worker.restored.await_turn(["in"])
 
 
 @pytest.mark.parametrize("refused", [True, False])
@@ -531,30 +476,3 @@ async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> 
 
 
 # -- D7: tables of exactly-once apps ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("guarantee", "end"), [("exactly_once", 42), ("at_least_once", None)])
-async def test_tables_are_recovered_to_the_end_that_the_broker_has(guarantee: str, end: int | None) -> None:
-    """Before the first fetch aiokafka knows no last stable offset, and Faust takes that for an empty changelog."""
-
-    class Client:
-        async def end_offsets(self, tps: Any) -> dict[Any, int]:
-            return dict.fromkeys(tps, 42)
-
-    async def highwaters(*tps: Any) -> dict[Any, int | None]:
-        return dict.fromkeys(tps)
-
-    thread = SimpleNamespace(_ensure_consumer=Client, thread_loop=asyncio.get_running_loop())
-    consumer = SimpleNamespace(highwaters=highwaters, _thread=thread)
-    conf = SimpleNamespace(processing_guarantee=SimpleNamespace(value=guarantee))
-    recover_to_the_end(SimpleNamespace(conf=conf), consumer)
-    assert await consumer.highwaters(CHANGELOG) == {CHANGELOG: end}
-    assert await consumer.highwaters() == {}
-
-
-def test_a_restore_of_another_app_says_nothing_of_this_one() -> None:
-    worker = Worker()
-    worker.app.conf.id = "q"
-    restored = AppliedRestores(worker, worker.waiting)  # type: ignore[arg-type, unused-ignore]
-    restore(worker, ("x", 12, ()))
-    assert restored.scope(TopicPartition("in", 0)).until == 0

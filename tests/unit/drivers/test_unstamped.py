@@ -17,7 +17,7 @@ from faust.exceptions import ProducerSendError
 from snapkafka.drivers.faust.outbound import unstamped
 from snapkafka.drivers.faust.outbound.unstamped import AIOKAFKA, UnstampedRecords
 from snapkafka.drivers.faust.support import checksum
-from snapkafka.protocol import Abort, Cause, Closed, LogEnd, TopicPartition
+from snapkafka.protocol import Abort, Cause, Closed, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.sending import Driver
 from tests.unit.drivers.test_batches import THERE, Log, send, settle
@@ -216,35 +216,6 @@ async def test_r15_what_is_as_large_as_what_was_refused_goes_bare_at_once_for_a_
     assert headers(log) == [False, False, True]
 
 
-async def test_r15_the_own_limit_of_the_producer_counts_without_our_header(log: Limited) -> None:
-    log.client._max_request_size = 1_000
-    size = max(n for n in range(1_000) if unstamped._size(b"k", b"." * n, []) <= 1_000)
-    future = await send(log.driver, value=b"." * size)
-    with pytest.raises(ProducerSendError):
-        await send(log.driver, value=b"." * (size + 1))
-    await sent(log)
-    assert (await future).offset == 0
-    assert headers(log) == [False]
-    assert not log.driver.machine.colours.busy
-
-
-async def test_r15_open_snapshots_fail_by_name_and_the_next_one_is_reported_where(log: Limited) -> None:
-    driver = log.driver
-    cause = Cause("agent", TopicPartition("in", 0), 5)
-    driver.machine.event_started(cause)
-    epoch = driver.trigger("open")
-    await send(driver, value=FITS)
-    await sent(log)
-    (abort,) = [record for record in driver.ledger if isinstance(record, Abort)]
-    assert (abort.epoch, abort.code, abort.culprit) == (epoch, "sent-bare", "t[0]")
-    driver.machine.event_ended(cause)
-    driver.trigger("next")
-    await driver.settle()
-    await sent(log)
-    (closed,) = [record for record in driver.ledger if isinstance(record, Closed)]
-    assert closed.unstamped == (LogEnd(topic="t", partition=0, end=1),)
-
-
 async def test_r15_of_another_aiokafka_nothing_is_expected(
     log: Limited, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -279,14 +250,3 @@ async def test_r7_what_the_producer_itself_refuses_of_a_table_is_reported(log: L
         (0, 0, True, False)
     ]
     assert (end.last_seq, end.white_end) == (1, 1)
-
-
-async def test_r7_what_the_producer_refuses_to_its_caller_is_no_loss(log: Limited) -> None:
-    """An agent that sends hears of it there and then, as without us."""
-    driver = log.driver
-    log.client._max_request_size = 1_000
-    with pytest.raises(ProducerSendError):
-        await send(driver, value=b"." * 1_001)
-    assert not driver.machine.colours.busy
-    sends = driver.machine.colours.sent.values()
-    assert [item for of in sends for item in of.unacknowledged] == []
