@@ -61,10 +61,6 @@ def with_input(**changes: object) -> Captured:
     return replace(CAPTURED, inputs=(replace(INPUT, **changes),))  # type: ignore[arg-type]
 
 
-def test_a_sound_log_gives_nothing() -> None:
-    assert found(LOG) == []
-
-
 # -- V1 ------------------------------------------------------------------------------------------------------
 
 
@@ -80,30 +76,7 @@ def test_v1_compaction_below_what_a_reader_needs_is_for_v3_to_judge_too() -> Non
     assert read_by_another(3, 5) == [("gap-explained", 6)], "it may be the one at 5 that is missing"
 
 
-def test_v1_what_may_be_red_or_in_flight_counts_as_in_any_input() -> None:
-    assert read_by_another(6) == [("gap-explained", 7)]
-    assert read_by_another(8) == [("gap-explained", 9), ("hole", 8)]
-
-
-def test_v1_a_loss_in_a_changelog_that_is_read_is_found_wherever_it_is() -> None:
-    """No offset is missing, so no compaction took it."""
-    assert read_by_another(lost=(2,)) == [("gap", 2)]
-    assert read_by_another(lost=(4,)) == [("gap", 6)]
-    assert read_by_another(3, lost=(4,)) == [("gap", 6)]
-    assert read_by_another(lost=(7,)) == [("gap", 9), ("incomplete", 9)]
-
-
 # -- V2 ------------------------------------------------------------------------------------------------------
-
-
-def test_v1_who_was_taken_for_gone_and_sends_again_leaves_it_open() -> None:
-    """Nobody can tell any more which of its records belong before the cut: never a silent pass."""
-    log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
-    captured = replace(with_input(log_end=6), recorded=())
-    late = of_left(CutView(captured), log)
-    assert [finding.offset for finding in late] == [7]
-    outcomes = [outcome("V1", late, {"left-late": 1})]
-    assert decide(outcomes) is Verdict.UNVERIFIABLE
 
 
 def test_v1_what_one_that_left_sent_to_a_partition_that_a_reader_has_not_cut_leaves_it_open() -> None:
@@ -164,18 +137,6 @@ def test_v5_what_was_done_before_a_restore_is_neither_accused_nor_listed(
     assert [finding.kind for finding in v5(view, [effect])] == found
 
 
-def test_v1_what_an_old_identity_sends_late_is_accused_after_a_restore_too() -> None:
-    captured = replace(RESTORED, recorded=(), senders=())
-    log = [LogRecord("in", 0, offset, 1, 0, offset) for offset in (0, 1)]
-    assert [f.kind for f in v1(CutView(captured, BOUNDS), [*log, LogRecord("in", 0, 2, 1, 0, 5)])] == [
-        "gap-left"
-    ]
-    assert ("left-late", 6) in [
-        (f.kind, f.offset)
-        for f in of_left(CutView(replace(captured, bases=())), [LogRecord("in", 0, 6, 1, 0, 6)])
-    ]
-
-
 def test_what_an_old_process_appends_behind_the_base_is_void() -> None:
     view = CutView(RESTORED, BOUNDS)
     late = LogRecord("in", 0, 4, 1, 0, 4)
@@ -201,16 +162,6 @@ def _stripped(log: list[LogRecord], *offsets: int, topic: str = "in") -> list[Lo
 def test_v4_a_record_in_flight_without_its_header_is_in_no_snapshot() -> None:
     assert found(_stripped(LOG, 4)) == [("unstamped", 4)]
     assert ("unstamped", 4) in found(_stripped(LOG, *range(7)))
-
-
-def test_v4_a_received_record_without_its_header_leaves_it_unverifiable() -> None:
-    """The whole topic lost its headers, and its reader has received all of it: only the sender's end shows it."""
-    received = replace(with_input(position=7, noted=7), recorded=())
-    assert found(LOG, replace(with_input(position=5, noted=5), recorded=())) == []
-    log = _stripped(LOG, *range(7))
-    assert found(log, received) == [("unstamped-received", 4)]
-    found_by_v4 = outcome("V4", v4(CutView(received, BOUNDS), log), {"unstamped-received": 1})
-    assert decide([found_by_v4]) is Verdict.UNVERIFIABLE
 
 
 def test_v4_a_changelog_without_headers_leaves_it_unverifiable() -> None:
@@ -248,12 +199,6 @@ def test_v4_last_records_below_the_reading_ranges_are_read_for_themselves() -> N
 # -- the log's bounds ----------------------------------------------------------------------------------------
 
 
-def test_ranges_are_those_that_matter_and_a_tail() -> None:
-    view = CutView(CAPTURED, BOUNDS)
-    assert reading_ranges(view) == [ReadRange("in", 0, 1, 7), ReadRange("table", 0, 0, 3)]
-    assert reading_ranges(view, tail_max=0) == [ReadRange("in", 0, 1, 6), ReadRange("table", 0, 0, 3)]
-
-
 def test_ranges_of_an_empty_and_of_a_trimmed_partition() -> None:
     bounds = BOUNDS | {STATE: LogBounds(start=3, end=3, topic_id="t2"), TP: LogBounds(start=4, end=7)}
     assert reading_ranges(CutView(CAPTURED, bounds)) == [ReadRange("in", 0, 4, 7)]
@@ -289,23 +234,6 @@ def test_a_failure_outweighs_what_could_not_be_seen() -> None:
     assert (both.status, both.found, both.noted) == (Status.FAILED, 1, 1)
     assert [witness.offset for witness in both.witnesses] == [1]
     assert outcome_of("gap-explained").status is Status.UNVERIFIABLE
-
-
-def test_notes_accuse_nobody() -> None:
-    noted = outcome_of("duplicate")
-    assert (noted.status, noted.found, noted.noted) == (Status.PASSED, 0, 1)
-    assert noted.notes == (Witness.of(Finding("duplicate", "in", 0, 0)),)
-    assert outcome_of() == CheckOutcome(check="V1", status=Status.PASSED)
-
-
-def test_findings_of_other_checks_are_not_ours() -> None:
-    assert outcome("V2", [Finding("gap", "in", 0, 1)], {"gap": 1}).status is Status.PASSED
-
-
-def test_witnesses_stand_in_the_order_of_their_records() -> None:
-    findings = [Finding("disorder", "in", 0, 9), Finding("gap", "in", 0, 5)]
-    both = outcome("V1", findings, {"disorder": 1, "gap": 1})
-    assert [witness.offset for witness in both.witnesses] == [5, 9]
 
 
 @pytest.mark.parametrize("kind", KINDS)

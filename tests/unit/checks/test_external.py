@@ -14,7 +14,7 @@ from snapkafka.checks import (
     outside_senders,
 )
 from snapkafka.protocol import Outsider
-from tests.worlds.little_log import CAPTURED, EPOCH, LOG, WHITE, shared_changelog
+from tests.worlds.little_log import CAPTURED, EPOCH, WHITE, shared_changelog
 
 
 def external(offset: int) -> LogRecord:
@@ -23,26 +23,6 @@ def external(offset: int) -> LogRecord:
 
 def outsiders_record(offset: int, process: int = 50, epoch: int = 0) -> LogRecord:
     return LogRecord("in", 0, offset, process, epoch, 1)
-
-
-def test_a_topic_of_ours_is_not_external() -> None:
-    assert external_topics(CutView(CAPTURED), LOG) == []
-
-
-def test_stamped_and_external_records_are_mixed() -> None:
-    """Wherever the stamped ones are known from: the log, or what a sender counted that is read no more."""
-    mixed = [ExternalTopic("in", True)]
-    assert external_topics(CutView(CAPTURED), [*WHITE, external(5)]) == mixed
-    assert external_topics(CutView(CAPTURED), [external(5)]) == mixed
-    unsent = CutView(replace(CAPTURED, senders=CAPTURED.senders[1:]))
-    assert external_topics(unsent, [*WHITE, external(5)]) == mixed
-
-
-def test_a_topic_of_external_records_only() -> None:
-    view = CutView(replace(CAPTURED, senders=CAPTURED.senders[1:], recorded=()))
-    assert external_topics(view, [external(1), external(2)]) == [ExternalTopic("in", False)]
-    from_another_system = LogRecord("in", 0, 3, 77, 0, 1)
-    assert external_topics(view, [external(1), from_another_system]) == [ExternalTopic("in", False)]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,12 @@ from snapkafka.checks import (
     Finding,
     LogBounds,
     LogRecord,
-    Witness,
     in_flight,
     on_list,
 )
 from snapkafka.checks.coverage import in_words
 from snapkafka.checks.view import received
-from snapkafka.protocol import Captured, ChangelogCut, Position, Recorded, SeqRange, TopicPartition, TornEvent
+from snapkafka.protocol import Captured, ChangelogCut, Position, Recorded, SeqRange, TopicPartition
 from tests.worlds.list_checks import of_left, v1, v2, v4, v5
 from tests.worlds.little_log import (
     CAPTURED,
@@ -40,26 +39,6 @@ from tests.worlds.little_log import (
 )
 
 # -- V1 ------------------------------------------------------------------------------------------------------
-
-
-def test_v1_says_who_and_where_the_white_should_have_ended() -> None:
-    found = v1(CutView(CAPTURED), [*LOG, LogRecord("in", 0, 7, 1, 0, 7)])
-    assert found == [Finding("white-after-end", "in", 0, 7, 1, 7, a=5)]
-    assert Witness.of(found[0]) == Witness(
-        check="V1",
-        topic="in",
-        partition=0,
-        offset=7,
-        process=1,
-        seq=7,
-        kind="white-after-end",
-        what="white record of process 1 (seq 7), though its white records here end at offset 5",
-    )
-
-
-def test_v1_the_first_offset_past_the_end_is_past_it() -> None:
-    found = v1(CutView(with_sender(white_end=4, last_seq=3)), WHITE)
-    assert found == [Finding("white-after-end", "in", 0, 4, 1, 4, a=4)]
 
 
 def test_v1_what_one_that_left_sent_after_its_end_was_seen() -> None:
@@ -93,38 +72,12 @@ def test_v1_gaps_say_what_is_missing() -> None:
     assert v1(CutView(with_sender(last_seq=6)), squeezed) == [Finding("gap", "in", 0, 3, 1, 5, a=3, b=4)]
 
 
-def test_v1_a_gap_is_explained_only_by_as_many_offsets() -> None:
-    """Two seqs are missing, and one offset."""
-    log = [record._replace(seq=record.seq + (record.offset >= 4)) for record in without(3, of=WHITE)]
-    assert v1(CutView(with_sender(last_seq=5)), log) == [Finding("gap", "in", 0, 4, 1, 5, a=3, b=4)]
-
-
-def test_v1_what_is_missing_further_back_does_not_count_again() -> None:
-    """The log begins with offset 2; behind that one offset is missing, and one seq."""
-    assert v1(CutView(CAPTURED), without(0, 1, 3)) == [Finding("gap-explained", "in", 0, 4, 1, 4, a=3, b=3)]
-
-
 def test_v1_a_repeat_does_not_hide_which_offset_is_missing() -> None:
     """The missing offset lies between a record and its repeat."""
     log = [LogRecord("in", 0, offset, 1, 0, seq) for offset, seq in ((0, 0), (1, 1), (2, 2), (4, 2), (5, 4))]
     assert v1(CutView(with_sender(white_end=6)), log) == [
         Finding("duplicate", "in", 0, 4, 1, 2, a=2),
         Finding("gap-explained", "in", 0, 5, 1, 4, a=3, b=3),
-    ]
-
-
-def test_v1_others_records_between_explain_nothing() -> None:
-    log = [LogRecord("in", 0, 0, 1, 0, 0), LogRecord("in", 0, 1), LogRecord("in", 0, 2, 1, 0, 2)]
-    assert v1(CutView(with_sender(last_seq=2)), log) == [Finding("gap", "in", 0, 2, 1, 2, a=1, b=1)]
-
-
-def test_v1_what_comes_late_fills_its_gap() -> None:
-    """Out of order is one finding, not also a gap; a repeat is another."""
-    seqs = [0, 2, 1, 1, 3]
-    log = [LogRecord("in", 0, offset, 1, 0, seq) for offset, seq in enumerate(seqs)]
-    assert v1(CutView(with_sender(last_seq=3)), log) == [
-        Finding("disorder", "in", 0, 2, 1, 1, a=2),
-        Finding("duplicate", "in", 0, 3, 1, 1, a=2),
     ]
 
 
@@ -185,49 +138,11 @@ def test_v1_what_failed_in_an_input_before_all_that_is_read_is_past() -> None:
     assert v1(behind, []) == [], "the last one is acknowledged, and below what is read"
 
 
-def test_v1_a_send_without_result_that_was_received_is_not_called_lost() -> None:
-    """It landed at offset 6, and its only reader stands at 7: the log is read from there on, and cannot show it."""
-    unknown = with_sender(unacknowledged=seqs(5, refused=False), landed_end=7, marker=-1)
-    received = replace(INPUT, position=7, noted=7, agents=())
-    view = CutView(replace(unknown, inputs=(received, *unknown.inputs[1:]), recorded=()))
-    (found,) = v1(view, [])
-    assert (found.kind, found.a, found.b) == ("send-failed", 5, 5)
-    assert Witness.of(found).what == (
-        "process 1 reports that its sends with seq 5 to 5 were refused, or that their result is unknown, and no record"
-        " that was read below this offset has them: they may be lost, or lie before what was read"
-    )
-
-
-def test_v1_what_landed_of_unknown_results_counts_as_sent() -> None:
-    """Below the end that was asked for; past it nobody accuses it, and it leaves the snapshot unproven."""
-    landed = [LogRecord("in", 0, 6, 1, 0, 5), LogRecord("in", 0, 7, 1, 0, 6), LogRecord("in", 0, 9, 1, 0, 7)]
-    unknown = with_sender(unacknowledged=seqs(5, 7, refused=False), landed_end=8, marker=-1)
-    view = CutView(replace(unknown, recorded=()))
-    assert v1(view, [*WHITE, *landed]) == [
-        Finding("landed", "in", 0, 6, 1, 5),
-        Finding("landed", "in", 0, 7, 1, 6),
-        Finding("send-failed", "in", 0, 8, 1, 7, a=7, b=7),
-        Finding("white-unsettled", "in", 0, 9, 1, 7, a=8),
-    ]
-    assert [view.in_channel(record, INPUT) for record in landed] == [True, True, False]
-    assert v1(view, [*WHITE, *landed[:2], LogRecord("in", 0, 9, 1, 0, 8)])[-1] == Finding(
-        "white-after-end", "in", 0, 9, 1, 8, a=8
-    ), "nobody reports that one"
-
-
 def test_v1_what_landed_after_later_ones_is_no_disorder() -> None:
     log = [*WHITE[:2], WHITE[2]._replace(seq=3), WHITE[3]._replace(seq=2), WHITE[4]]
     assert [f.kind for f in v1(CutView(CAPTURED), log)] == ["disorder"]
     unknown = CutView(with_sender(unacknowledged=seqs(2, refused=False)))
     assert v1(unknown, log) == [Finding("landed", "in", 0, 3, 1, 2)]
-
-
-def test_v2_nobody_is_accused_of_what_landed_late() -> None:
-    unknown = with_sender(unacknowledged=seqs(5, refused=False), marker=-1)
-    view = CutView(replace(unknown, inputs=(replace(INPUT, position=9, noted=9),), recorded=()))
-    log = [*WHITE, LogRecord("in", 0, 6, 1, 0, 5)]
-    assert v2(view, log) == [Finding("received-unsettled", "in", 0, 6, 1, 5, app="app", a=5, b=EPOCH)]
-    assert [f.kind for f in v2(view, [*WHITE, LogRecord("in", 0, 6, 1, 0, 6)])] == ["red-late"]
 
 
 def test_v1_a_copy_behind_the_white_end_is_a_note() -> None:
@@ -286,19 +201,6 @@ def test_v1_compaction_and_failed_sends_together_accuse_nobody() -> None:
     assert [f.kind for f in v1(view, both_lost)] == ["gap"]
 
 
-def test_v1_gaps_of_external_senders_are_nobodys() -> None:
-    log = [
-        LogRecord("in", 0, offset, process, 0, 2 * offset) for offset in range(3) for process in (EXTERNAL, 7)
-    ]
-    assert v1(CutView(CAPTURED), log) == []
-
-
-def test_v1_of_one_that_left_everything_up_to_the_highest_end_is_judged() -> None:
-    log = [LogRecord("in", 0, 4, 2, 0, 0), LogRecord("in", 0, 5, 2, 0, 3), LogRecord("in", 0, 6, 2, 0, 9)]
-    gaps = [f for f in v1(CutView(CAPTURED), log) if f.kind == "gap-left"]
-    assert gaps == [Finding("gap-left", "in", 0, 5, 2, 3, a=1, b=2)]
-
-
 # -- V2 ------------------------------------------------------------------------------------------------------
 
 
@@ -344,22 +246,6 @@ def test_who_has_received_what() -> None:
 # -- V4 ------------------------------------------------------------------------------------------------------
 
 
-def test_v4_says_which_record_should_be_there() -> None:
-    found = v4(CutView(CAPTURED), without(4))
-    assert found == [Finding("last-missing", "in", 0, 4, 1, 4, app="app")]
-
-
-def test_v4_of_an_empty_log() -> None:
-    """Where nothing can be read a recorded range accuses nobody; what is missing is said."""
-    assert v4(CutView(CAPTURED), []) == [Finding("last-missing", "in", 0, 4, 1, 4, app="app")]
-
-
-@pytest.mark.parametrize("change", [{"process": 2}, {"seq": 3}, {"marker": True}])
-def test_v4_another_record_in_its_place_is_not_it(change: dict[str, object]) -> None:
-    log = [*WHITE[:4], WHITE[4]._replace(**change)]  # type: ignore[arg-type]
-    assert Finding("last-missing", "in", 0, 4, 1, 4, app="app") in v4(CutView(CAPTURED), log)
-
-
 def test_v4_in_flight_is_what_ends_behind_the_position_and_is_still_in_the_log() -> None:
     def last(captured: Captured, start: int = 0) -> list[TopicPartition]:
         bounds = {TP: LogBounds(start=start, end=9), STATE: LogBounds(start=0, end=9)}
@@ -374,26 +260,6 @@ def test_v4_in_flight_is_what_ends_behind_the_position_and_is_still_in_the_log()
     assert last(with_sender(last_seq=-1)) == []
 
 
-def test_v4_holes_in_flight() -> None:
-    """Explained by missing offsets: from the first of them; explained by failed sends, or by nothing: at the record."""
-    view = CutView(CAPTURED)
-    assert v4(view, without(2, 3)) == [Finding("hole", "in", 0, 2, 1, 4, "app", 2, 3)]
-    assert v4(view, without(1, 2)) == [Finding("hole", "in", 0, 2, 1, 3, "app", 1, 2)]
-    squeezed = [record._replace(seq=record.seq + (record.offset >= 3)) for record in WHITE]
-    assert v4(CutView(with_sender(last_seq=5)), squeezed) == [
-        Finding("incomplete", "in", 0, 3, 1, 4, "app", 3, 3)
-    ]
-    assert v4(CutView(with_sender(last_seq=5, unacknowledged=seqs(3))), squeezed) == [
-        Finding("hole", "in", 0, 3, 1, 4, "app", 3, 3)
-    ]
-
-
-def test_v4_a_hole_that_is_only_partly_explained_is_at_the_record() -> None:
-    """Two seqs are missing, and one offset: nobody can say that the loss began there."""
-    log = [record._replace(seq=record.seq + (record.offset >= 4)) for record in without(3, of=WHITE)]
-    assert v4(CutView(with_sender(last_seq=5)), log) == [Finding("incomplete", "in", 0, 4, 1, 5, "app", 3, 4)]
-
-
 def test_v4_a_hole_that_ends_at_the_position_was_not_in_flight() -> None:
     view = CutView(with_input(position=3, noted=3))
     assert v4(view, without(2)) == []
@@ -405,11 +271,6 @@ def test_v4_of_two_apps_each_has_its_own_channel() -> None:
     view = CutView(replace(CAPTURED, inputs=(ahead, INPUT), recorded=()))
     assert v4(view, without(3)) == [Finding("hole", "in", 0, 3, 1, 4, "app", 3, 3)]
     assert v4(view, without(4)) == [Finding("last-missing", "in", 0, 4, 1, 4, app="app")]
-
-
-def test_v4_of_those_that_left_nobody_knows_how_many_there_were() -> None:
-    log = [LogRecord("in", 0, 3, 2, 0, 0), LogRecord("in", 0, 4, 2, 0, 2)]
-    assert v4(CutView(replace(CAPTURED, senders=(), recorded=())), log) == []
 
 
 def test_v4_recorded_and_derived_hold_the_same() -> None:
@@ -450,15 +311,6 @@ def effect(cause: int, process: int = 1, offset: int = 0, topic: str = "in", **m
     return record._replace(**more)  # type: ignore[arg-type]
 
 
-def test_v5_a_white_effect_of_an_input_at_or_past_the_cut() -> None:
-    view = CutView(CAPTURED)
-    assert v5(view, [effect(1)]) == []
-    assert v5(view, [effect(1), effect(2, offset=1), effect(7, offset=2)]) == [
-        Finding("effect-of-later", "table", 0, 1, 1, 1, "app", 2, 2),
-        Finding("effect-of-later", "table", 0, 2, 1, 2, "app", 7, 2),
-    ]
-
-
 @pytest.mark.parametrize(
     "record",
     [
@@ -492,45 +344,7 @@ def test_v5_where_one_agent_has_started_the_cause_it_may_be_the_effect_of_that_o
     assert [f.a for f in v5(CutView(with_input(agents=agents)), log)] == [6]
 
 
-def test_v5_an_input_of_another_app_is_not_ours() -> None:
-    view = CutView(with_input(app="other"))
-    assert v5(view, [effect(2)]) == []
-
-
-def test_v5_torn_events_are_listed_and_not_hidden() -> None:
-    torn = TornEvent(agent="a", topic="in", partition=0, offset=2, was=0, met=EPOCH)
-    view = CutView(replace(CAPTURED, processes=(replace(CAPTURED.processes[0], torn=(torn,)),)))
-    assert v5(view, [effect(2), effect(3, offset=1)]) == [
-        Finding("effect-of-later", "table", 0, 1, 1, 1, "app", 3, 2)
-    ]
-
-
-def test_v5_causes_of_an_earlier_owner_are_replays() -> None:
-    """V5: causes in [position, replay_until) from an earlier owner are replays."""
-    agents = (
-        Position(agent="a", topic="in", partition=0, offset=2, replay_until=4),
-        Position(agent="b", topic="in", partition=0, offset=2),
-    )
-    view = CutView(with_input(agents=agents))
-    assert [(f.kind, f.a) for f in v5(view, [effect(3), effect(4, offset=1)])] == [
-        ("replayed", 3),
-        ("effect-of-later", 4),
-    ]
-    before = CutView(replace(view.captured, inputs=(replace(view.captured.inputs[0], earlier=(2,)),)))
-    assert [f.kind for f in v5(before, [effect(9, process=2)])] == ["replayed"]
-
-
 STEADY = {"steady": True}
-
-
-def test_v5_a_red_effect_of_an_event_that_counts_as_done() -> None:
-    """V5: no red effect of an input below the cut. At the cut offset 1 was running, and 2 had yet to start."""
-    log = [effect(1, epoch=EPOCH, offset=1), effect(2, epoch=EPOCH, offset=2)]
-    found = v5(CutView(with_input(**STEADY)), log)
-    assert found == [Finding("effect-missing", "table", 0, 1, 1, 1, "app", 1, 2)]
-    assert (
-        "that event counts as done, but this effect of it is not in the snapshot" in Witness.of(found[0]).what
-    )
 
 
 @pytest.mark.parametrize(
@@ -556,24 +370,6 @@ def test_v5_an_event_that_some_agent_had_yet_to_start_may_have_red_effects() -> 
     )
     log = [effect(offset, epoch=EPOCH, offset=nth) for nth, offset in enumerate((1, 2, 4))]
     assert [f.a for f in v5(CutView(with_input(agents=agents, **STEADY)), log)] == [1]
-
-
-def test_v5_effects_of_a_torn_event_are_listed_and_not_hidden_whatever_their_colour() -> None:
-    torn = TornEvent(agent="a", topic="in", partition=0, offset=1, was=0, met=EPOCH)
-    cut = replace(with_input(**STEADY), processes=(replace(CAPTURED.processes[0], torn=(torn,)),))
-    assert v5(CutView(cut), [effect(1, epoch=EPOCH), effect(0, epoch=EPOCH, offset=1)]) == [
-        Finding("effect-missing", "table", 0, 1, 1, 1, "app", 0, 2)
-    ]
-
-
-def test_v5_what_a_process_sends_before_its_marker_may_be_of_a_running_event() -> None:
-    """Its white end is 5 and its marker stands at 7."""
-    snapshot = replace(with_sender(marker=7), inputs=(replace(INPUT, **STEADY),), recorded=())  # type: ignore[arg-type]
-    log = [
-        LogRecord("in", 0, offset, 1, EPOCH, offset, cause=(TopicPartition("in", 0), 1))
-        for offset in (6, 7, 8)
-    ]
-    assert [f.offset for f in v5(CutView(snapshot), log)] == [6]
 
 
 # -- what was looked at ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import CutView, Finding, LogRecord, Verdict, Witness, decide, outcome
-from snapkafka.protocol import BaseCut, Captured, ProcessCut, TopicPartition
+from snapkafka.protocol import Captured, ProcessCut, TopicPartition
 from snapkafka.wire.headers import topic_check
 from tests.worlds.list_checks import v5
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, TP
@@ -72,11 +72,6 @@ def test_a_worker_that_was_taken_for_dead_is_one_worker_under_both_ids() -> None
         senders=(*CAPTURED.senders, sent),
     )
     assert [(f.process, f.b) for f in listed] == [(1, 3)]
-
-
-def test_effects_from_before_a_restore_are_past() -> None:
-    base = BaseCut(topic="in", partition=0, end=0, author=3, plan="p", apps=("app",))
-    assert found(BY_2, BY_1, processes=(*CAPTURED.processes, OTHER), bases=(base,)) == []
 
 
 def test_it_changes_no_verdict_and_replays_do() -> None:

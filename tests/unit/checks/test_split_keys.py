@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import Checked, CheckOutcome, CutView, Finding, Status, Witness, split_keys
-from snapkafka.checks.split_keys import KEYS_SHOWN
 from snapkafka.protocol import TopicPartition
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import Changelog
@@ -44,16 +43,6 @@ def test_a_table_is_named_with_its_keys_and_their_partitions() -> None:
         "key's value: its events come from several partitions"
     )
     assert (finding.topic, finding.partition, finding.offset) == ("totals-changelog", 2, 0)
-
-
-def test_many_keys_and_long_ones_are_cut_short() -> None:
-    many = [f"{number:02}" + "x" * 100 for number in range(KEYS_SHOWN + 4)]
-    (finding,) = of_table(many, many)
-    text = Witness.of(finding).what
-    assert f"{len(many)} keys lie" in text
-    assert text.count("(0, 1)") == KEYS_SHOWN
-    assert ", ...;" in text
-    assert "x" * 40 not in text
 
 
 def test_a_key_that_would_break_a_line_is_shown_as_bytes() -> None:

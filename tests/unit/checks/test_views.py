@@ -8,16 +8,13 @@ import pytest
 
 from snapkafka.checks import (
     EXTERNAL,
-    TAIL_MAX,
     CutView,
     Finding,
     Keeping,
     LogBounds,
     LogRecord,
-    ReadRange,
     Witness,
     bounds_findings,
-    reading_ranges,
     require_offsets,
 )
 from snapkafka.errors import OffsetsGoneError
@@ -147,31 +144,6 @@ def test_a_topic_was_made_anew_if_its_id_is_another_or_its_end_too_low(
     assert CutView(CAPTURED, eaten).recreated == {STATE}
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_of_a_topic_that_two_apps_read_each_can_show_that_it_was_made_anew(first: bool) -> None:
-    """Whichever comes first: what one of them says is not covered up by the other."""
-
-    def made_anew(**said: object) -> bool:
-        other = replace(INPUT, app="other", receiver=2, **said)  # type: ignore[arg-type]
-        inputs = (other, INPUT) if first else (INPUT, other)
-        return TP in CutView(replace(CAPTURED, inputs=inputs), bounds(start=0)).recreated
-
-    assert not made_anew()
-    assert made_anew(topic_id="t0")
-    assert made_anew(position=10)
-
-
-def test_who_reads_a_changelog_can_show_that_it_was_made_anew() -> None:
-    def made_anew(**said: object) -> bool:
-        reader = replace(INPUT, app="other", topic=STATE.topic, topic_id="t2", position=0)
-        inputs = (INPUT, replace(reader, **said))  # type: ignore[arg-type]
-        return STATE in CutView(replace(CAPTURED, inputs=inputs), bounds(start=0)).recreated
-
-    assert not made_anew()
-    assert made_anew(topic_id="t0")
-    assert made_anew(position=4)
-
-
 # -- bounds --------------------------------------------------------------------------------------------------
 
 
@@ -180,21 +152,6 @@ def bounds(start: int, end: int = 9) -> dict[TopicPartition, LogBounds]:
         TP: LogBounds(start=start, end=end, topic_id="t1"),
         STATE: LogBounds(start=0, end=3, topic_id="t2"),
     }
-
-
-def test_what_is_gone_is_said_with_the_range_it_lay_in() -> None:
-    living = replace(CAPTURED, processes=CAPTURED.processes[:1])
-    findings, counts = bounds_findings(CutView(living, bounds(start=4)))
-    assert findings == [
-        Finding("unread", "in", 0, 1, app="app", a=1),
-        Finding("gone", "in", 0, 2, app="app", a=5, b=4),
-        Finding("gone", "in", 0, 3, app="app", a=5, b=4),
-    ]
-    assert counts == {"unread": 1, "gone": 2}
-    findings, _ = bounds_findings(
-        CutView(replace(living, inputs=(replace(INPUT, position=5),)), bounds(start=4))
-    )
-    assert findings == [Finding("unread", "in", 0, 1, app="app", a=3)]
 
 
 def test_where_one_that_left_may_have_sent() -> None:
@@ -207,61 +164,11 @@ def test_where_one_that_left_may_have_sent() -> None:
     assert counts["gone-left"] == 1
 
 
-def test_so_many_offsets_are_listed_and_all_are_counted() -> None:
-    long = replace(with_sender(white_end=90), processes=CAPTURED.processes[:1])
-    findings, counts = bounds_findings(CutView(long, bounds(start=80, end=99)))
-    gone = [finding.offset for finding in findings if finding.kind == "gone"]
-    assert gone == list(range(2, 22))
-    assert counts["gone"] == 78
-
-
-def test_what_is_gone_is_counted_for_every_app() -> None:
-    two = replace(CAPTURED, inputs=(INPUT, replace(INPUT, app="b")), processes=CAPTURED.processes[:1])
-    findings, counts = bounds_findings(CutView(two, bounds(start=4)))
-    assert counts == {"unread": 2, "gone": 4}
-    assert counts.total() == len(findings)
-
-
 def test_where_nobody_has_sent_nothing_in_flight_is_gone() -> None:
     """Not even the first offset: what none of ours wrote is for its writer to keep."""
     external = replace(INPUT, position=0, noted=0, low=0)
     captured = replace(CAPTURED, inputs=(external,), senders=(), processes=CAPTURED.processes[:1])
     assert bounds_findings(CutView(captured, bounds(start=4))) == ([], {})
-
-
-def test_one_topic_that_was_made_anew_hides_no_other() -> None:
-    """Every check is told, at offset 0; the next partition is looked at all the same."""
-    before = replace(INPUT, topic="a", topic_id="old")
-    both = replace(CAPTURED, inputs=(before, INPUT), processes=CAPTURED.processes[:1])
-    now = bounds(start=3) | {TopicPartition("a", 0): LogBounds(start=0, end=9, topic_id="new")}
-    findings, counts = bounds_findings(CutView(both, now))
-    assert [(f.kind, f.topic, f.offset) for f in findings] == [
-        ("recreated-V1", "a", 0),
-        ("recreated-V2", "a", 0),
-        ("recreated-V4", "a", 0),
-        ("unread", "in", 1),
-        ("gone", "in", 2),
-    ]
-    assert counts.total() == 5
-    assert [r.topic for r in reading_ranges(CutView(both, now))] == ["in", "table"]
-
-
-def test_the_tail_is_so_long() -> None:
-    assert TAIL_MAX == 100_000
-    now = bounds(start=0, end=10**6)
-    (first, _) = reading_ranges(CutView(CAPTURED, now))
-    assert (first.start, first.end) == (1, 100_006)
-    two = replace(CAPTURED, inputs=(INPUT, replace(INPUT, app="b", position=9, low=9)))
-    assert reading_ranges(CutView(two, bounds(start=0)), tail_max=1)[0][2:] == (1, 9), "from the lowest on"
-    assert reading_ranges(CutView(with_input(low=9), now))[0].start == 2, (
-        "the position, where it is the lower one"
-    )
-
-
-def test_a_changelog_is_read_from_where_its_parent_stands() -> None:
-    view = CutView(CAPTURED, bounds(start=0))
-    assert reading_ranges(view, starts={STATE: 2})[1] == ReadRange(*STATE, 2, 3)
-    assert reading_ranges(view)[1] == ReadRange(*STATE, 0, 3)
 
 
 def refused(
@@ -301,27 +208,6 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     assert refused(CAPTURED, eaten)[0].endswith(
         "snapshot snap needs table[0] (table t) below offset 3, but its log now starts at 4"
     )
-
-
-def test_what_a_snapshot_needs_since_its_parent_may_not_be_gone() -> None:
-    now = bounds(start=0) | {STATE: LogBounds(start=2, end=9, topic_id="t2")}
-    require_offsets(CutView(CAPTURED, now), starts={STATE: 2})
-    require_offsets(CutView(CAPTURED, now))
-    message, hint = refused(CAPTURED, now, {STATE: 1})
-    assert message.endswith(
-        "snapshot snap builds on table[0] (table t) from offset 1, but its log now starts at 2"
-    )
-    assert hint == "take a full snapshot, and assemble those that build on it sooner"
-
-
-def test_partitions_that_were_added_after_the_snapshot_are_none_of_its() -> None:
-    """Nothing of them is read, and nothing is missing."""
-    now = bounds(start=0)
-    added = {TopicPartition(tp.topic, 7): LogBounds(start=0, end=99, topic_id=now[tp].topic_id) for tp in now}
-    view = CutView(CAPTURED, {**now, **added})
-    require_offsets(view)
-    assert reading_ranges(view) == reading_ranges(CutView(CAPTURED, now))
-    assert not view.recreated
 
 
 def test_a_witness_without_a_place_does_not_name_one() -> None:
