@@ -308,18 +308,6 @@ def test_a_log_that_begins_inside_the_delta_is_refused() -> None:
     require_offsets(view(8), starts={HERE: 8})
 
 
-def test_v3_asks_for_the_delta_and_for_no_more() -> None:
-    """What lies below it, the last record of an idle sender too, the parent's own V3 has seen."""
-    idle = SenderEnd(process=2, topic="c", partition=0, white_end=2, last_seq=1)
-    of = dataclasses.replace(captured("tuesday", 2, cut(8), parent="monday"), senders=(idle,))
-    bounds = {HERE: LogBounds(start=3, end=9)}
-    delta = [LogRecord("c", 0, offset, key_hash=offset) for offset in range(3, 9)]
-    assert v3(CutView(of, bounds, {HERE: 3}), delta) == []
-    holed = v3(CutView(of, bounds, {HERE: 3}), delta[:2] + delta[3:])
-    assert [(finding.kind, finding.a) for finding in holed] == [("state-unproven", 1)]
-    assert {finding.kind for finding in v3(CutView(of, bounds), delta)} == {"state-gone"}
-
-
 def test_what_was_kept_since_the_cut_of_the_parent_is_asked_where_it_stands_for_state() -> None:
     keeping = Keeping(age_ms=5, uncompacted_ms=30, tombstones_ms=60)
     bounds = {HERE: LogBounds(start=0, end=20, topic_id="cd", keeping=keeping)}

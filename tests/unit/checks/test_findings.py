@@ -41,6 +41,11 @@ from tests.worlds.little_log import (
 # -- V1 ------------------------------------------------------------------------------------------------------
 
 
+def test_v1_the_first_offset_past_the_end_is_past_it() -> None:
+    found = v1(CutView(with_sender(white_end=4, last_seq=3)), WHITE)
+    assert found == [Finding("white-after-end", "in", 0, 4, 1, 4, a=4)]
+
+
 def test_v1_what_one_that_left_sent_after_its_end_was_seen() -> None:
     """At the log end that the receiver saw, and past it; a marker is no message."""
     log = [

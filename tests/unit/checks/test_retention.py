@@ -182,35 +182,24 @@ def test_every_way_to_set_no_bound_is_one_value(none: str) -> None:
     assert TopicSettings.parse(dict.fromkeys(names, none)) == TopicSettings.parse({})
 
 
+NUMBERS = {
+    "retention.ms": "retention_ms",
+    "min.compaction.lag.ms": "uncompacted_ms",
+    "max.compaction.lag.ms": "compacted_ms",
+    "delete.retention.ms": "tombstones_ms",
+    "max.message.bytes": "message_bytes",
+    "message.timestamp.before.max.ms": "behind_ms",
+    "message.timestamp.after.max.ms": "ahead_ms",
+    "min.insync.replicas": "in_sync",
+}
+
+
 def test_settings_of_a_topic_are_read_as_numbers() -> None:
-    found = TopicSettings.parse(
-        {
-            "cleanup.policy": "compact,delete",
-            "retention.ms": "1",
-            "retention.bytes": "0",
-            "min.compaction.lag.ms": "3",
-            "max.compaction.lag.ms": "4",
-            "delete.retention.ms": "5",
-            "max.message.bytes": "6",
-            "message.timestamp.before.max.ms": "7",
-            "message.timestamp.after.max.ms": "8",
-            "message.timestamp.type": "LogAppendTime",
-            "min.insync.replicas": "9",
-        }
-    )
-    assert found == TopicSettings(
-        policy="compact,delete",
-        retention_ms=1,
-        retention_bytes=0,
-        uncompacted_ms=3,
-        compacted_ms=4,
-        tombstones_ms=5,
-        message_bytes=6,
-        behind_ms=7,
-        ahead_ms=8,
-        append_time=True,
-        in_sync=9,
-    )
+    texts = {"cleanup.policy": "compact,delete", "message.timestamp.type": "LogAppendTime"}
+    texts |= {"retention.bytes": "0"} | {name: str(n) for n, name in enumerate(NUMBERS, 1)}
+    numbers = {field: n for n, field in enumerate(NUMBERS.values(), 1)}
+    found = TopicSettings.parse(texts)
+    assert found == TopicSettings(policy="compact,delete", retention_bytes=0, append_time=True, **numbers)
     assert found.deletes and found.compacts
 
 

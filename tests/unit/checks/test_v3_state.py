@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, Witness, v3_state
+from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, v3_state
 from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of
-from snapkafka.protocol import SenderEnd, TopicPartition
+from snapkafka.protocol import TopicPartition
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
 from tests.worlds.list_checks import v3
 
@@ -74,26 +74,6 @@ def table_of(*writes: tuple[int, str | None, int]) -> Changelog:
     return table
 
 
-def test_nothing_is_missing() -> None:
-    table = table_of((1, "a", 0), (1, "b", 0), (1, "c", EPOCH))
-    table.keeping = None
-    assert v3(table.view, table.log) == [], "settings are asked only where something is missing"
-
-
-def test_the_last_white_record_is_gone() -> None:
-    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", EPOCH))
-    table.compact(3, drop=False)
-    found = v3(table.view, table.log)
-    assert found == [Finding("state-last-missing", *TP, 1, 1, 1)]
-    assert "should be here" in Witness.of(found[0]).what
-
-
-def test_a_key_of_which_only_red_is_left() -> None:
-    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
-    table.compact(3, drop=False)
-    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 2, a=1)]
-
-
 def test_a_superseded_value_shows_that_the_cleaner_has_not_come_so_far() -> None:
     """Key 1 is new after the cut; that nothing of it was taken shows key 2."""
     table = table_of((2, "a", 0), (2, "b", 0), (2, "c", 0), (2, "d", 0), (1, "e", EPOCH))
@@ -140,13 +120,6 @@ def test_v3_a_cut_that_seems_to_lie_in_the_future_has_no_age_and_keeps_nothing()
         assert [finding.kind for finding in v3(table.view, table.log)] == kinds
 
 
-def test_what_is_too_young_to_be_compacted() -> None:
-    table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
-    del table.log[0]
-    table.keeping = Keeping(age_ms=HOUR, uncompacted_ms=2 * HOUR)
-    assert v3(table.view, table.log) == []
-
-
 def test_of_a_set_every_record_counts() -> None:
     table = table_of((1, "a", 0), (1, "b", 0), (2, "c", 0), (2, "d", 0))
     del table.log[0]
@@ -175,23 +148,6 @@ def test_windows_that_had_expired(retained_ms: int, kind: str) -> None:
     assert [finding.kind for finding in v3(CutView(windows, {TP: table.bounds}), table.log)] == [kind]
 
 
-def test_a_log_that_was_not_read_to_its_end() -> None:
-    """Whoever overtook may stand further on."""
-    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
-    table.compact(3, drop=False)
-    fact = v3_state.facts_of(table.view, table.log)
-    keys = v3_state.key_facts_of(table.view, table.log)
-    assert v3_state.doubtful(table.view, TP, fact, keys) == []
-    found = v3_state.doubtful(table.view, TP, fact, keys._replace(to_the_end=False))
-    assert found == [Finding("state-unproven", *TP, 3, a=1)]
-
-
-def test_a_changelog_that_nobody_wrote_to() -> None:
-    assert v3(table_of().view, []) == []
-    silent = replace(captured([table_of()]), senders=())
-    assert v3(CutView(silent, {TP: table_of().bounds}), []) == [], "nor said that nothing was"
-
-
 # -- where each rule draws its line ----------------------------------------------------------------------------------
 
 
@@ -208,37 +164,10 @@ def test_clocks_may_disagree_by_so_much(settled_ms: int, findings: int) -> None:
     assert len(v3(table.view, table.log)) == findings
 
 
-@pytest.mark.parametrize(("windows_ms", "retained_ms"), [(0, 3 * HOUR), (2 * HOUR, None)])
-def test_what_age_did_not_take_has_not_expired(windows_ms: int, retained_ms: int | None) -> None:
-    """The table has no windows, or the changelog keeps records for ever."""
-    table = table_of((1, "a", 0), (2, "b", 0))
-    table.start = 1
-    del table.log[0]
-    table.keeping = Keeping(age_ms=HOUR, retained_ms=retained_ms)
-    cut = captured([table])
-    cut = replace(cut, changelogs=(replace(cut.changelogs[0], expires_ms=windows_ms),))
-    assert [finding.kind for finding in v3(CutView(cut, {TP: table.bounds}), table.log)] == ["state-gone"]
-
-
 def test_the_only_white_record_is_gone() -> None:
     table = table_of((1, "a", 0), (1, "b", EPOCH))
     table.compact(2, drop=False)
     assert v3(table.view, table.log) == [Finding("state-last-missing", *TP, 0, 1, 0)]
-
-
-def test_of_several_senders_the_one_that_wrote_last_counts() -> None:
-    """The others' last records may be superseded by that one's."""
-    table = table_of((1, "a", 0), (2, "b", 0))
-    del table.log[1]
-    end = captured([table]).senders[0]
-    for senders in ((end, early(end)), (early(end), end)):
-        view = CutView(replace(captured([table]), senders=senders), {TP: table.bounds})
-        assert v3(view, table.log) == [Finding("state-last-missing", *TP, 1, 1, 1)]
-
-
-def early(end: SenderEnd) -> SenderEnd:
-    """Another sender, whose last record lies before that, and has a higher number."""
-    return replace(end, process=2, white_end=1, last_seq=77)
 
 
 def test_one_changelog_hides_no_other() -> None:
@@ -265,15 +194,6 @@ def as_partition(table: Changelog, partition: int) -> Changelog:
     return table
 
 
-def test_all_keys_of_which_only_red_is_left_are_reported() -> None:
-    """Those of records without a key, which are none of the table's, do not hide them."""
-    table = table_of((1, "a", 0), (2, "b", 0), (3, "c", 0), (2, "d", EPOCH), (1, "e", EPOCH))
-    table.compact(5, drop=False)
-    bare = [record._replace(key_hash=None) for record in table.log[:1]]
-    found = key_facts_of(table.view, [*bare, *table.log])
-    assert (found.overtaken, found.overtaken_found) == ((3, 4), 2)
-
-
 # -- what a parent stands for ----------------------------------------------------------------------------------------
 
 
@@ -292,14 +212,6 @@ def test_what_a_parent_stands_for_may_be_gone() -> None:
     table.log = [table.written[1]]
     assert v3(delta(table, 3), table.log) == [], "what is still there of it does no harm"
     assert v3(delta(table, 2), table.log) == [Finding("state-last-missing", *TP, 2, 1, 2)]
-
-
-def test_what_is_held_of_a_parent_fills_no_hole_behind_it() -> None:
-    table = table_of((1, "a", 0), (2, "b", 0), (3, "c", 0), (4, "d", 0))
-    del table.log[2]
-    table.keeping = None
-    assert v3(delta(table, 1), table.log) == [Finding("state-unproven", *TP, 4, a=1)]
-    assert v3(delta(table, 3), table.log) == []
 
 
 def test_v3_a_deletion_that_may_be_gone_from_a_delta_leaves_its_key_in_the_state() -> None:
@@ -350,14 +262,6 @@ def test_a_key_of_a_global_table_in_several_partitions_has_no_order_that_the_log
     assert KINDS["state-unordered"].weight is Weight.UNVERIFIABLE
     assert of_global([(7, 0)], [(8, 0), (7, EPOCH)]) == []
     assert of_global([(7, 0)], []) == []
-
-
-def test_keys_of_a_global_table_that_are_in_one_partition_each_are_in_order() -> None:
-    assert of_global([(1, 0), (2, 0)], [(3, 0)], [(4, 0), (4, 0)]) == []
-
-
-def test_a_table_that_is_not_global_has_its_keys_where_they_are() -> None:
-    assert of_global([(7, 0)], [(7, 0)], is_global=False) == []
 
 
 def test_of_a_global_table_of_sets_two_partitions_are_enough() -> None:
