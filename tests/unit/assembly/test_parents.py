@@ -269,11 +269,6 @@ def view(log_start: int) -> CutView:
     return CutView(of, {HERE: LogBounds(start=log_start, end=20, topic_id="cd")})
 
 
-def test_only_the_delta_is_read() -> None:
-    assert reading_ranges(view(0)) == [ReadRange("c", 0, 0, 20)]
-    assert reading_ranges(view(0), starts={HERE: 3}) == [ReadRange("c", 0, 3, 20)]
-
-
 def test_the_seam_is_read_with_the_delta() -> None:
     """The record that the parent's state ends with; where the log has lost it, the delta all the same."""
     seam = {HERE: SenderEnd(process=2, topic="c", partition=0, white_end=3, last_seq=7)}

@@ -71,22 +71,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return out
 
 
-def test_bars_of_steps_below_a_log_that_stays(terminal: io.StringIO) -> None:
+def test_bars_of_steps_below_a_log_that_stays_until_they_are_over(terminal: io.StringIO) -> None:
     with job_log(printed=True) as log:
         assert log.print_line is not None and log.progress is not None
         log.print_line("starting Spark [1]")
         log.progress(WORKING)
-        log.progress(WORKING)
-    shown = terminal.getvalue()
-    assert "starting Spark [1]\n" in shown
-    assert "table state" in shown
-    assert "14 of 40 tasks" in shown
-    assert "V6 [a] 'quote'" in shown
-
-
-def test_a_step_that_is_over_has_no_bar_any_more(terminal: io.StringIO) -> None:
-    with job_log(printed=True) as log:
-        assert log.progress is not None
         log.progress(WORKING)
         bars = log.progress.__self__  # type: ignore[attr-defined]
         assert [task.description for task in bars.tasks] == ["table state", "V6 [a] 'quote'"]
@@ -95,6 +84,9 @@ def test_a_step_that_is_over_has_no_bar_any_more(terminal: io.StringIO) -> None:
         assert (state.completed, state.total) == (15, 40)
         log.progress(Working(id="friday", seconds=40.0))
         assert bars.tasks == []
+    shown = terminal.getvalue()
+    for text in ("starting Spark [1]\n", "table state", "14 of 40 tasks", "V6 [a] 'quote'"):
+        assert text in shown
 
 
 def test_nothing_is_said_where_nothing_is_to_be_said() -> None:

@@ -105,19 +105,12 @@ def _some(name: str) -> dict[str, str]:
         ("{folder}", {"most": "1'; DROP"}, "DROP"),
         ("{folder}/nothing", {}, "/nothing"),
         ("conservatoin", {}, "conservatoin"),
+        ("{folder}/x", {}, r"\*\.sql"),
+        ("{folder}/x/y.sql", {}, r"y\.sql"),
     ],
 )
 def test_a_slip_is_named(folder: Path, where: str, parameters: dict[str, str], named: str) -> None:
+    if "y.sql" in where:
+        (folder / "x" / "y.sql").write_bytes(b"\xff")
     with pytest.raises(BadInputError, match=named):
         load([where.format(folder=folder)], parameters)
-
-
-def test_a_folder_without_sql_is_a_slip(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"\*\.sql"):
-        load([str(tmp_path)], {})
-
-
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    (tmp_path / "x.sql").write_bytes(b"\xff")
-    with pytest.raises(BadInputError, match=r"x\.sql"):
-        load([str(tmp_path)], {})

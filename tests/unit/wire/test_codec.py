@@ -67,6 +67,8 @@ CLOSED = Closed(
     cut_us=80,
 )
 DAMAGED = encode(CLOSED)[:-1] + b"\xff"
+#: The form of its last fields.
+ENDS: Any = codec._forms()["Closed"].rest
 
 
 @given(ANY_RECORD)
@@ -165,7 +167,7 @@ def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
         b"\xc3\x02" + encode(EXAMPLE)[2:],
         encode(EXAMPLE)[:10] + b"\xff" * 30,
         encode(CLOSED)[:-1],
-        codec._written(codec._forms()["Closed"].rest, codec._forms()["Closed"].rest.plain(CLOSED)),  # type: ignore
+        codec._written(ENDS, ENDS.plain(CLOSED)),
     ],
 )
 def test_garbage_is_undecodable(data: bytes | None) -> None:
@@ -205,11 +207,9 @@ def test_a_damaged_record_is_undecodable_or_another_record(record: LedgerRecord,
     ],
 )
 def test_columns_that_do_not_fit_together_are_damaged(spoilt: dict[str, Any]) -> None:
-    form = codec._forms()["Closed"].rest
-    assert form is not None
-    plain = form.plain(CLOSED)
+    plain = ENDS.plain(CLOSED)
     plain["sent"] |= {"items": 3} | spoilt
-    head = codec._forms()["Closed"].plain(CLOSED) | {"ends": codec._written(form, plain)}
+    head = codec._forms()["Closed"].plain(CLOSED) | {"ends": codec._written(ENDS, plain)}
     read = decode(codec._written(codec._forms()["Closed"], head))
     assert isinstance(read, Closed)
     assert read.damaged
@@ -286,23 +286,17 @@ def test_importing_the_codec_does_not_import_avro() -> None:
 def test_a_snapshot_costs_about_40_bytes_for_each_partition() -> None:
     """docs/guide/risk.md. A process with so many partitions to read, to write and to log changes to, each with names of
     usual length."""
-    count = 1_000
-    report = CutReport(
-        process=5, n=9, epoch=100, previous=90, heard="ledger", assigned=7,
-        positions=tuple(
-            records.Position(agent="accounts.debit", topic="demo-requests", partition=p, offset=100_000)
-            for p in range(count)
-        ),
-    )  # fmt: skip
-    closed = Closed(
-        process=5, n=10, epoch=100, report=101,
-        sent=tuple(
-            SentEnd(topic="demo-transfers", partition=p, white_end=100_000, last_seq=5_000, marker=100_001)
-            for p in range(count)
-        ),
-        changelogs=tuple(
-            records.ChangelogEnd(table="balances", topic="demo-accounts-balances-changelog", partition=p, end=100_000)
-            for p in range(count)
-        ),
-    )  # fmt: skip
+    count, far = 1_000, 100_000
+    positions, sent, changelogs = [], [], []
+    for p in range(count):
+        positions.append(
+            records.Position(agent="accounts.debit", topic="demo-requests", partition=p, offset=far)
+        )
+        sent.append(
+            SentEnd(topic="demo-transfers", partition=p, white_end=far, last_seq=5_000, marker=far + 1)
+        )
+        log = "demo-accounts-balances-changelog"
+        changelogs.append(records.ChangelogEnd(table="balances", topic=log, partition=p, end=far))
+    report = dataclasses.replace(EXAMPLE, positions=tuple(positions), running=())
+    closed = dataclasses.replace(CLOSED, sent=tuple(sent), changelogs=tuple(changelogs))
     assert 35 <= (len(encode(report)) + len(encode(closed))) / count <= 45

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -16,30 +18,18 @@ U40 = st.integers(0, headers.MAX_40)
 LEDGER, CHECK = 0x1234, headers.tp_check("transfers", 3)
 
 
-@given(U16, U16, U32, U32, U40)
-def test_a_stamp_comes_back(ledger: int, check: int, epoch: int, process: int, seq: int) -> None:
-    raw = headers.stamp(ledger, check, epoch, process, seq)
-    assert len(raw) == 18
-    assert headers.read(raw, ledger, check) == Stamp(epoch, process, seq)
-
-
-@given(U16, U16, U32, U32, U40, U16, U16, U40)
-def test_a_stamp_with_its_cause_comes_back(
-    ledger: int, check: int, epoch: int, process: int, seq: int, topic: int, partition: int, offset: int
-) -> None:
-    raw = headers.stamp_with_cause(ledger, check, epoch, process, seq, topic, partition, offset)
-    assert len(raw) == 27
-    expected = Stamp(epoch, process, seq, cause=(topic, partition, offset))
-    assert headers.read(raw, ledger, check) == expected
-
-
-@given(U16, U16, U32, U32, U40, U32)
-def test_a_marker_comes_back(
-    ledger: int, check: int, epoch: int, process: int, seq: int, previous: int
-) -> None:
-    raw = headers.marker(ledger, check, epoch, process, seq, previous)
-    assert len(raw) == 22
-    assert headers.read(raw, ledger, check) == Stamp(epoch, process, seq, marker=True, previous=previous)
+@given(U16, U16, U32, U32, U40, st.none() | U32 | st.tuples(U16, U16, U40))
+def test_a_stamp_comes_back(ledger: int, check: int, epoch: int, process: int, seq: int, more: Any) -> None:
+    """Plain, a marker with the epoch before, or with its cause."""
+    place, sent = (ledger, check, epoch, process, seq), Stamp(epoch, process, seq)
+    if more is None:
+        raw, size = headers.stamp(*place), 18
+    elif isinstance(more, int):
+        raw, size, sent = headers.marker(*place, more), 22, sent._replace(marker=True, previous=more)
+    else:
+        raw, size, sent = headers.stamp_with_cause(*place, *more), 27, sent._replace(cause=more)
+    assert len(raw) == size
+    assert headers.read(raw, ledger, check) == sent
 
 
 def test_the_bytes_are_those_of_the_design() -> None:
