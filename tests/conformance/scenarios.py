@@ -1,6 +1,6 @@
 """The scenarios of the suite: one table, which runs on the simulator, on Faust, and on plain clients.
 
-On a real broker (`test_money`, `test_members`, `test_transactions`, `test_aligned`) each runs with the libraries that
+On a real broker (`test_money`, `test_members`, `test_aligned`) each runs with the libraries that
 are listed here; on the simulator (`test_simulated`) with many seeds, the judge in the place of the money.
 """
 

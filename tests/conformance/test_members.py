@@ -14,7 +14,7 @@ from snapkafka.errors import SnapshotFailedError
 from snapkafka.testing import Broker, Taken
 from snapkafka.until import blocking_until
 from tests.conformance.running import Running, money_of, running
-from tests.conformance.scenarios import MEMBERS
+from tests.conformance.scenarios import MEMBERS, TRANSACTIONS
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -28,7 +28,9 @@ MOST_COINS = 3
 def require_conserved(run: Running, taken: Taken, *, killed: int = 0) -> None:
     """`killed`: so many members had a message at most that another one has processed again."""
     found = taken.assert_consistent()
-    again = [note.what for check in found.checks for note in check.notes if note.kind in AGAIN]
+    notes = [note for check in found.checks for note in check.notes]
+    assert not [note for note in notes if note.kind.startswith("never-read")], "each record is read"
+    again = [note.what for note in notes if note.kind in AGAIN]
     money = money_of(run, taken)
     made = sum(coins for *_, coins in money)
     if found.verdict == "VERIFIED_WITH_REPLAYS" or again:
@@ -76,3 +78,17 @@ def test_a_member_joins_and_one_is_killed(
         run.start(keeper, "keeper")
         run.await_ticks(300)
         require_conserved(run, captured(run), killed=1)
+
+
+@pytest.mark.parametrize(("spender", "keeper"), TRANSACTIONS.cases())
+def test_what_a_transaction_aborts_is_in_no_snapshot(
+    kafka: Broker, namespace: str, tmp_path: Path, spender: str, keeper: str
+) -> None:
+    """Exactly-once loops, which abort some of their transactions."""
+    with running(kafka, namespace, tmp_path) as run:
+        run.start(spender, "spender")
+        run.start(keeper, "keeper")
+        run.await_ready()
+        for _ in range(3):
+            run.await_ticks(200)
+            require_conserved(run, captured(run))

@@ -75,12 +75,15 @@ class Consumer(confluent_kafka.Consumer):
         super().resume([TopicPartition(*tp) for tp in tps])
 
     def seek(self, partition: TopicPartition) -> None:
-        """Seek; see `confluent_kafka.Consumer.seek`."""
-        super().seek(partition)
+        """Seek; see `confluent_kafka.Consumer.seek`. What librdkafka itself has passed is no record: it has the end of
+        a transaction there, or what was aborted."""
         tp, to = OurPartition(partition.topic, partition.partition), partition.offset
+        (passed,) = super().position([TopicPartition(*tp)])
+        super().seek(partition)
         self._sought.pop(tp, None)
         if self.moved is not None and to >= 0:
-            self.moved(tp, self._next.get(tp), to, "sought")
+            due = self._next.get(tp)
+            self.moved(tp, due if due is None else max(due, passed.offset), to, "sought")
             self._next[tp] = to
         elif to < 0:
             self._to_bound.add(tp)

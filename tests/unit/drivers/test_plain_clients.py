@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
+import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Place
 
 from snapkafka.clients import participant
-from snapkafka.drivers import Producer, Table
+from snapkafka.drivers import Consumer, Producer, Table
 from snapkafka.drivers.plain import recovery
 from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.aio_sends import AioSends
@@ -126,6 +128,31 @@ def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> No
     part.transactions.revoked()
     with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
         part._assigned(SimpleNamespace(), [])
+
+
+class Librdkafka(confluent_kafka.Consumer):
+    """It has passed what was aborted, and the end of its transaction."""
+
+    def position(self, partitions: list[Place]) -> list[Place]:
+        return [Place(tp.topic, tp.partition, 5) for tp in partitions]
+
+    def seek(self, partition: Place) -> None:
+        """Nothing is fetched here."""
+
+
+class Reading(Consumer, Librdkafka):
+    """As a participant reads it, but for the broker."""
+
+
+def test_a_loop_that_goes_back_to_what_it_has_committed_skips_no_record_that_librdkafka_has_passed() -> None:
+    client = Reading(WHERE | {"group.id": "billing"})
+    moved: list[tuple[int | None, int]] = []
+    client.moved = lambda tp, start, end, why: moved.append((start, end))
+    client.starts([Place(*OURS, 0)])
+    client.came(OURS, 0)
+    for to in (5, 7, 0):
+        client.seek(Place(*OURS, to))
+    assert moved == [(5, 5), (5, 7), (7, 0)], "only what lies from 5 to 7 is skipped"
 
 
 def test_the_generation_of_a_group_is_read_from_librdkafkas_own_bytes() -> None:
