@@ -1,11 +1,16 @@
-"""A service of the scenarios with confluent-kafka: `python -m tests.conformance.confluent_app ROLE`."""
+"""A service of the scenarios with confluent-kafka: `python -m tests.conformance.confluent_app ROLE`.
+
+As `threads_app` it processes messages in threads, and commits none.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from typing import cast
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+from zlib import crc32
 
 from snapkafka.clients import participant
 from snapkafka.drivers import Consumer, Producer, Table
@@ -13,7 +18,7 @@ from tests.conformance.damage import damage
 from tests.conformance.money import Names, Role, partition_of, process
 
 
-def main(role: Role) -> None:
+def main(role: Role, threads: int = 0) -> None:
     names, where = Names.from_environment(), {"bootstrap.servers": os.environ["SNAPKAFKA_BOOTSTRAP"]}
     group = {"group.id": names.app(role), "enable.auto.commit": False, "auto.offset.reset": "earliest"}
     consumer = Consumer(where | group | {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500})
@@ -21,15 +26,25 @@ def main(role: Role) -> None:
     table = Table(names.table(role), default=int)
     part = participant(consumer=consumer, producer=producer, inputs=names.inputs(role), state=table)
     signal.signal(signal.SIGTERM, lambda *_: part.stop())
+    pools = [ThreadPoolExecutor(1) for _ in range(threads)]  # the messages of a key stay in their order
+
+    def work(event: Any, message: Any) -> None:
+        with event:
+            key = message.key().decode()
+            sent = process(names, role, message.topic(), key, int(message.value()), table)
+            if sent is not None:
+                producer.produce(sent[0], str(sent[1]), key, partition_of(key))
+
     with part:
         for message in part.poll():
-            with part.event(message):
-                key = message.key().decode()
-                sent = process(names, role, message.topic(), key, int(message.value()), table)
-                if sent is not None:
-                    producer.produce(sent[0], str(sent[1]), key, partition_of(key))
+            if pools:
+                pools[crc32(message.key()) // 7 % threads].submit(work, part.event(message), message)
+                continue
+            work(part.event(message), message)
             producer.flush()
             consumer.commit(message, asynchronous=False)
+        for pool in pools:
+            pool.shutdown()
     consumer.close()
 
 

@@ -1,46 +1,10 @@
-"""A service of the scenarios with confluent-kafka, which processes messages in threads: `... threads_app ROLE`."""
+"""`confluent_app` in threads: `python -m tests.conformance.threads_app ROLE`."""
 
-from __future__ import annotations
-
-import os
-import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
-from zlib import crc32
+from typing import cast
 
-from snapkafka.clients import participant
-from snapkafka.drivers import Consumer, Producer, Table
-from tests.conformance.money import Names, Role, partition_of, process
-
-THREADS = 4
-
-
-def main(role: Role) -> None:
-    names, where = Names.from_environment(), {"bootstrap.servers": os.environ["SNAPKAFKA_BOOTSTRAP"]}
-    group = {"group.id": names.app(role), "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-    consumer = Consumer(where | group)
-    producer = Producer(where | {"enable.idempotence": True, "linger.ms": 2})
-    table = Table(names.table(role), default=int)
-    part = participant(consumer=consumer, producer=producer, inputs=names.inputs(role), state=table)
-    signal.signal(signal.SIGTERM, lambda *_: part.stop())
-    threads = [ThreadPoolExecutor(1) for _ in range(THREADS)]  # the messages of a key stay in their order
-
-    def work(event: Any, message: Any) -> None:
-        with event:
-            key = message.key().decode()
-            sent = process(names, role, message.topic(), key, int(message.value()), table)
-            if sent is not None:
-                producer.produce(sent[0], str(sent[1]), key, partition_of(key))
-
-    with part:
-        for message in part.poll():
-            thread = threads[crc32(message.key()) // 7 % THREADS]
-            thread.submit(work, part.event(message), message)
-        for thread in threads:
-            thread.shutdown()
-    consumer.close()
-
+from tests.conformance.confluent_app import main
+from tests.conformance.money import Role
 
 if __name__ == "__main__":
-    main(cast(Role, sys.argv[1]))
+    main(cast(Role, sys.argv[1]), threads=4)

@@ -78,20 +78,6 @@ class Sends:
         return self.settled
 
 
-async def test_r7_what_the_broker_has_counts_when_it_is_committed() -> None:
-    sends = Sends()
-    sends.acked()
-    assert await sends.reported() == []
-    await sends.producer.send_offsets_to_transaction({}, "app")
-    assert await sends.reported() == []
-    await sends.producer.commit_transaction()
-    assert sends.producer.steps == ["positions {} of app", "commit"]
-    assert await sends.reported() == [(0, "at 0"), (1, "at 1")]
-    await sends.producer.commit_transaction()
-    await sends.producer.stop()
-    assert len(await sends.reported()) == 2, "of the next transaction, which has no sends"
-
-
 @pytest.mark.parametrize(
     ("end", "why"),
     [
@@ -135,41 +121,3 @@ async def test_r7_a_send_that_fails_takes_its_transaction_with_it() -> None:
         f"its transaction was not committed: {ProducerFenced()!r}", refused=True, undone=True
     )
     assert await sends.reported() == [(0, failure), (1, failure)]
-
-
-async def test_r7_a_send_that_its_caller_gives_up_is_reported_with_the_others() -> None:
-    sends = Sends()
-    sends.futures[0].cancel()
-    sends.futures[1].set_result("at 1")
-    assert await sends.reported() == []
-    await sends.producer.stop()
-    assert len(await sends.reported()) == 2
-
-
-@pytest.mark.parametrize(("ours", "failed"), [({TID}, 0), (set[str](), 2)])
-async def test_r7_what_a_rebalance_leaves_open_for_somebody_else_has_failed(
-    ours: set[str], failed: int
-) -> None:
-    class Consumer:
-        @property
-        def transactions(self) -> Any:
-            return self
-
-        def assignment(self) -> str:
-            return "some"
-
-        def _tps_to_transactional_ids(self, tps: str) -> set[str]:
-            return ours
-
-    sends = Sends()
-    sends.acked()
-    sends.transactions.on_rebalanced(Consumer())
-    why = "its partition was revoked, and the transaction left open"
-    assert await sends.reported() == [
-        (n, Unacknowledged(why, refused=True, undone=True)) for n in range(failed)
-    ]
-
-
-async def test_what_is_in_no_transaction_is_left_alone() -> None:
-    producer = Sends().faust._new_producer()
-    assert "commit_transaction" not in vars(producer)

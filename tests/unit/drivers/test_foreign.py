@@ -67,23 +67,6 @@ async def failure_of(cluster: FakeCluster, epoch: int) -> Failure:
     return failure
 
 
-async def test_a_send_under_way_at_the_cut_is_white_and_the_process_closes_when_it_is_acknowledged(
-    cluster: FakeCluster, writer: FakeWriter, till: Participant
-) -> None:
-    epoch = trigger(cluster, "one")
-    await marker_of(till)
-    await till.flush("one", "", 0, b"{}")
-    writer.gate.clear()
-    sending = asyncio.ensure_future(till.send("deposits", b"a", b"20"))
-    await until(lambda: OUT in writer.log, "the append")
-    assert await till.cut("one")
-    await until(lambda: till._machine.colours.epoch == epoch, "the cut")
-    assert till.process not in view(cluster).snapshots[epoch].closed
-    writer.gate.set()
-    await sending
-    await captured(cluster, epoch)
-
-
 async def test_a_state_that_does_not_come_fails_its_snapshot_by_name_and_the_next_one_is_good(
     cluster: FakeCluster, writer: FakeWriter, till: Participant
 ) -> None:

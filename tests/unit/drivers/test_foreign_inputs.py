@@ -10,7 +10,6 @@ import pytest
 from snapkafka.drivers import Bounds, First, Participant
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Place
-from snapkafka.drivers.foreign.progress import Progress
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import Record
 from snapkafka.protocol import (
@@ -473,25 +472,10 @@ async def test_a_send_names_its_cause_while_that_is_not_processed(
     await here.till.send("deposits", b"a", b"4", cause=(P0, 1))  # it is over
     at = (headers.topic_check("change"), 0, 1)
     assert [stamp.cause for _, _, stamp in here.writer.log[OUT]] == [at, at, None, None]
-
-
-async def test_r5_no_state_leaves_out_the_cause_of_a_white_send(
-    here: Here, streams: list[asyncio.Task[None]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await here.receives(streams, 3)
-    await here.till.send("deposits", b"a", b"1", cause=(P0, 1))
-    epoch = await here.asked("one")
-    for places in ((), ((P0, 1),)):
-        with pytest.raises(BadInputError, match="leaves out 1, the cause of a send before the marker"):
-            await here.cut("one", *places)
-    assert await here.cut("one", (P0, 2))
-    assert await here.positions(epoch) == {P0: 2, P1: 0}
-    assert (await here.captured(epoch)).replays == 0
-    await here.till.send("deposits", b"a", b"1", cause=(P0, 2))
-    epoch = await here.asked("two")
-    monkeypatch.setattr(Progress, "of_state", lambda self, positions: self.processed | dict(positions))
-    assert await here.cut("two")
-    assert (await here.captured(epoch)).replays == 1, "without that check it would be sent twice by a restore"
+    (sent,) = [
+        it for it in (await here.captured(await here.snapshot("one"))).senders if it.topic == OUT.topic
+    ]
+    assert (sent.white_end, sent.last_seq) == (4, 3)
 
 
 async def test_causes_that_are_not_processed_are_bounded(
