@@ -75,14 +75,13 @@ class Consumer(confluent_kafka.Consumer):
         super().resume([TopicPartition(*tp) for tp in tps])
 
     def seek(self, partition: TopicPartition) -> None:
-        """Seek; see `confluent_kafka.Consumer.seek`. What librdkafka itself has passed is no record: it has the end of
-        a transaction there, or what was aborted."""
+        """Seek; see `confluent_kafka.Consumer.seek`. What librdkafka itself has passed is no record: it is the end of a
+        transaction, or was aborted."""
         tp, to = OurPartition(partition.topic, partition.partition), partition.offset
-        (passed,) = super().position([TopicPartition(*tp)])
+        due, (passed,) = self._next.get(tp), super().position([TopicPartition(*tp)])
         super().seek(partition)
         self._sought.pop(tp, None)
         if self.moved is not None and to >= 0:
-            due = self._next.get(tp)
             self.moved(tp, due if due is None else max(due, passed.offset), to, "sought")
             self._next[tp] = to
         elif to < 0:
@@ -134,11 +133,7 @@ class Consumer(confluent_kafka.Consumer):
         return super().poll(*arguments, **more)
 
     def consume(self, *arguments: Any, **more: Any) -> Any:
-        """Read some records; outside of a participant only.
-
-        Raises:
-            BadInputError: a participant reads them.
-        """
+        """Read some records; see `poll`."""
         self._require_free()
         return super().consume(*arguments, **more)
 
