@@ -148,14 +148,6 @@ def test_schema_names_every_field() -> None:
         assert set(SCHEMA["$defs"][where]["properties"]) == {field.name for field in dataclasses.fields(kind)}
 
 
-def test_a_manifest_of_before_a_field_is_read_and_fits() -> None:
-    manifest_json = json.loads(manifests.dump(example()))
-    del manifest_json["restorable"]
-    assert manifests.load(json.dumps(manifest_json)) == dataclasses.replace(example(), restorable=None)
-    jsonschema.validate(manifest_json, SCHEMA)
-    jsonschema.validate(manifest_json | {"restorable": None}, SCHEMA)
-
-
 def test_unknown_fields_are_skipped() -> None:
     manifest_json = json.loads(manifests.dump(example()))
     manifest_json["later"] = manifest_json["captured"]["later"] = 1

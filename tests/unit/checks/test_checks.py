@@ -40,7 +40,7 @@ from snapkafka.protocol import (
     TornEvent,
 )
 from tests.worlds.list_checks import of_left, v1, v2, v4, v5
-from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, shared_changelog
+from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, shared_changelog, with_input
 
 BOUNDS = {
     TP: LogBounds(start=0, end=7, topic_id="t1"),
@@ -57,17 +57,9 @@ def found(
     return sorted((finding.kind, finding.offset) for finding in findings)
 
 
-def with_input(**changes: object) -> Captured:
-    return replace(CAPTURED, inputs=(replace(INPUT, **changes),))  # type: ignore[arg-type]
-
-
-# -- V1 ------------------------------------------------------------------------------------------------------
-
-
-def read_by_another(*missing: int, lost: tuple[int, ...] = ()) -> list[tuple[str, int]]:
+def read_by_another(*missing: int) -> list[tuple[str, int]]:
     """Findings of a changelog that is an input, too."""
-    log, captured, bounds = shared_changelog(*missing, lost=lost)
-    return found(log, captured, bounds)
+    return found(*shared_changelog(*missing))
 
 
 def test_v1_compaction_below_what_a_reader_needs_is_for_v3_to_judge_too() -> None:
@@ -83,7 +75,7 @@ def test_v1_what_one_that_left_sent_to_a_partition_that_a_reader_has_not_cut_lea
     """A partition was added, and one of two apps that read the topic does not know of it yet: of what lies there only
     the living say that it has to be cut."""
     log = [*LOG, LogRecord("in", 0, 7, 2, 0, 0)]
-    captured = replace(with_input(log_end=8), recorded=())
+    captured = with_input(log_end=8)
     assert of_left(CutView(captured), log) == []
     elsewhere = replace(captured.inputs[0], app="other", partition=1)
     late = of_left(CutView(replace(captured, inputs=(*captured.inputs, elsewhere))), log)
@@ -171,7 +163,7 @@ def test_v4_a_changelog_without_headers_leaves_it_unverifiable() -> None:
 
 def test_v4_only_an_acknowledged_record_must_have_its_header() -> None:
     """A sender without white sends here, one with a log end in the place of a result, and what is gone from the log."""
-    received = replace(with_input(position=7, noted=7), recorded=())
+    received = with_input(position=7, noted=7)
     log = _stripped(LOG, *range(7))
     nothing = replace(received.senders[0], white_end=0, last_seq=-1, landed_end=5)
     assert found(log, replace(received, senders=(nothing, received.senders[1]))) == []

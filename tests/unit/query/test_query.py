@@ -89,11 +89,6 @@ async def test_the_tables_of_the_latest_good_one_are_there(storage: str) -> None
         assert [row[0] for row in await rows(storage, f"DESCRIBE {table}")] == columns(table)
 
 
-@pytest.mark.parametrize(("name", "value"), [("monday", "1"), ("10", "1"), ("broken", "9"), ("30", "9")])
-async def test_another_one_by_id_or_epoch(storage: str, name: str, value: str) -> None:
-    assert await rows(storage, "SELECT value FROM state", name=name) == [(value,)]
-
-
 async def test_several_at_once_by_their_ids(storage: str) -> None:
     sql = """
     SELECT now.value, before.value, odd.value FROM state AS now
@@ -397,17 +392,6 @@ async def test_no_other_file_and_no_variable_of_ours_is_seen(storage: str, sourc
         BadInputError, match=r"disabled by configuration|Table with name storage does not exist"
     ):
         await rows(storage, f"FROM {source.format(storage=storage)}")
-
-
-async def test_a_file_that_is_gone_or_spoilt_is_said(storage: str, tmp_path: Path) -> None:
-    shutil.copytree(storage, tmp_path, dirs_exist_ok=True)
-    file = tmp_path / "monday" / "state" / "part-00000.parquet"
-    file.write_bytes(b"no Parquet")
-    with pytest.raises(StorageError, match=r"part-00000\.parquet"):
-        await rows(str(tmp_path), "SELECT 1", name="monday")
-    file.unlink()
-    with pytest.raises(StorageError, match=r"monday .*part-00000\.parquet"):
-        await rows(str(tmp_path), "SELECT 1", name="monday")
 
 
 async def test_without_duckdb_the_extra_is_named(storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
