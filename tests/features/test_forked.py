@@ -1,9 +1,12 @@
-"""A real worker as a part of a fork: it runs like in production, and touches nothing of it."""
+"""A real worker as a part of a fork runs like in production, and touches nothing of it; nor can any other client."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -16,8 +19,9 @@ from snapkafka.protocol import prefixed
 from snapkafka.testing import Broker, create_topics
 
 from .harness import produce, read_topics
+from .production import ASPECTS, fingerprint, set_up
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(400)
 
 FORK = "f"
 P = f"fork.{FORK}."
@@ -92,3 +96,33 @@ def test_a_worker_of_a_fork_touches_nothing_of_production(
             await admin.close()
 
     assert asyncio.run(production()), "production has no ledger by this"
+
+
+def harm(bootstrap: str, prefix: str, fork: str = "") -> dict[str, str]:
+    """What came of each attempt."""
+    env = os.environ | {"FEATURES_BROKER": bootstrap, "FEATURES_PREFIX": prefix}
+    env |= {"SNAPKAFKA_FORK": fork} if fork else {}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.features.apps.harmful"],
+        env=env, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line.partition(": ") for line in done.stdout.splitlines()]
+    return {name: came for name, _, came in lines}
+
+
+def test_a_process_of_a_fork_can_do_no_harm_by_any_client(kafka: Broker) -> None:
+    prefix = f"p{uuid.uuid4().hex[:8]}-"
+    set_up(kafka.bootstrap, prefix)
+    before = fingerprint(kafka.bootstrap, prefix)
+
+    tried = harm(kafka.bootstrap, prefix, fork="staging")
+    assert {name: came for name, came in tried.items() if not came.startswith("refused: ")} == {}
+    after = fingerprint(kafka.bootstrap, prefix)
+    assert {aspect for aspect in ASPECTS if after[aspect] != before[aspect]} == set()
+
+    done = harm(kafka.bootstrap, prefix)
+    assert done.keys() == tried.keys()
+    assert {name: came for name, came in done.items() if came != "done"} == {}, "it is no harm"
+    after = fingerprint(kafka.bootstrap, prefix)
+    assert {aspect for aspect in ASPECTS if after[aspect] != before[aspect]} == set(ASPECTS)
