@@ -203,4 +203,4 @@ def test_after_a_crash_the_standby_that_takes_over_says_up_to_where_events_run_a
         run.wait_for_effects(BEFORE + 2 * COUNT + 2 * LATER)
         both = capture(observer, "both again")
         assert both.replays == 0
-        assert run.verdict(both) == (Verdict.VERIFIED, {})
+        assert run.verdict(both) == (Verdict.VERIFIED, {"ran-twice": 1}), "of the part that changed hands"

@@ -184,6 +184,21 @@ async def test_the_rules_of_a_topic_are_over_when_a_process_finds_it_recreated()
 # -- D5: what a process of before the restore appends behind the base is taken out -----------------------------------
 
 
+async def test_a_record_of_a_suspended_worker_is_taken_out_and_counted() -> None:
+    worker = Worker()
+    worker.append(Hello(n=worker.number(), app="q"))
+    other = len(worker.ledger) - 1
+    inputs = Inputs(worker)
+    author = restore(worker)
+    for offset, process in enumerate([0, 0, author, author + 3, other, None], start=BASE - 1):
+        await inputs.callback(record(offset, process))
+    assert inputs.came["x"] == [9, 11, 12, 13, 14], (
+        "below the base, the restore's, later ones', other apps', external"
+    )
+    assert worker.acked == [10]
+    assert worker.metrics.void_records == 1
+
+
 # -- D1, D4, D5: tables ----------------------------------------------------------------
 
 
