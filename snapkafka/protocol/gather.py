@@ -35,7 +35,6 @@ from .records import (
 
 if TYPE_CHECKING:
     from .ledger_view import LedgerView
-    from .ownership import Reader
     from .snapshots import Part, SnapshotView
 
 
@@ -212,6 +211,11 @@ def _input_cuts(
 ) -> Iterator[InputCut]:
     """Yield the inputs, each as cut by the report that claimed it first; in the order of apps and partitions."""
     ends = {TopicPartition(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
+    void = [
+        view
+        for process, view in state.processes.items()
+        if process in state.tails.void and process < snapshot.epoch
+    ]
     predecessors: dict[str, dict[int, int]] = defaultdict(dict)
     for process, view in sorted(state.processes.items()):
         if view.hello.was != NOBODY and process < snapshot.epoch:
@@ -244,7 +248,11 @@ def _input_cuts(
                     receiver=part.process,
                     agents=agents,
                     torn=torn,
-                    earlier=_with_successors(snapshot.earlier.get((app, tp), ()), predecessors[app]),
+                    earlier=_with_successors(
+                        [reader.process for reader in snapshot.earlier.get((app, tp), ())]
+                        + [view.process for view in void if view.hello.app == app],
+                        predecessors[app],
+                    ),
                     steady=not part.app and state.processes[part.process].assigned == part.report.assigned,
                     key_codec=topic.key_codec,
                     value_codec=topic.value_codec,
@@ -253,14 +261,15 @@ def _input_cuts(
     yield from sorted(cuts, key=lambda cut: (cut.receiver, cut.app, cut.topic, cut.partition))
 
 
-def _with_successors(readers: tuple[Reader, ...], predecessors: dict[int, int]) -> tuple[int, ...]:
+def _with_successors(readers: list[int], predecessors: dict[int, int]) -> tuple[int, ...]:
     """Add the later ids of processes that went on with an event under another id: they were declared dead (R12), or
     came from a ledger that is gone, where any of them may have read the input.
 
     Args:
+        readers: whose assignments the ledger has, and those that a lost tail has ended (R11).
         predecessors: process of the app -> its earlier id, in the order of the ledger.
     """
-    found = dict.fromkeys(reader.process for reader in readers)
+    found = dict.fromkeys(readers)
     for process, was in predecessors.items():
         if was == SOMEBODY or was in found:
             found[process] = None
