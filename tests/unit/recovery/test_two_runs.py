@@ -124,7 +124,7 @@ async def test_a_second_run_beside_the_first_changes_nothing(
 async def test_a_suspended_restore_that_was_aborted_changes_nothing(world: World, step: str) -> None:
     asleep = Suspended(step)
     first = await asleep.run(world)
-    if step != "channels":
+    if step not in ("channels", "state"):  # from there on it may have appended
         await ops.abort_restore(world.cluster, "shop", reason="a test")
         before = world.fingerprint()
         asleep.resumed.set()
