@@ -113,9 +113,6 @@ class TopicAdmin(Protocol):
     ) -> bool:
         """Create a topic, or only ask whether the broker would; False: it exists already."""
 
-    async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Change these settings of a topic and no others; None removes a setting from the topic itself."""
-
     async def access(self, topic: str) -> Access:
         """Return our access to a topic."""
 

@@ -21,9 +21,8 @@ class TopicSettings:
 
     `policy`: `cleanup.policy`. `retention_ms`, `retention_bytes`: what is older, or more, is deleted. `uncompacted_ms`:
     a record is not compacted sooner; `compacted_ms`: and at the latest then. `tombstones_ms`: a compacted log keeps a
-    deletion so long. `message_bytes`: a larger batch is refused (None: also unknown). `behind_ms`, `ahead_ms`: a
-    timestamp that differs more from the broker's clock is refused. `append_time`: the broker sets the timestamps.
-    `in_sync`: so many replicas acknowledge a record, at least.
+    deletion so long. `message_bytes`: a larger batch is refused (None: also unknown). `append_time`: the broker sets
+    the timestamps. `in_sync`: so many replicas acknowledge a record, at least.
     """
 
     policy: str
@@ -33,8 +32,6 @@ class TopicSettings:
     compacted_ms: int | None
     tombstones_ms: int
     message_bytes: int | None
-    behind_ms: int | None
-    ahead_ms: int | None
     append_time: bool
     in_sync: int
 
@@ -55,8 +52,6 @@ class TopicSettings:
             compacted_ms=bound("max.compaction.lag.ms"),
             tombstones_ms=int(settings.get("delete.retention.ms", DAY_MS)),
             message_bytes=bound("max.message.bytes") or None,
-            behind_ms=bound("message.timestamp.before.max.ms"),
-            ahead_ms=bound("message.timestamp.after.max.ms"),
             append_time=settings.get("message.timestamp.type", "CreateTime") != "CreateTime",
             in_sync=int(settings.get("min.insync.replicas", 1)),
         )

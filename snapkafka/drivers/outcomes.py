@@ -57,16 +57,11 @@ def outcome(future: asyncio.Future[Any]) -> tuple[int, Unacknowledged | None]:
     if future.cancelled():
         return -1, Unacknowledged("cancelled")
     if (error := future.exception()) is not None:
-        return -1, Unacknowledged(repr(error), refused=is_refusal(error))
+        return -1, Unacknowledged(repr(error), refused=isinstance(error, REFUSED))
     metadata = future.result()
     if metadata is None or metadata.offset < 0:
         return -1, Unacknowledged("the broker reported no offset (producer_acks=0?)")
     return metadata.offset, None
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Return whether an error means that the record can never have been appended."""
-    return isinstance(error, REFUSED)
 
 
 def not_committed(error: BaseException) -> Unacknowledged:

@@ -28,7 +28,6 @@ from .records import (
     InputTopic,
     Position,
     Retention,
-    SentEnd,
     TopicPartition,
     TornEvent,
 )
@@ -104,16 +103,13 @@ def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
                 last_seq=sent.last_seq,
                 marker=sent.marker,
                 unacknowledged=sent.unacknowledged,
-                landed_end=_landed_end(sent),
+                # Records of unknown outcome count as sent below the marker: it ends what receivers record.
+                landed_end=max(sent.marker, 0)
+                if any(not item.refused for item in sent.unacknowledged)
+                else 0,
                 earlier_seq=sent.earlier_seq,
                 earlier_end=sent.earlier_end,
             )
-
-
-def _landed_end(sent: SentEnd) -> int:
-    """Return the offset below which records of unknown outcome count as sent: the marker, if there is one, as it ends
-    what receivers record. 0: none counts."""
-    return max(sent.marker, 0) if any(not item.refused for item in sent.unacknowledged) else 0
 
 
 def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
@@ -211,11 +207,9 @@ def _input_cuts(
 ) -> Iterator[InputCut]:
     """Yield the inputs, each as cut by the report that claimed it first; in the order of apps and partitions."""
     ends = {TopicPartition(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
-    void = [
-        view
-        for process, view in state.processes.items()
-        if process in state.tails.void and process < snapshot.epoch
-    ]
+    void = snapshot.left & {
+        loss.void for loss in state.tails.named_from(0)
+    }  # what was theirs may be lost, too
     predecessors: dict[str, dict[int, int]] = defaultdict(dict)
     for process, view in sorted(state.processes.items()):
         if view.hello.was != NOBODY and process < snapshot.epoch:
@@ -250,7 +244,7 @@ def _input_cuts(
                     torn=torn,
                     earlier=_with_successors(
                         [reader.process for reader in snapshot.earlier.get((app, tp), ())]
-                        + [view.process for view in void if view.hello.app == app],
+                        + [p for p in sorted(void) if state.app_of(p) == app],
                         predecessors[app],
                     ),
                     steady=not part.app and state.processes[part.process].assigned == part.report.assigned,

@@ -144,8 +144,7 @@ class SnapshotFold(LedgerView):
             snapshot.stopped += (_stopped_part(snapshot.epoch, item),)
 
     def _left_since(self, asked_at: int) -> bool:
-        """Return whether a process has left since the author of a trigger asked for log ends: its last records may lie
-        behind them (R8)."""
+        """Return whether a process has left since the log ends were asked for: its last records may lie behind (R8)."""
         return 0 <= asked_at <= self.left_at
 
     def _aligning(self, offset: int, record: Aligning) -> None:

@@ -44,11 +44,6 @@ class LostTails:
         """Return whether a lost record had this offset, so that no process and no trigger may have it now."""
         return any(record.since <= number < record.upto for _, record in self._records)
 
-    @property
-    def void(self) -> frozenset[int]:
-        """The ids that were ended by a loss: the ledger may have lost what was assigned to them."""
-        return frozenset(record.void for _, record in self._records if record.void != NOBODY)
-
     def named_from(self, offset: int) -> list[TailLost]:
         """Return the records of losses that stand at `offset` or behind it."""
         return [record for at, record in self._records if at >= offset]

@@ -207,21 +207,6 @@ def read(header: bytes, ledger: int, check: int) -> Stamp | None:
     return None
 
 
-def looks_like_ours(header: object) -> bool:
-    """Return whether a header has the shape of ours, of any ledger and partition; otherwise it is one of the app's
-    own."""
-    return (
-        isinstance(header, bytes | bytearray)
-        and bool(header)
-        and (len(header), header[0])
-        in {
-            (PLAIN_BYTES, _PLAIN_KIND),
-            (CAUSED_BYTES, _CAUSED_KIND),
-            (MARKER_BYTES, _MARKER_KIND),
-        }
-    )
-
-
 def find(headers: Any) -> bytes | None:
     """Return the bytes of the header, the last if there are several; None: there is none.
 

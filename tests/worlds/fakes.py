@@ -164,7 +164,6 @@ class FakeAdmin:
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
     may: FakeAccess = field(default_factory=FakeAccess)
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes, and since when (ms)
-    altered: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     refusals: dict[str, str] = field(default_factory=dict)  # topic -> why it is not created
     failure: Exception | None = None
     delay_s: float = 0.0
@@ -208,16 +207,6 @@ class FakeAdmin:
 
     async def topic_defaults(self) -> dict[str, str]:
         return (await self.topic_settings(""))[0]
-
-    async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        await self._answer()
-        self.altered.append((topic, dict(changes)))
-        own = self.settings.setdefault(topic, {})
-        for name, value in changes.items():
-            if value is None:
-                own.pop(name, None)
-            else:
-                own[name] = value
 
     async def access(self, topic: str) -> FakeAccess:
         await self._answer()

@@ -169,8 +169,6 @@ def test_settings_that_are_missing_have_the_defaults_of_kafka() -> None:
         compacted_ms=None,
         tombstones_ms=DAY,
         message_bytes=None,
-        behind_ms=None,
-        ahead_ms=None,
         append_time=False,
         in_sync=1,
     )
@@ -188,8 +186,6 @@ NUMBERS = {
     "max.compaction.lag.ms": "compacted_ms",
     "delete.retention.ms": "tombstones_ms",
     "max.message.bytes": "message_bytes",
-    "message.timestamp.before.max.ms": "behind_ms",
-    "message.timestamp.after.max.ms": "ahead_ms",
     "min.insync.replicas": "in_sync",
 }
 
