@@ -259,9 +259,7 @@ def _with_successors(readers: list[int], predecessors: dict[int, int]) -> tuple[
     """Add the later ids of processes that went on with an event under another id: they were declared dead (R12), or
     came from a ledger that is gone, where any of them may have read the input.
 
-    Args:
-        readers: whose assignments the ledger has, and those that a lost tail has ended (R11).
-        predecessors: process of the app -> its earlier id, in the order of the ledger.
+    `predecessors`: process of the app -> its earlier id, in the order of the ledger.
     """
     found = dict.fromkeys(readers)
     for process, was in predecessors.items():
