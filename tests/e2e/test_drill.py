@@ -30,6 +30,7 @@ from snapkafka.demo import (
     command,
     observing,
     running_system,
+    wait_until,
 )
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker
@@ -47,24 +48,23 @@ def fingerprint(observer: Observer) -> Any:
     return ends, {app: observer.call(observer.admin.committed(app)) for app in APPS}
 
 
+def settled(observer: Observer, system: System) -> Any:
+    """Wait until production, which commits every 2.8 s, commits nothing more; return its fingerprint."""
+    seen: list[tuple[Any, float]] = [(None, 0.0)]
+
+    def quiet() -> bool:
+        if (now := fingerprint(observer)) != seen[-1][0]:
+            seen.append((now, time.monotonic()))
+        return time.monotonic() - seen[-1][1] > 4.0
+
+    wait_until("production to commit nothing more", quiet, timeout_s=60, system=system)
+    return seen[-1][0]
+
+
 def drill(system: System, folder: Path, storage: Path, total: int = TOTAL) -> subprocess.Popen[str]:
     """Start the command as a scheduler would."""
-    workers = [
-        shlex.join(
-            [
-                sys.executable,
-                "-m",
-                "faust",
-                "-A",
-                f"snapkafka.demo.{app}",
-                "worker",
-                "-l",
-                "warn",
-                "--without-web",
-            ]
-        )
-        for app in APPS
-    ]
+    faust, options = [sys.executable, "-m", "faust", "-A"], ["worker", "-l", "warn", "--without-web"]
+    workers = [shlex.join([*faust, f"snapkafka.demo.{app}", *options]) for app in APPS]
     arguments = ["--bootstrap", system.bootstrap, "--namespace", system.namespace, "--storage", str(storage)]
     arguments += ["--invariants", str(INVARIANTS), "--set", f"total={total}"]
     arguments += ["--json", str(folder / "drill.json")]
@@ -102,7 +102,7 @@ def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
         command(observer, "trigger", "--wait", "--id", "backup", "--storage", str(storage))
         observer.stop_load()
         assert assemble(kafka.bootstrap, namespace, ["backup"], storage) == 0
-        before = fingerprint(observer)
+        before = settled(observer, system)
 
         done = drill(system, tmp_path, storage)
         output, _ = done.communicate(timeout=600)
