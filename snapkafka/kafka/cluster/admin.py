@@ -127,8 +127,7 @@ class KafkaTopicAdmin:
 
         Args:
             replicas: None for as many as there are brokers, at most three.
-            settings: by Kafka's names (`retention.ms`, ...).
-            validate_only: create nothing; only ask whether the broker would.
+            validate_only: only ask whether the broker would.
 
         Raises:
             LedgerUnusableError: unauthorized, or the broker refuses, with its own reason.
@@ -138,7 +137,11 @@ class KafkaTopicAdmin:
             replicas = min(REPLICAS_MAX, await self.brokers())
         wanted = NewTopic(topic, partitions, replicas, topic_configs=dict(settings or {}))
         with translated(self.connection, f"create topic {topic}"):
-            response = await admin.create_topics([wanted], validate_only=validate_only)
+            asked = asyncio.ensure_future(admin.create_topics([wanted], validate_only=validate_only))
+            try:
+                await asyncio.wait([asked])
+            finally:  # a request cannot be taken back: who is cancelled, and cleans up, has to find the topic
+                response = await asked
             ((_, code, *why),) = response.topic_errors
             there = code == errors.TopicAlreadyExistsError.errno
             if not there:
@@ -150,9 +153,6 @@ class KafkaTopicAdmin:
     async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Change these settings of a topic and no others, and wait until that is visible; None removes a setting from
         the topic itself.
-
-        Raises:
-            LedgerUnusableError: unauthorized, or the broker refuses a value.
         """
         with translated(self.connection, f"change {', '.join(changes)} of topic {topic}"):
             settings = [(name, DELETE if value is None else SET, value) for name, value in changes.items()]
