@@ -4,14 +4,12 @@
 |---|---|
 | `settings` | its settings: one value, checked as a whole |
 | `access` | authorization: tokens, roles, storage roots |
-| `guard` | bounds of every request, before a route sees it |
+| `guard` | host, origin and token of every request, before a route sees it |
 | `problems` | errors as problem+json: statuses, fields, routes |
 | `requests` | JSON and query strings as typed values, by msgspec |
 | `answers` | what `ops` returns, as JSON of the contract |
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
 | `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
-| `tls` | certificate and key |
-| `accepting` | connections, bounded where they are accepted |
 
 It is stateless: it folds the ledger (`ledger_follower`) and reads storage, so any number of instances give the same
 answers, and an instance that is killed loses nothing except the assembly that it was running.

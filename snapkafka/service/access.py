@@ -1,12 +1,13 @@
-"""Authorization: tokens with roles, and the allowed places of tables."""
+"""Authorization: tokens with roles, allowed places of tables, and requests that a foreign page has a browser send."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -144,3 +145,38 @@ def _parts(uri: str) -> tuple[str, str]:
 def _within(place: tuple[str, str], root: tuple[str, str]) -> bool:
     folder = root[1].rstrip("/")
     return place[0] == root[0] and (place[1].rstrip("/") == folder or place[1].startswith(folder + "/"))
+
+
+# -- browsers ---------------------------------------------------------------------------------------------------
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine alone; a name other than `localhost` is not trusted."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def foreign(host: str, origin: str, *, names: Collection[str]) -> str:
+    """Explain why a request may come from a foreign page; empty if it does not.
+
+    Args:
+        host: the header Host. A foreign page may have its name point to this machine (DNS rebinding).
+        origin: the header Origin, empty if there is none.
+        names: by which clients reach this server, besides those of this machine, in lower case.
+    """
+    name = _without_port(host.lower())
+    if not (is_loopback(name) or name in names):
+        return f"host {name[:60]!r} is unknown"
+    if origin and origin.lower().partition("://")[2] != host.lower():
+        return "requests of other origins are refused"
+    return ""
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]

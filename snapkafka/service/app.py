@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from snapkafka import ops
 from snapkafka.errors import InternalError, SnapkafkaError
@@ -24,7 +25,7 @@ from snapkafka.ports import Cluster
 from snapkafka.units import wall_ms
 
 from .access import Role
-from .guard import App, Guard
+from .guard import Guard
 from .ledger_follower import LedgerFollower
 from .metrics import Metrics
 from .overview import Overview
@@ -84,7 +85,7 @@ def make_app(
     assemble: Callable[..., Awaitable[Any]] = ops.assemble,
     verify: Callable[..., Awaitable[Any]] = ops.verify,
     list_forks: Callable[..., Awaitable[Any]] = ops.list_forks,
-) -> App:
+) -> ASGIApp:
     """Create the application. It follows the ledger from its start-up on.
 
     Args:
@@ -176,15 +177,13 @@ async def _known(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code)
-    if code is None:
+    found = {
+        404: ("not-found", f"no route {request.url.path[:80]}"),
+        405: ("method-not-allowed", f"{request.method} is not allowed here"),
+    }.get(error.status_code)
+    if found is None:
         return await _bug(request, error)
-    what = (
-        f"no route {request.url.path[:80]}"
-        if code == "not-found"
-        else f"{request.method} is not allowed here"
-    )
-    return problem(RefusedError(code, what, "see /openapi.yaml", headers=error.headers))
+    return problem(RefusedError(*found, "see /openapi.yaml", headers=error.headers))
 
 
 async def _bug(request: Request, error: Exception) -> Response:

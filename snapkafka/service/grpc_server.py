@@ -27,13 +27,12 @@ from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol.records import TopicPartition
 
-from .accepting import connections_within_limits
 from .access import Role
 from .doors import SESSION_KEY, Doors
 from .grpc_api import messages as pb
 from .problems import RefusedError
+from .server import connections_max, grpc_credentials
 from .settings import Settings
-from .tls import grpc_credentials
 
 logger = logging.getLogger("snapkafka")
 
@@ -318,7 +317,7 @@ async def serving(
         make: creates a participant for a node with a codec and a host, not joined yet.
     """
     doors = Doors(make, most=settings.foreign_max)
-    connections = connections_within_limits(settings)
+    connections = connections_max()
     server = grpc.aio.server(
         interceptors=[_Admission(settings)],
         maximum_concurrent_rpcs=connections,

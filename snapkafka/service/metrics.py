@@ -12,12 +12,12 @@ from typing import Any, Final
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from prometheus_client import Counter as PrometheusCounter
 from prometheus_client.core import GaugeMetricFamily
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import freshness_in, gauges
 
-from .guard import App, Message, Receive, Scope, Send
 from .ledger_follower import LedgerFollower
 from .live import Streams
 
@@ -109,7 +109,7 @@ class Metrics:
                 self._kept = await follower.restorable(good)
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
-    def around(self, app: App) -> App:
+    def around(self, app: ASGIApp) -> ASGIApp:
         """Wrap an application, to count and time its answers."""
 
         async def measured(scope: Scope, receive: Receive, send: Send) -> None:

@@ -45,10 +45,8 @@ REFUSALS: Final[Mapping[str, int]] = {
     "forbidden": 403,
     "not-found": 404,
     "method-not-allowed": 405,
-    "too-slow": 408,
     "too-large": 413,
     "unsupported-media-type": 415,
-    "throttled": 429,
     "busy": 503,
 }
 
@@ -111,7 +109,9 @@ def problem(error: SnapkafkaError | RefusedError) -> Response:
         status, headers = HTTP_STATUS[error.code], {}
         detail, hint = error.message, error.advice
         field = FIELDS.get(error.field, error.field.replace("-", "_"))
-    if status in (429, 503):
+    if status == 503:
         headers.setdefault("Retry-After", "1")
+    if status == 413:  # the rest of the body may still come
+        headers["Connection"] = "close"
     body = problem_body(error.code, status, detail, hint, field)
     return Response(body, status, headers, media_type=PROBLEM_JSON)

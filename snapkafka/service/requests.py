@@ -16,6 +16,8 @@ from .problems import RefusedError
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+#: No request of the contract is larger; a query is a page of SQL at most.
+BODY_BYTES_MAX: Final = 64 * 1024
 #: The last page that a list has; a cursor is an epoch.
 PAGE_MAX: Final = 500
 PAGE: Final = 50
@@ -126,7 +128,11 @@ async def body_of(request: HttpRequest, kind: type[T]) -> T:
             JSON, lacks a field, has an unknown one, or one of another type.
     """
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    raw = await request.body()
+    raw = bytearray()
+    async for piece in request.stream():
+        raw += piece
+        if len(raw) > BODY_BYTES_MAX:
+            raise RefusedError("too-large", f"the body has more than {BODY_BYTES_MAX:,} bytes")
     if declared != "application/json":
         raise RefusedError(
             "unsupported-media-type",

@@ -68,6 +68,7 @@ class Handlers:
         self.jobs = Jobs(settings.jobs_max)
         self.streams = Streams(settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
+        self._triggers = asyncio.Semaphore(settings.triggers_max)
         self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
         self.rows = Rows(follower, settings)
 
@@ -81,11 +82,12 @@ class Handlers:
             raise BadInputError("retries need a snapshot_id", hint="see /openapi.yaml")
         if not asked.who.strip():
             raise BadInputError("initiated_by_node_id is empty", hint="name who asks, such as worker-node-42")
-        found = await ops.trigger(
-            self._where,
-            self._follower.namespace,
-            **asdict(asked) | {"storage": storage},
-        )
+        async with _one_of(self._triggers, "triggers"):
+            found = await ops.trigger(
+                self._where,
+                self._follower.namespace,
+                **asdict(asked) | {"storage": storage},
+            )
         estimate = answers.estimated_ms(
             (
                 view.summary.capture_ms
@@ -248,7 +250,7 @@ class Handlers:
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
         place = self._manifest_of(await self._found(request))
-        async with self._one_query():
+        async with _one_of(self._queries, "queries"):
             found = await ops.query(
                 self._where,
                 self._follower.namespace,
@@ -274,7 +276,7 @@ class Handlers:
         asked = query_of(request, DiffRequest)
         before, after = await self._found(request), await self._follower.find(asked.against)
         places = [self._manifest_of(view) for view in (before, after)]
-        async with self._one_query():
+        async with _one_of(self._queries, "queries"):
             found = await ops.diff(
                 self._where,
                 self._follower.namespace,
@@ -295,7 +297,7 @@ class Handlers:
             drawn = await asyncio.to_thread(ops.draw_details, self._follower.details(view))
         else:
             place = self._manifest_of(view)
-            async with self._one_query():
+            async with _one_of(self._queries, "queries"):
                 drawn = await ops.draw(
                     self._where,
                     self._follower.namespace,
@@ -305,13 +307,6 @@ class Handlers:
                     bounds=self._bounds,
                 )
         return Response(drawn.svg, media_type="image/svg+xml")
-
-    def _one_query(self) -> asyncio.Semaphore:
-        if self._queries.locked():
-            raise RefusedError(
-                "busy", f"{self._settings.queries_max} queries are running", "try again when one is done"
-            )
-        return self._queries
 
     # -- helpers ----------------------------------------------------------------------------------------------
 
@@ -339,3 +334,14 @@ class Handlers:
                 f"snapshot {view.trigger.id} has no tables: it is {view.status}", hint="assemble it first"
             )
         return self._require_root(place, "the manifest")
+
+
+def _one_of(slots: asyncio.Semaphore, what: str) -> asyncio.Semaphore:
+    """Return the slots, unless all are taken: nobody waits for one.
+
+    Raises:
+        RefusedError: they are.
+    """
+    if slots.locked():
+        raise RefusedError("busy", f"too many {what} are running", "try again when one is done")
+    return slots

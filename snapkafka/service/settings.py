@@ -9,13 +9,10 @@ import msgspec
 
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.options import option
-from snapkafka.runtime.browsers import is_loopback
 from snapkafka.store.uri import canonical
 
-from .access import FileTokens, Tokens
+from .access import FileTokens, Tokens, is_loopback
 
-#: No request of the contract is larger; a query is a page of SQL at most.
-MAX_BODY_BYTES: Final = 64 * 1024
 #: How the names of bounds end.
 BOUNDS: Final = ("_max", "_s", "_mb")
 PORTS: Final = range(65_536)
@@ -41,21 +38,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         option("--host-name NAME", "Host name by which clients reach the service. Repeatable."),
     ] = ()
-    body_bytes_max: Annotated[int, option("", "Bytes of a request's body.")] = MAX_BODY_BYTES
-    header_s: Annotated[
-        float, option("", "Seconds for the head of a request, and as many again for its body.")
-    ] = 10.0
-    write_s: Annotated[float, option("", "Disconnect a client that reads nothing for so many seconds.")] = (
-        20.0
-    )
-    connections_max: Annotated[
-        int, option("", "Connections at once, half of them of one client; those above get 503.")
-    ] = 1_000
+    header_s: Annotated[float, option("", "Seconds in which a request has to come, head and body.")] = 10.0
     streams_max: Annotated[int, option("", "Live streams at once.")] = 200
-    reads_per_s: Annotated[
-        float, option("", "Reads of a client, on average; bursts may have ten times as many.")
-    ] = 300.0
-    triggers_per_s: Annotated[float, option("", "The same of triggers.")] = 5.0
+    triggers_max: Annotated[int, option("", "Triggers at once.")] = 8
     query_s: Annotated[float, option("", "Seconds of one query.")] = 10.0
     query_memory_mb: Annotated[int, option("", "Megabytes of one query.")] = 512
     query_rows_max: Annotated[int, option("", "Rows of an answer.")] = 1_000

@@ -109,7 +109,7 @@ async def idle_streams(storm: Storm) -> None:
     async with storm.phase("idle streams") as answers:
         await asyncio.gather(*(one(answers) for _ in range(STREAMS)))
         assert 0 < answers["200"] <= 200
-        assert answers["200"] + answers["503"] + answers["429"] + answers["cut off"] == STREAMS, answers
+        assert answers["200"] + answers["503"] + answers["cut off"] == STREAMS, answers
         await asyncio.sleep(1)  # they stand open, and are read by nobody
         for writer in held:
             writer.close()
@@ -169,8 +169,7 @@ async def broken_bodies(storm: Storm) -> None:
     async with storm.phase("broken JSON") as answers:
         for number in range(BROKEN):
             answers[await storm.ask(post(kinds[number % len(kinds)]))] += 1
-    assert answers["400"] > len(kinds)
-    assert answers["400"] + answers["429"] == BROKEN, answers
+    assert answers == {"400": BROKEN}
 
 
 async def triggers(storm: Storm, folder: Path) -> set[str]:
@@ -192,7 +191,7 @@ async def triggers(storm: Storm, folder: Path) -> set[str]:
         found = json.loads(output)
         answers.update(found["answers"])
     storm.met["triggers"]["per_s"] = found["per_s"]
-    assert answers.keys() <= {"202", "429", "503", "cut off"}, answers
+    assert answers.keys() <= {"202", "503", "cut off"}, answers
     assert answers.total() == TRIGGERS_PER_S * TRIGGERS_S
     accepted = set(found["accepted"])
     assert answers["202"] == len(accepted) > 10

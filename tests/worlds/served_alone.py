@@ -1,6 +1,7 @@
-"""The service in a process of its own, over a cluster in memory: `python -m tests.worlds.served_alone SETTINGS FILES`.
+"""The service in a process of its own, over a cluster in memory.
 
-SETTINGS is a JSON object; FILES, the limit of open files. It prints its URL, and logs to standard error.
+`python -m tests.worlds.served_alone SETTINGS SOFT HARD`: SETTINGS is a JSON object; SOFT and
+HARD, the limits of open files. It prints its URL, and logs to standard error.
 """
 
 from __future__ import annotations
@@ -24,6 +25,5 @@ async def main(settings: Settings) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig()
-    most = int(sys.argv[2])
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[3])))
     asyncio.run(main(Settings(**json.loads(sys.argv[1]))))

@@ -212,13 +212,12 @@ async def test_a_client_may_ping_every_ten_seconds() -> None:
             assert channel.get_state() is grpc.ChannelConnectivity.READY
 
 
-@pytest.mark.parametrize("connections", [4])
-async def test_silent_connections_are_bounded(connections: int) -> None:
-    async with door(connections_max=connections, header_s=1.0) as here:
+async def test_silent_connections_are_closed() -> None:
+    async with door(header_s=1.0) as here:
         host, _, port = here.address.rpartition(":")
         silent = [await asyncio.open_connection(host, int(port)) for _ in range(20)]
         async with asyncio.timeout(SECONDS):
-            for reader, _ in silent:  # those within the bound have a second for their handshake
+            for reader, _ in silent:  # they have a second for their handshake
                 with contextlib.suppress(ConnectionError):
                     while await reader.read(1_024):
                         pass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import json
 import logging
 import resource
 import socket
@@ -20,8 +19,8 @@ from snapkafka.assembly import JobSpec
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.protocol import Trigger, Verdict
 from snapkafka.service import Settings, Tokens, make_app, serve
-from snapkafka.service.access import Role, within
-from snapkafka.service.guard import CLIENTS_MAX, SECURITY_HEADERS, Guard, Rates
+from snapkafka.service.access import Role, foreign, within
+from snapkafka.service.guard import SECURITY_HEADERS
 from snapkafka.service.server import BoundedProtocol
 from snapkafka.store import open_store
 from tests.worlds.fakes import FakeCluster, Worker
@@ -248,7 +247,7 @@ def test_invariants_are_names_and_no_paths(cluster: FakeCluster, client: TestCli
 # -- how much ------------------------------------------------------------------------------------------------
 
 
-def test_a_large_body_is_refused_by_its_length_and_by_its_bytes(client: TestClient) -> None:
+def test_a_large_body_is_refused(client: TestClient) -> None:
     def pieces() -> Iterator[bytes]:
         for _ in range(100_000):
             sent.append(1)
@@ -260,63 +259,6 @@ def test_a_large_body_is_refused_by_its_length_and_by_its_bytes(client: TestClie
     assert (shown.status_code, shown.json()["code"]) == (413, "too-large")
     shown = client.post("/v1/snapshots/trigger", content=pieces(), headers=headers)
     assert (shown.status_code, shown.json()["code"]) == (413, "too-large")
-    huge = client.post("/v1/snapshots/trigger", content=b"", headers=headers | {"content-length": "1" * 30})
-    assert huge.status_code == 413
-
-
-async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    async def reads(scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-
-    async def never() -> dict[str, Any]:
-        await asyncio.sleep(60)
-        raise AssertionError("unreached")
-
-    sent: list[dict[str, Any]] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    guard = Guard(reads, Settings(header_s=0.02), lambda path, method: Role.READ)
-    await guard(scope(), never, send)
-    assert sent[0]["status"] == 408
-
-
-async def test_a_client_that_takes_nothing_is_cut_off() -> None:
-    async def answers(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-
-    async def stuck(message: Any) -> None:
-        await asyncio.sleep(60)
-
-    guard = Guard(answers, Settings(write_s=0.02), lambda path, method: Role.READ)
-    with pytest.raises(asyncio.CancelledError):
-        await guard(scope(), stuck, stuck)  # type: ignore[arg-type]
-
-
-def scope() -> dict[str, Any]:
-    headers = [(b"host", b"localhost")]
-    return {
-        "type": "http",
-        "method": "GET",
-        "path": "/v1/snapshots",
-        "headers": headers,
-        "client": ("127.0.0.1", 1),
-    }
-
-
-def test_a_client_has_so_many_requests_a_second_and_clients_are_bounded() -> None:
-    now = [0.0]
-    rates = Rates(2.0, lambda: now[0])
-    assert [rates.take("a") for _ in range(20)] == [0.0] * 20
-    assert rates.take("a") == pytest.approx(0.5)
-    assert rates.take("b") == 0.0
-    now[0] += 0.5
-    assert rates.take("a") == 0.0
-    assert rates.take("a") > 0
-    for number in range(CLIENTS_MAX + 5):
-        rates.take(str(number))
-    assert len(rates._left) == CLIENTS_MAX
 
 
 @pytest.mark.parametrize(
@@ -426,28 +368,13 @@ async def test_a_head_that_comes_slowly_is_cut_off_and_others_are_served() -> No
         assert b" 200 " in await get(port, "/healthz")
 
 
-async def test_a_client_that_is_throttled_keeps_its_connection() -> None:
-    """Also if the rest of its request comes after the refusal."""
-    async with listening(triggers_per_s=0.1) as port, asyncio.timeout(30):
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    async with listening(header_s=0.3) as port, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = b"POST /v1/snapshots/trigger HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\n"
-        writer.write(head + b"{}    ")
-        assert await answered(reader) == b"415"
-        for _ in range(3):
-            writer.write(head)
-            assert await answered(reader) == b"429"
-            writer.write(b"{}")
-            writer.write(b"    ")
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert await answered(reader) == b"200"
+        kind = b"Content-Type: application/json\r\nContent-Length: 6\r\n\r\n{"
+        writer.write(b"POST /v1/snapshots/trigger HTTP/1.1\r\nHost: localhost\r\n" + kind)
+        assert await end_of(reader) == b""
         writer.close()
-
-
-async def answered(reader: asyncio.StreamReader) -> bytes:
-    """The status of the next answer on a connection, which is read to its end."""
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    await reader.readexactly(int(head.partition(b"content-length: ")[2].split(b"\r\n")[0]))
-    return head.split()[1]
 
 
 async def end_of(reader: asyncio.StreamReader) -> bytes:
@@ -476,34 +403,22 @@ async def test_no_part_of_an_answer_waits_for_the_client_to_acknowledge_another(
     assert all(made)
 
 
-async def test_what_is_not_http_and_a_head_that_is_too_large_are_problems() -> None:
+async def test_what_is_not_http_and_a_head_that_is_too_large_are_refused() -> None:
     async with listening() as port, asyncio.timeout(30):
-        require_problem(await whole(port, b"\x16\x03\x01 hello\r\n\r\n"), 400, "bad-input")
-        for size, status in ((15_000, 200), (17_000, 413), (40_000, 413)):
+        assert (await whole(port, b"\x16\x03\x01 hello\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+        for size, status in ((15_000, 200), (200_000, 400)):
             head = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Large: "
             answer = await whole(port, head + b"x" * size + b"\r\n\r\n")
             assert answer.startswith(f"HTTP/1.1 {status} ".encode()), (size, answer[:80])
-            if status == 413:
-                require_problem(answer, 413, "too-large")
 
 
 async def whole(port: int, request: bytes) -> bytes:
     """All that comes for a request, until the connection is closed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
-    answer = await reader.read()
+    answer = await end_of(reader)
     writer.close()
     return answer
-
-
-def require_problem(answer: bytes, status: int, code: str) -> None:
-    """It is a problem of that code, with the headers of all answers."""
-    head, _, body = answer.partition(b"\r\n\r\n")
-    assert head.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200]
-    headers = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
-    assert headers[b"content-type"] == b"application/problem+json"
-    assert {name.encode() for name in SECURITY_HEADERS} <= headers.keys()
-    assert json.loads(body)["code"] == code
 
 
 async def get(port: int, path: str, headers: str = "") -> bytes:
@@ -570,10 +485,10 @@ def test_every_token_is_compared_whatever_it_is(monkeypatch: pytest.MonkeyPatch)
         assert len(compared) == 3
 
 
-async def test_a_client_that_names_others_is_one_client() -> None:
-    async with listening(reads_per_s=0.1) as port, asyncio.timeout(30):
-        lines = [await get(port, "/healthz", f"X-Forwarded-For: 10.0.0.{n}\r\n") for n in range(3)]
-    assert [b" 200 " in lines[0], b" 429 " in lines[-1]] == [True, True], lines
+@pytest.mark.parametrize("host", ["[::1]:80", "127.9.9.9", "LOCALHOST", "Shop.Internal:80"])
+def test_names_of_this_server_are_not_foreign(host: str) -> None:
+    assert foreign(host, "", names={"shop.internal"}) == ""
+    assert foreign(host, f"https://{host}", names={"shop.internal"}) == ""
 
 
 def test_names_that_were_given_are_ours(cluster: FakeCluster) -> None:
