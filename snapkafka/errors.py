@@ -115,7 +115,7 @@ class BrokerUnavailableError(SnapkafkaError):
     hint: ClassVar[Text] = (
         "check ",
         Option("bootstrap"),
-        " (or SNAPKAFKA_BOOTSTRAP) and that the broker runs",
+        ", that the broker runs, its advertised.listeners, and SNAPKAFKA_KAFKA_SECURITY_PROTOCOL",
     )
 
 

@@ -12,10 +12,10 @@ from snapkafka.kafka import Security
 
 SETTINGS = Security.from_environment(os.environ)
 CONTEXT = SETTINGS.ssl_context()
-if SETTINGS.sasl:
+if SETTINGS.mechanism:
     credentials: Any = faust.SASLCredentials(
-        username=SETTINGS.username,
-        password=SETTINGS.password,
+        username=SETTINGS.values["sasl.username"],
+        password=SETTINGS.values["sasl.password"],
         mechanism=SETTINGS.mechanism,
         ssl_context=CONTEXT,
     )

@@ -81,7 +81,9 @@ async def test_the_namespaces_of_a_cluster_are_listed_where_one_is_missing_or_un
         assert all(name in raised.value.advice for name in ("shop", "bank"))
 
 
-async def test_an_address_out_of_reach_is_named_with_the_broker_that_gives_it(listeners: Listeners) -> None:
+async def test_a_broker_that_gives_an_address_out_of_reach_may_have_the_wrong_listeners(
+    listeners: Listeners,
+) -> None:
     """The first connection goes well; all others go where the broker says."""
     admin = KafkaTopicAdmin(Connection(bootstrap=listeners.astray))
     try:
@@ -90,7 +92,6 @@ async def test_an_address_out_of_reach_is_named_with_the_broker_that_gives_it(li
     finally:
         await admin.close()
     assert listeners.astray in raised.value.message
-    assert "127.0.0.1:1" in raised.value.message
     assert "advertised.listeners" in raised.value.advice
 
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.login.properties import NAMES, variable
-from snapkafka.kafka.login.security import Security
+from snapkafka.kafka.login.security import ALIASES, TABLE, Security
 
 from .confluent_clients import Consumer, Producer
 from .participant import Plan
@@ -62,8 +61,8 @@ def connection_of(config: Mapping[str, Any]) -> Connection:
     bootstrap = str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
     settings = Security.from_environment(os.environ)
     if not settings:
-        given = {variable(name): str(config[name]) for name in NAMES if config.get(name) is not None}
-        settings = Security.from_environment(given)
+        names = (*TABLE, *ALIASES)
+        settings = Security.of({name: str(config[name]) for name in names if config.get(name) is not None})
     return Connection.secured(bootstrap, settings) if settings else Connection(bootstrap=bootstrap)
 
 

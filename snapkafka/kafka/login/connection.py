@@ -140,14 +140,7 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
     if refused := refusal(connection.bootstrap, error):
         return refused
     if isinstance(error, _ABSENT):
-        # The client library does not report why it could not: wrong credentials look like an unavailable broker.
-        return BrokerUnavailableError(
-            f"no Kafka broker answers at {connection.bootstrap}"
-            f"{', or not for these credentials' if connection.security else ''}: could not {what}",
-            hint=(*BrokerUnavailableError.hint, "; or the SNAPKAFKA_KAFKA_* settings")
-            if connection.security
-            else None,
-        )
+        return BrokerUnavailableError(f"no Kafka broker answers at {connection.bootstrap}: could not {what}")
     if isinstance(error, errors.KafkaError):
         return LedgerUnusableError(f"could not {what}: {_one_line(error)}", hint="see the broker's log")
     if isinstance(error, ValueError):

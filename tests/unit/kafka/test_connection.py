@@ -42,16 +42,6 @@ def test_what_is_no_address_is_said(bootstrap: str) -> None:
         Connection(bootstrap=bootstrap)
 
 
-def test_who_logs_in_and_is_not_answered_may_have_said_the_wrong_thing() -> None:
-    """aiokafka says the same of wrong credentials, of SSL where there is none, and of a broker that is away."""
-    logging_in = Connection(bootstrap="broker:9092", security={"security_protocol": "SASL_SSL"})
-    for connection, said in ((HERE, False), (logging_in, True)):
-        with pytest.raises(BrokerUnavailableError) as error, translated(connection, "connect"):
-            raise errors.KafkaConnectionError("refused")
-        assert ("or not for these credentials" in error.value.message) is said
-        assert ("SNAPKAFKA_KAFKA_*" in error.value.advice) is said
-
-
 class GSSError(Exception):
     """As the package gssapi raises it; its errors are no `OSError` and no error of aiokafka."""
 
@@ -64,13 +54,9 @@ async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one
 ) -> None:
     no_ticket = GSSError("Major (458752): No credentials were supplied,\nMinor (2529639107): no cache found")
 
-    async def answers(*_: object) -> None:
-        """The broker is there."""
-
     async def no_login(*_: object, **settings: object) -> None:
         raise no_ticket
 
-    monkeypatch.setattr("snapkafka.kafka.login.diagnosis._first_answer", answers)
     monkeypatch.setattr("snapkafka.kafka.login.diagnosis.create_conn", no_login)
     with pytest.raises(AuthenticationError) as error:
         async with translated(HERE, "connect"):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from snapkafka.config import namespace_problem
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.login.properties import CONFIG_VARIABLE, variable
+from snapkafka.kafka.login.security import CONFIG_VARIABLE, variable
 from snapkafka.ops import Launch
 from snapkafka_airflow.version_compat import AirflowException, BaseHook
 
