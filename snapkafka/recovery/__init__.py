@@ -6,7 +6,7 @@ One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/f
 |---|---|
 | `plan` | the request, the plan that is shown, confirmed and run, and the result |
 | `session` | the snapshot, its tables and the target cluster; held consumer groups |
-| `target`, `target_in_place`, `target_copy` | the plan, the created topics, and the appended records of each |
+| `target`, `planning` | the created topics and the appended records of each kind; its plan |
 | `recovery`, `steps` | from a plan to its result; the steps in their order |
 | `refusals`, `code_changes`, `shortened`, `lost_inputs` | every reason to refuse, by a stable code; pure |
 | `positions`, `channels`, `state` | the starts of agents, and the appended records |
@@ -20,9 +20,8 @@ from .appending import NewRecord
 from .editing import Editing
 from .lost_inputs import unexplained
 from .masks import Mask
-from .plan import Irrevocable, PartitionMove, Plan, Recovered, Request, TopicWork
+from .plan import Irrevocable, PartitionMove, Plan, Recovered, Refusal, Request, TopicWork
 from .state import Row, differences
-from .stored_rows import rows_of_state
+from .stored_rows import Carried, rows_of_state
 from .suppression import Suppression
-from .target_facts import Carried, Refusal
 from .topics import NewTopic

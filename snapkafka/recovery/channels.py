@@ -7,7 +7,7 @@ range are appended, in the order of their old offsets; without markers, and with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from snapkafka.checks import ReadRange
@@ -72,7 +72,7 @@ def channels(
     bulk: Bulk,
     ranges: Sequence[ReadRange],
     in_flight: Mapping[TopicPartition, Sequence[KafkaRecord]],
-    own: frozenset[TopicPartition],
+    own: Collection[TopicPartition],
     ledger_id: int,
     editing: Editing | None = None,
     *,

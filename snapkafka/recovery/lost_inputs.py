@@ -9,7 +9,7 @@ offset, a restore is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
@@ -20,9 +20,9 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .appending import Bulk
-from .positions import started_by_all
+from .plan import AbsentInput, Refusal
+from .positions import inputs_of, lowest_positions, started_by_all
 from .stored_rows import StoredTables
-from .target_facts import Refusal
 
 
 def unexplained(
@@ -95,6 +95,28 @@ def lost_arrivals(
                     what=f"{tp} begins at offset {start} here: {count:,} records that came from outside are gone",
                     hint="delete the topic while it is empty: the restore creates it; or use another cluster",
                 )
+
+
+def absent_inputs(
+    manifest: Manifest, tables: StoredTables, external: Callable[[str], bool]
+) -> Iterator[AbsentInput]:
+    """Find what another cluster lacks of the records that came from outside before the cut.
+
+    Args:
+        external: returns whether programs without snapkafka append to a topic.
+    """
+    lowest = lowest_positions(manifest.captured)
+    stored = {(item.topic, item.partition): item for item in manifest.inputs}
+    for tp, cuts in inputs_of(manifest.captured).items():
+        held, start = stored.get(tp), lowest[tp]
+        if held is not None and held.start <= start:
+            start = max(start, held.end)
+        known = {record.offset for record in tables.in_flight.get(tp, ())} | started_by_all(
+            manifest.captured, tp
+        )
+        count = unexplained(start, max(cut.log_end for cut in cuts), known, {}, {})
+        if count and external(tp.topic):
+            yield AbsentInput(topic=tp.topic, partition=tp.partition, records=count)
 
 
 def raise_begun(positions: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]) -> None:

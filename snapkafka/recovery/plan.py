@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Final, Literal
 
 from snapkafka.errors import PlanChangedError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.ledger.reading import LATEST
@@ -21,11 +21,22 @@ from snapkafka.recovery.suppression import Suppression
 
 from .editing import RuleCount
 from .positions import parts_of
-from .target_facts import PlanKind, Refusal
 from .topics import NewTopic
 
 #: Differences between two plans that an error names.
 NAMED: Final = 5
+
+PlanKind = Literal["in-place", "cluster", "fork"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A reason to refuse a restore. `code` is stable; `forceable`: `--force` overrides it."""
+
+    code: str
+    what: str
+    hint: str
+    forceable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,19 +105,11 @@ class Irrevocable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbsentInput:
-    """External records that the apps had still to read, and that no table holds: in the old cluster's log from `start`
-    on, the lowest position of an agent or the end of the stored records. `cut_end`: the end of that log at the cut;
-    later records are missing as well. What the apps themselves had sent is in flight, and is restored."""
+    """External records, at most so many, that the apps had still to read at the cut, and that no table holds."""
 
     topic: str
     partition: int
-    start: int
-    cut_end: int
-
-    @property
-    def unread(self) -> int:
-        """The number of offsets between the position and the end at the cut."""
-        return self.cut_end - self.start
+    records: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
@@ -78,6 +78,27 @@ def started_by_all(captured: Captured, tp: TopicPartition) -> set[int]:
     return {
         offset for offset in above if all(offset < it.offset or offset in it.started_above for it in agents)
     }
+
+
+def renamed(captured: Captured, named: Callable[[str], str]) -> Captured:
+    """Translate the apps, inputs and changelogs of a cut to other names."""
+    return dataclasses.replace(
+        captured,
+        inputs=tuple(
+            dataclasses.replace(
+                cut,
+                app=named(cut.app),
+                topic=named(cut.topic),
+                topic_id="",
+                agents=tuple(dataclasses.replace(at, topic=named(at.topic)) for at in cut.agents),
+            )
+            for cut in captured.inputs
+        ),
+        changelogs=tuple(
+            dataclasses.replace(cut, app=named(cut.app), topic=named(cut.topic), topic_id="")
+            for cut in captured.changelogs
+        ),
+    )
 
 
 # --- Positions ------------------------------------------------------------------------------------------------------

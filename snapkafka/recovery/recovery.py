@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
+from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
@@ -15,11 +16,10 @@ from snapkafka.protocol.forking import fork_problem, prefixed
 
 from .appending import Bulk
 from .plan import Plan, Recovered, Request, raise_changed, raise_refused
+from .planning import planned
 from .session import held, opened_session
 from .steps import RecoveryRun
 from .target import Target
-from .target_copy import Copy
-from .target_in_place import InPlace
 
 
 async def plan_recovery(where: Connection | Cluster, request: Request, *, bulk: Bulk | None = None) -> Plan:
@@ -33,7 +33,7 @@ async def plan_recovery(where: Connection | Cluster, request: Request, *, bulk: 
     """
     _check(request)
     async with _opened_target(where, request, None, bulk) as target:
-        return await target.planned()
+        return await planned(target)
 
 
 async def recover(
@@ -70,9 +70,9 @@ async def recover(
     async with _opened_target(where, plan.request, plan, bulk) as target:
         session = target.session
         async with held(session.admin, plan.apps, notify, refused) as holds:
-            now = await target.planned()
+            now = await planned(target)
             raise_changed(plan, now)
-            async with target.ledger() as work:
+            async with opened(where, session.namespace, create=True) as work:
                 run = RecoveryRun(
                     target=target, work=work, holds=holds, plan=plan, who=who, notify=notify, crash=crash
                 )
@@ -118,4 +118,4 @@ async def _opened_target(
         return prefixed(request.fork, found) if request.fork else found
 
     async with opened_session(where, request, namespace, pinned=pinned, bulk=bulk) as session:
-        yield (InPlace if request.kind == "in-place" else Copy)(session=session)
+        yield Target(session=session)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.manifest import Manifest
+from snapkafka.ports import Topic
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
@@ -19,9 +20,9 @@ from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire import headers as wire
 
 from .code_changes import code_changes
+from .plan import PlanKind, Refusal
 from .positions import apps_of, lowest_positions, parts_of
 from .shortened import shortened
-from .target_facts import PlanKind, Refusal, TopicFacts
 from .topics import topics_of
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Facts:
     files: str = ""
     fork: str = ""
     with_inputs: bool = False
-    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    topics: Mapping[str, Topic] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     holding: Mapping[str, int] = field(default_factory=dict)
     under_prefix: Collection[str] = ()

@@ -27,7 +27,7 @@ import random
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OvertakenError, RestoreFailedError
@@ -66,8 +66,6 @@ HOLD_EVERY: Final = 200
 #: The metadata of an offset that a restore has set: a worker that cannot read the ledger then does not start.
 NOTE: Final = RESTORED_METADATA + "{plan}"
 
-T = TypeVar("T")
-
 
 @dataclass(slots=True, kw_only=True)
 class RecoveryRun:
@@ -99,7 +97,7 @@ class RecoveryRun:
 
     @property
     def ledger_id(self) -> int:
-        return self.target.ledger_id(self.work)
+        return wire.ledger_id(bytes.fromhex(getattr(self.work.ledger, "topic_id", self.session.topic_id)))
 
     async def run(self) -> RestoreView:
         """Run the plan.
@@ -158,7 +156,7 @@ class RecoveryRun:
         wanted = sorted({*inputs_of(captured), *changelogs_of(captured)})
         async for _ in Tries(QUIET_WITHIN_S, QUIET_POLL_S):
             ends = dict(await self.session.admin.log_ends(wanted))
-            stable = await self.in_thread(lambda: self.session.bulk.stable_ends(wanted))
+            stable = await asyncio.to_thread(lambda: self.session.bulk.stable_ends(wanted))
             late = [tp for tp in wanted if stable[tp] < ends[tp]]
             if not late:
                 return ends
@@ -180,10 +178,17 @@ class RecoveryRun:
     async def _channels(
         self, author: Author, ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[Appended, ...]]:
-        channels, to_write = await self.target.channels(ends, self.ledger_id), self.target.to_write
-        found = self.found = lambda: map(to_write, channels())
-        appended = await self.in_thread(lambda: append_channels(self.append_held, author, found()))
-        self.appended["messages"], self.appended["inputs"] = self.target.count(appended)
+        found = self.found = await self.target.channels(ends, self.ledger_id)
+        appended = await asyncio.to_thread(lambda: append_channels(self.append_held, author, found()))
+        flying = {
+            (self.target.named(tp.topic), tp.partition, record.offset)
+            for tp, records in self.session.tables.in_flight.items()
+            for record in records
+        }
+        self.appended["messages"] = sum(
+            (*tp, it.old) in flying for tp, items in appended.items() for it in items
+        )
+        self.appended["inputs"] = sum(map(len, appended.values())) - self.appended["messages"]
         return appended
 
     def append_held(self, records: Iterable[NewRecord]) -> Mapping[TopicPartition, Sequence[int]]:
@@ -222,7 +227,7 @@ class RecoveryRun:
                 count += 1
                 yield author.stamped(item.record)
 
-        await self.in_thread(lambda: self.append_held(stamped()))
+        await asyncio.to_thread(lambda: self.append_held(stamped()))
         self.appended["state"] = count
 
     async def _read_back(
@@ -252,7 +257,7 @@ class RecoveryRun:
             self.compared += tuple(f"equal: input {tp}, {count:,} messages" for tp, count in messages.items())
 
         with self.target.editing.uncounted():
-            await self.in_thread(check_all)
+            await asyncio.to_thread(check_all)
         return now
 
     async def _timed(self, topic: str) -> bool:
@@ -264,7 +269,7 @@ class RecoveryRun:
         cuts = changelogs_of(self.target.captured)
         lacking = await self._lacking(await self.session.admin.log_ends(cuts))
         with self.target.editing.uncounted():
-            wrong = await self.in_thread(lambda: next(lacking(), None))
+            wrong = await asyncio.to_thread(lambda: next(lacking(), None))
         if wrong is not None:
             cut = cuts[wrong.record.tp]
             raise RestoreFailedError(
@@ -367,10 +372,6 @@ class RecoveryRun:
             origin=self.target.origin,
             replaces=replaces,
         )
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run blocking work in a thread; heartbeats continue beside it."""
-        return await asyncio.to_thread(work)
 
 
 def number() -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from snapkafka.checks import ReadRange
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.kafka.cluster.groups import Member
@@ -19,9 +18,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed, engine
 from snapkafka.query.manifest_check import trusted
 
-from .positions import parts_of
 from .state import Row
-from .target_facts import Carried
 
 #: Rows taken from DuckDB at once.
 BATCH_ROWS: Final = 10_000
@@ -64,6 +61,18 @@ async def workers_of(admin: GroupAdmin, apps: Iterable[str]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """Records that would be appended to a topic with their own timestamps (ms): their number and bytes, the oldest and
+    the youngest time, and the largest size of key, value and headers together (bytes)."""
+
+    records: int = 0
+    bytes: int = 0
+    oldest_ms: int = 0
+    youngest_ms: int = 0
+    largest: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTables:
     """A summary of the tables of a snapshot. `in_flight`: the table `messages`, each record once. `state`: by
     changelog topic, the number of rows, and the size of the largest (bytes). `damage`: what is wrong with the files.
@@ -94,11 +103,6 @@ class StoredTables:
             if kept:
                 found[tp] = sorted([*found.get(tp, ()), *kept], key=lambda record: record.offset)
         return found
-
-
-def topics_of(placed: Placed) -> list[str]:
-    """List the inputs and changelogs of a snapshot."""
-    return sorted({part.topic for part in parts_of(placed.manifest.captured)})
 
 
 async def load(placed: Placed) -> StoredTables:
@@ -178,8 +182,3 @@ def carried_by(records: Iterable[KafkaRecord]) -> dict[str, Carried]:
             largest=max(so_far.largest, size),
         )
     return found
-
-
-def ranges_from(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[ReadRange]:
-    """Build the ranges between two offsets of each partition that has an end."""
-    return [ReadRange(*tp, start, ends[tp]) for tp, start in sorted(starts.items()) if tp in ends]

@@ -1,192 +1,177 @@
-"""The target of a snapshot: the common part of a restore in place, into another cluster, and a fork.
+"""The target of a snapshot: the system itself, another cluster, or a fork. It yields the records for inputs and
+changelogs, and creates topics; `planning` plans the work, and `steps` runs the plan.
 
-A target names the logs to write, plans the work, and yields the records for inputs and changelogs; `steps` runs the
-plan. It never decides whether the plan is run.
+In place, a restore overwrites, it does not merge: the work of the apps since the cut loses its effect, but nothing is
+deleted, and outputs that others have read cannot be undone.
+
+The others are copies, in topics that are created for it. Another cluster has only the stored manifest and tables of the
+old one: state, messages in flight, positions, topics with their settings, and external records if assembly was asked to
+store them; no outputs, and no records of the apps after the cut. External records that producers have sent there
+meanwhile come after the messages in flight. A fork has its topics, groups and ledger under a prefix, in the same
+cluster; the original is only read. Its prefix has no topics before; a crash leaves some, which `fork drop` removes.
+
+See docs/guide/restore.md and docs/guide/fork.md.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from snapkafka.kafka.ledger.reading import Opened, opened
+from snapkafka.checks import ReadRange
+from snapkafka.errors import ForkFailedError, RestoreFailedError
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.forking import prefixed
 from snapkafka.protocol.records import Fork, TopicPartition
-from snapkafka.protocol.restores import RestoreView
+from snapkafka.runtime.signals import to_its_end
+from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id
 
-from .channels import Channel
-from .editing import Editing, RuleCount
-from .plan import Plan, TopicWork, open_readers
-from .positions import Appended, apps_of, changelogs_of, parts_of
-from .refusals import Facts
+from .channels import Channel, channels, holds_own
+from .editing import Editing
+from .lost_inputs import lost_arrivals, lost_inputs, raise_begun, raise_lost
+from .plan import Plan, Refusal
+from .positions import apps_of, lowest_positions, renamed
 from .session import RecoverySession
 from .state import Row
-from .stored_rows import carried_by, rows_of_state, workers_of
-from .target_facts import Carried, TopicFacts
-from .topics import Contents
+from .stored_rows import rows_of_state
+from .topics import Contents, NewTopic
+
+#: No stamp is of this ledger.
+NO_LEDGER: Final = -1
+#: Above every offset: where the log of a topic starts that does not exist.
+NO_LOG: Final = 1 << 63
 
 Offsets = Mapping[TopicPartition, int]
 
 
+class Begins(NamedTuple):
+    """What inputs begin with: stored records, and those from ranges of a log whose stamps are of ledger `ledger_id`.
+    `begun`: partitions whose log begins above the position of a reader. `lost`: what is missing there."""
+
+    stored: Mapping[TopicPartition, Sequence[KafkaRecord]]
+    ranges: Sequence[ReadRange]
+    ledger_id: int
+    begun: Collection[TopicPartition] = ()
+    lost: Sequence[Refusal] = ()
+
+    @property
+    def inputs(self) -> list[TopicPartition]:
+        return [TopicPartition(it.topic, it.partition) for it in self.ranges]
+
+
 @dataclass(slots=True, kw_only=True)
-class Target(ABC):
-    """One target of a snapshot.
-
-    Args:
-        session: the snapshot, and its target cluster.
-
-    `created`: topics that this run has created.
-    """
+class Target:
+    """One target of a snapshot. `new`, `contents`: topics of a copy, and what they get, once it is planned. `created`:
+    topics that this run has created."""
 
     session: RecoverySession
     created: list[str] = field(default_factory=list)
     expires_ms: int = 0
     editing: Editing = field(init=False)
+    new: tuple[NewTopic, ...] = ()
+    contents: Contents = field(init=False)
 
     def __post_init__(self) -> None:
         request = self.session.request
         self.editing = Editing(
-            self.session.captured,
-            request.suppress,
-            request.masks,
-            allow_unmatched=request.allow_unmatched,
+            self.session.captured, request.suppress, request.masks, allow_unmatched=request.allow_unmatched
         )
+
+    @property
+    def in_place(self) -> bool:
+        return self.session.request.kind == "in-place"
+
+    @property
+    def elsewhere(self) -> bool:
+        return self.session.request.kind == "cluster"
+
+    @property
+    def fork(self) -> str:
+        return self.session.request.fork
 
     def named(self, name: str) -> str:
         """Translate a name of the snapshot to that of the log to write."""
-        return name
+        return prefixed(self.fork, name) if self.fork else name
 
     @property
     def captured(self) -> Captured:
         """The restored cut, by the names of the logs to write."""
-        return renamed(self.session.captured, self.named)
+        return renamed(self.session.captured, self.named) if self.fork else self.session.captured
 
     @property
     def origin(self) -> str:
         """The topic id of the snapshot's ledger, if that is in another cluster."""
-        return ""
+        return self.session.manifest.ledger.topic_id if self.elsewhere else ""
 
-    # -- the plan ---------------------------------------------------------------------------------------------
+    # -- what inputs get --------------------------------------------------------------------------------------
 
-    @abstractmethod
-    async def plan(self) -> Plan:
-        """Plan the work, with every reason to refuse it. Change nothing."""
-
-    async def planned(self) -> Plan:
-        """Plan, and examine all records to be written or left out, unless it is refused.
-
-        Raises:
-            BadInputError: something cannot be examined or masked, or a rule matches nothing.
-        """
-        plan = await self.plan()
-        if plan.refused or self.editing.idle:
-            return plan
-        records = await self.examined()
-        return replace(plan, rules=await asyncio.to_thread(lambda: self._examine(records())))
-
-    def _examine(self, records: Iterable[KafkaRecord]) -> tuple[RuleCount, ...]:
-        cuts = changelogs_of(self.session.captured)
-        self.editing.examine(row for row in rows_of_state(self.session.placed) if row.tp in cuts)
-        self.editing.examine(records)
-        self.editing.raise_unmatched()
-        self.editing.suppressed = self.editing.masked = 0  # of what is written
-        return self.editing.counts
-
-    @abstractmethod
-    async def examined(self) -> Callable[[], Iterator[KafkaRecord]]:
-        """Prepare the records of inputs to examine: messages in flight, and external records that are written or stay
-        unread by their position; by the names of the snapshot. The result blocks."""
-
-    def base_plan(self, unfinished: RestoreView | None) -> Plan:
-        """Fill in the common part of every plan.
+    async def begins(self, bases: Offsets | None = None, own_id: int | None = None) -> Begins:
+        """Find what the inputs begin with.
 
         Args:
-            unfinished: the plan to continue.
+            bases: where to stop; None, and in a fork: at the present ends.
+            own_id: of the ledger of another cluster; None: of the one that exists.
         """
-        session, manifest, tables = self.session, self.session.manifest, self.session.tables
-        changelogs = {cut.topic for cut in session.captured.changelogs}
-        inputs = {cut.topic for cut in session.captured.inputs}
-        flying = carried_by(record for records in tables.in_flight.values() for record in records)
-        return Plan(
-            kind=session.request.kind,
-            plan=f"{random.getrandbits(64):016x}" if unfinished is None else unfinished.plan,
-            request=session.request,
-            snapshot=manifest.id,
-            attempt=manifest.attempt,
-            epoch=manifest.epoch,
-            verdict=manifest.verdict,
-            digest=manifest.content,
-            place=session.place,
-            namespace=session.namespace,
-            apps=apps_of(self.captured),
-            taken_ms=manifest.ledger.triggered_ms,
-            work=(
-                *(
-                    TopicWork(topic=topic, kind="input", records=it.records)
-                    for topic, it in sorted(flying.items())
-                    if topic in inputs
-                ),
-                *(
-                    TopicWork(topic=topic, kind="changelog", records=rows)
-                    for topic, (rows, _) in sorted(tables.state.items())
-                    if topic in changelogs
-                ),
-            ),
-            open=open_readers(manifest),
-            resumes="" if unfinished is None else unfinished.plan,
-            stage="" if unfinished is None else unfinished.stage,
+        session, admin = self.session, self.session.admin
+        lowest = lowest_positions(session.captured)
+        if self.fork and not session.request.with_inputs:
+            return Begins(session.tables.in_flight, [ReadRange(*tp, 0, 0) for tp in lowest], NO_LEDGER)
+        there = await self.existing(lowest)
+        starts = dict(await admin.log_starts(there)) if there else {}
+        ends = dict(
+            bases if bases is not None and not self.fork else await admin.log_ends(there) if there else {}
+        )
+        if not self.elsewhere:
+            own_id = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
+            stored = session.tables.unread(lowest, {tp: starts.get(tp, NO_LOG) for tp in lowest})
+            begin = {tp: max(lowest[tp], starts[tp]) for tp in there}
+            known = {tp: lowest[tp] for tp in there}
+        else:
+            if own_id is None:
+                own_id = ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else NO_LEDGER
+            stored, begin = session.tables.unread(lowest), starts
+        stamps = own_id
+
+        def lost() -> list[Refusal]:
+            if self.elsewhere:
+                return list(lost_arrivals(session.bulk, starts, ends, stamps))
+            return list(
+                lost_inputs(session.manifest, session.tables, session.bulk, known, starts, ends, stamps)
+            )
+
+        return Begins(
+            stored,
+            [ReadRange(*tp, begin.get(tp, 0), ends.get(tp, 0)) for tp in lowest],
+            own_id,
+            [tp for tp in there if starts[tp] > lowest[tp]],
+            await asyncio.to_thread(lost),
         )
 
-    def contents(self, carried: Mapping[str, Carried]) -> Contents:
-        """Sum up the records that topics get.
+    def collected(
+        self, begins: Begins, own: Collection[TopicPartition], editing: Editing | None = None
+    ) -> Iterator[Channel]:
+        """Collect the records of these inputs. Blocks."""
+        bulk, apart = self.session.bulk, self.elsewhere
+        return channels(bulk, begins.ranges, begins.stored, own, begins.ledger_id, editing, apart=apart)
+
+    def channels_of(
+        self, begins: Begins, count: Callable[[KafkaRecord], None] = lambda record: None
+    ) -> Iterator[Channel]:
+        """Collect what is appended: in place, nothing to partitions whose readers can go back. Blocks.
 
         Args:
-            carried: those of inputs.
+            count: called with the external records of these.
         """
-        largest = {topic: size for topic, (_, size) in self.session.tables.state.items()}
-        return Contents(captured=self.session.captured, carried=carried, largest=largest)
-
-    async def facts(
-        self, topics: Iterable[str], contents: Contents, *, new: Mapping[str, Mapping[str, str]]
-    ) -> Facts:
-        """Gather the facts for the refusals.
-
-        Args:
-            topics: by the names of the target cluster.
-            contents: the records to append.
-            new: the settings of the topics that are created for this, by name.
-        """
-        session, request = self.session, self.session.request
-        described = await session.admin.describe_topics(list(topics))
-        there = await self.existing(
-            {TopicPartition(part.topic, part.partition) for part in parts_of(session.captured)}
-        )
-        return Facts(
-            kind=request.kind,
-            manifest=session.manifest,
-            restores=session.state.restores,
-            ledger_topic_id=session.topic_id,
-            files=session.tables.damage,
-            fork=request.fork,
-            with_inputs=request.with_inputs,
-            topics={
-                name: TopicFacts(topic_id=it.topic_id, partitions=it.partitions)
-                for name, it in described.items()
-            },
-            ends=await session.admin.log_ends(there) if there else {},
-            changes={
-                name: contents.changes(name, await session.settings(name), recorded=new.get(name))
-                for name in described
-            },
-            hellos=session.hellos,
-            members=await workers_of(session.admin, apps_of(self.captured)),
-        )
+        own: Collection[TopicPartition] = begins.inputs
+        if self.in_place:
+            needed = {*begins.stored, *begins.begun}
+            own = holds_own(self.session.bulk, begins.ranges, needed, begins.ledger_id, self.editing, count)
+        return self.collected(begins, own, self.editing)
 
     async def existing(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Find the partitions that exist in the cluster."""
@@ -196,52 +181,94 @@ class Target(ABC):
 
     # -- what the steps ask -----------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def ledger(self) -> AsyncIterator[Opened]:
-        """Open the target cluster's ledger; create it if it does not exist."""
-        async with opened(self.session.where, self.session.namespace, create=True) as work:
-            yield work
-
     def announced(self, plan: Plan, who: str) -> Fork | None:
-        """Build the record that the ledger needs before the plan begins, if there is one."""
-        return None
+        """Build the record that the ledger of a fork needs before the plan begins."""
+        if not self.fork:
+            return None
+        expires_s = self.session.request.expires_s
+        self.expires_ms = 0 if expires_s is None else wall_ms() + round(expires_s * 1_000)
+        return Fork(
+            n=random.getrandbits(62),
+            plan=plan.plan,
+            fork=self.fork,
+            source=self.session.request.namespace or self.session.manifest.namespace,
+            snapshot=plan.snapshot,
+            attempt=plan.attempt,
+            epoch=plan.epoch,
+            apps=apps_of(self.session.captured),
+            expires_ms=self.expires_ms,
+            who=who,
+        )
 
-    async def create(self) -> None:  # noqa: B027 -- a system has them
-        """Create the topics of the plan."""
+    async def create(self) -> None:
+        """Create the missing topics of the plan.
 
-    @abstractmethod
+        Raises:
+            ForkFailedError: one was created by another client meanwhile.
+            RestoreFailedError: one has another number of partitions, or settings that would lose its records.
+        """
+        if not self.new:
+            return
+        admin, names = self.session.admin, [it.topic for it in self.new]
+        there = {} if self.fork else await admin.describe_topics(names)
+        for it in self.new:
+            if it.topic in there:
+                continue
+            # A broker creates it whether or not its answer is awaited: later than who removes what is there.
+            if await to_its_end(self.create_one(it)):
+                self.created.append(it.topic)
+            elif self.fork:
+                raise ForkFailedError(f"topic {it.topic} was created by another client meanwhile")
+        now = await admin.describe_topics(names)
+        for it in self.new:
+            if now[it.topic].partitions != it.partitions:
+                raise RestoreFailedError(
+                    f"topic {it.topic} was created by another client meanwhile, with {now[it.topic].partitions}"
+                    f" partitions instead of {it.partitions}",
+                    hint="delete it, and run the same command again; see auto.create.topics.enable of the brokers",
+                )
+            holding, _ = await admin.topic_settings(it.topic)
+            if changes := self.contents.changes(it.of, holding, recorded=it.settings):
+                wanted = ", ".join(f"{name}={value}" for name, value in sorted(changes.items()))
+                raise RestoreFailedError(
+                    f"topic {it.topic} would refuse or delete what is appended: it needs {wanted}",
+                    hint="set that, and run the same command again",
+                )
+
+    async def create_one(self, it: NewTopic, *, validate_only: bool = False) -> bool:
+        """Create a topic, or only ask whether the cluster would; return whether it did not exist."""
+        return await self.session.admin.create_topic(
+            it.topic,
+            partitions=it.partitions,
+            replicas=it.replicas,
+            settings=it.settings,
+            validate_only=validate_only,
+        )
+
     async def channels(self, ends: Offsets, own_id: int) -> Callable[[], Iterator[Channel]]:
-        """Prepare the records for inputs, by the names of the snapshot; the result blocks.
+        """Prepare the records for inputs, by the names of the logs to write; the result blocks.
 
         Args:
             ends: all records below are older than the restore.
             own_id: of the ledger there, for stamps.
         """
+        begins = await self.begins(ends, own_id)
+        raise_lost(begins.lost, force=self.session.request.force)
+        return lambda: map(self._to_write, self.channels_of(begins))
 
-    async def require_inputs(  # noqa: B027 -- most append all of it
-        self, appended: Collection[TopicPartition]
-    ) -> None:
+    def _to_write(self, channel: Channel) -> Channel:
+        topic = self.named(channel.tp.topic)
+        records = tuple(record._replace(topic=topic) for record in channel.records)
+        return Channel(TopicPartition(topic, channel.tp.partition), records)
+
+    async def require_inputs(self, appended: Collection[TopicPartition]) -> None:
         """Check before the commit that readers of inputs to which nothing was appended can go back.
 
         Raises:
             RestoreFailedError: records were deleted meanwhile.
         """
-
-    def count(self, appended: Mapping[TopicPartition, Iterable[Appended]]) -> tuple[int, int]:
-        """Count the messages in flight and the external records among those appended to inputs."""
-        flying = self.session.tables.in_flight
-        own = {
-            (self.named(tp.topic), tp.partition, it.offset) for tp, found in flying.items() for it in found
-        }
-        places = [(*tp, it.old) for tp, items in appended.items() for it in items]
-        messages = sum(place in own for place in places)
-        return messages, len(places) - messages
-
-    def to_write(self, channel: Channel) -> Channel:
-        """Translate a channel to the log to write."""
-        topic = self.named(channel.tp.topic)
-        records = tuple(record._replace(topic=topic) for record in channel.records)
-        return Channel(TopicPartition(topic, channel.tp.partition), records)
+        lowest = {tp: at for tp, at in lowest_positions(self.captured).items() if tp not in appended}
+        raise_begun(lowest, await self.session.admin.log_starts(lowest) if lowest else {})
 
     def rows(self) -> Iterator[Row]:
         """Read the rows to which changelogs are to fold, by the names of the logs to write, in the order of
@@ -249,41 +276,12 @@ class Target(ABC):
         for row in self.editing.edit(rows_of_state(self.session.placed)):
             yield Row(TopicPartition(self.named(row.tp.topic), row.tp.partition), row.key, row.value)
 
-    def ledger_id(self, work: Opened) -> int:
-        """Return the short id of the ledger there, for stamps."""
-        return ledger_id(bytes.fromhex(getattr(work.ledger, "topic_id", self.session.topic_id)))
-
     def takes_external(self, topic: str) -> bool:
-        """Return whether programs without snapkafka may append to a topic while it is restored."""
-        captured = self.session.captured
+        """Return whether programs without snapkafka may append to a topic of the snapshot while it is restored."""
         known = {entry.topic for entry in self.session.manifest.external}
-        return self.takes_others(topic) and (
-            topic in known or topic not in {end.topic for end in captured.senders}
-        )
+        senders = {end.topic for end in self.session.captured.senders}
+        return self.takes_others(topic) and (topic in known or topic not in senders)
 
     def takes_others(self, topic: str) -> bool:
-        """Return whether apps that are not restored may append to a topic meanwhile."""
-        return topic not in {cut.topic for cut in self.captured.changelogs}
-
-
-def renamed(captured: Captured, named: Callable[[str], str]) -> Captured:
-    """Translate the inputs and changelogs of a cut to other topics."""
-    if named("") == "":
-        return captured
-    return replace(
-        captured,
-        inputs=tuple(
-            replace(
-                cut,
-                app=named(cut.app),
-                topic=named(cut.topic),
-                topic_id="",
-                agents=tuple(replace(at, topic=named(at.topic)) for at in cut.agents),
-            )
-            for cut in captured.inputs
-        ),
-        changelogs=tuple(
-            replace(cut, app=named(cut.app), topic=named(cut.topic), topic_id="")
-            for cut in captured.changelogs
-        ),
-    )
+        """Return whether apps that are not restored may append to a topic meanwhile: not to that of a fork."""
+        return not self.fork and topic not in {cut.topic for cut in self.captured.changelogs}

@@ -18,8 +18,7 @@ from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
 from .positions import parts_of
-from .stored_rows import GroupAdmin
-from .target_facts import Carried
+from .stored_rows import Carried, GroupAdmin
 
 #: Our header on a record that is appended, with its name and lengths, and Kafka's own of a record and its batch.
 ADDED_BYTES: Final = 32 + 100

@@ -149,8 +149,7 @@ def _print_missing(absent: Iterable[ops.AbsentInput], notes: Iterable[str]) -> N
     for it in absent:
         console.print(
             ("not restored", "yellow"),
-            f": external records of {it.topic}[{it.partition}] from old offset"
-            f" {it.start} ({it.unread:,} offsets up to the cut, and all later ones)",
+            f": up to {it.records:,} external records of {it.topic}[{it.partition}], unread at the cut and not stored",
         )
     for note in notes:
         console.print(("note", "yellow"), f": {note}")

@@ -68,22 +68,26 @@ async def test_a_plan_for_another_cluster_lists_what_is_created_and_what_is_not_
     assert (plan.refusals, plan.existing) == ((), (OUT.topic,))
     assert sorted(it.topic for it in plan.topics) == sorted(tp.topic for tp in ALL if tp != OUT)
     assert (plan.messages, plan.state) == (2, 3)
-    absent = {it.topic: (it.start, it.cut_end, it.unread) for it in plan.absent}
-    assert absent == {"in": (1, 4, 3), "raw": (2, 4, 2)}
+    absent = {it.topic: it.records for it in plan.absent}
+    assert absent == {"in": 1, "raw": 1}, "neither what is in flight nor what had started"
     assert len(plan.notes) == 2, "what no snapshot holds, and code that has not run here"
     done = await new.restore()
     assert sorted(done.topics) == sorted(it.topic for it in plan.topics), "it is taken as it is"
     assert new.admin.settings[LOG.topic] == {"cleanup.policy": "compact", "segment.ms": "7"}
 
 
-async def test_what_is_stored_is_not_absent(new: New) -> None:
+async def test_what_is_stored_or_comes_from_no_outsider_is_not_absent(new: New) -> None:
+    assert {it.topic for it in (await new.plan()).absent} == {"in", "raw"}
     for stored, absent in (
-        ((("in", 1, 7), ("raw", 2, 9)), {"in": (7, 0), "raw": (9, 0)}),
-        ((("raw", 2, 6),), {"in": (1, 3), "raw": (6, 0)}),
-        ((("raw", 3, 9),), {"in": (1, 3), "raw": (2, 2)}),  # it began past the position
+        ((("in", 1, 7), ("raw", 2, 9)), {}),
+        ((("raw", 2, 6),), {"in": 1}),
+        ((("raw", 3, 9),), {"in": 1, "raw": 1}),  # it began past the position
     ):
         with_inputs(new.old, *stored)
-        assert {it.topic: (it.start, it.unread) for it in (await new.plan()).absent} == absent
+        assert {it.topic: it.records for it in (await new.plan()).absent} == absent
+    sender = dataclasses.replace(new.old.manifest.captured.senders[0], topic="in", white_end=4)
+    new.old.change(senders=(sender,), external=())
+    assert {it.topic for it in (await new.plan()).absent} == {"raw"}
 
 
 async def test_topics_of_a_fork_have_the_settings_of_production(fork: Fork) -> None:

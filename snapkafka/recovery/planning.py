@@ -1,0 +1,246 @@
+"""The plan of a recovery, from the facts of its target cluster. Nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from snapkafka.errors import LedgerUnusableError
+from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.protocol.forking import of_fork
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.restores import RestoreView
+
+from .channels import Channel
+from .editing import RuleCount
+from .lost_inputs import absent_inputs
+from .plan import Irrevocable, PartitionMove, Plan, TopicWork, irrevocable, open_readers
+from .positions import apps_of, changelogs_of, inputs_of, lowest_positions, parts_of
+from .refusals import Facts, refusals, replaced
+from .session import RecoverySession
+from .stored_rows import carried_by, rows_of_state, workers_of
+from .target import Begins, Target
+from .topics import Contents, NewTopic, Source, new_topics, topics_of
+
+
+async def planned(target: Target) -> Plan:
+    """Plan the work, with every reason to refuse it, and examine all records to be written or left out, unless it is
+    refused.
+
+    Raises:
+        BadInputError: something cannot be examined or masked, or a rule matches nothing.
+    """
+    plan, begins = await _plan(target)
+    if plan.refused or target.editing.idle:
+        return plan
+    return replace(plan, rules=await asyncio.to_thread(_examined, target, begins))
+
+
+def _examined(target: Target, begins: Begins) -> tuple[RuleCount, ...]:
+    """Examine rows, messages in flight, and external records that are written or stay unread by their position."""
+    editing, cuts = target.editing, changelogs_of(target.session.captured)
+    editing.examine(row for row in rows_of_state(target.session.placed) if row.tp in cuts)
+    editing.examine(record for it in target.collected(begins, begins.inputs) for record in it.records)
+    editing.raise_unmatched()
+    editing.suppressed = editing.masked = 0  # of what is written
+    return editing.counts
+
+
+async def _plan(target: Target) -> tuple[Plan, Begins]:
+    session, manifest, captured = target.session, target.session.manifest, target.session.captured
+    unfinished = session.state.restores.open
+    resumes = unfinished if unfinished is not None and _is_of(target, unfinished) else None
+    plan, begins = _base_plan(target, resumes), await target.begins()
+    appending: list[Channel] = []
+    if target.in_place:
+        plan, appending = await _with_moves(target, plan, begins)
+        if unfinished is not None and resumes is None and replaced(captured, unfinished):
+            note = f"replaces {unfinished}, which was not finished"
+            plan = replace(plan, replaces=unfinished.plan, notes=(note,))
+    first = [it.records for it in appending] if target.in_place else [*begins.stored.values()]
+    target.contents = contents = Contents(
+        captured=captured,
+        carried=carried_by(record for records in first for record in records),
+        largest={topic: size for topic, (_, size) in session.tables.state.items()},
+    )
+    described = await session.admin.describe_topics(list(topics_of(manifest)))
+    if not target.in_place:
+        sources = await _sources(session) if target.fork else {}
+        target.new = new_topics(manifest, sources, contents, await session.defaults(), target.named)
+    made = {it.of: it.settings for it in target.new}
+    there = [] if target.fork else [*described]
+    missing = tuple(it for it in target.new if it.of not in there)
+    names = await session.admin.describe_topics() if target.fork else ()
+    under_prefix = [name for name in names if of_fork(target.fork, name)]
+    logs = await target.existing(TopicPartition(it.topic, it.partition) for it in parts_of(captured))
+    known = session.tables.unread(lowest_positions(captured))
+    facts = Facts(
+        kind=plan.kind,
+        manifest=manifest,
+        restores=session.state.restores,
+        ledger_topic_id=session.topic_id,
+        files=session.tables.damage,
+        fork=target.fork,
+        with_inputs=session.request.with_inputs,
+        topics=described,
+        ends=await session.admin.log_ends(logs) if logs else {},
+        holding=await _holding(session, there if target.elsewhere else ()),
+        under_prefix=under_prefix,
+        changes={
+            name: contents.changes(name, await session.settings(name), recorded=made.get(name))
+            for name in there
+        },
+        rejected=await _rejected(target, missing) if not under_prefix else (),
+        lost=begins.lost,
+        appending=appending,
+        known={tp: {record.offset for record in records} for tp, records in known.items()},
+        takes_external=target.takes_external,
+        hellos=session.hellos,
+        members=await workers_of(session.admin, plan.apps),
+        resumes=resumes,
+        replaces=plan.replaces,
+    )
+    if not target.in_place:
+        stored = sum(map(len, begins.stored.values())) - sum(map(len, session.tables.in_flight.values()))
+        plan = replace(plan, topics=missing, stored=stored)
+    if target.elsewhere:
+        absent = absent_inputs(manifest, session.tables, target.takes_external)
+        unseen = [app for app in plan.apps if app not in facts.hellos]
+        plan = replace(
+            plan, existing=tuple(sorted(there)), absent=tuple(absent), notes=_notes(session, unseen)
+        )
+    return replace(plan, refusals=refusals(facts, force=session.request.force)), begins
+
+
+def _notes(session: RecoverySession, unseen: Sequence[str]) -> tuple[str, ...]:
+    """List what is not compared or restored in another cluster, a sentence each.
+
+    Args:
+        unseen: apps of which no process has joined there.
+    """
+    found = [f"{it.app}: {it.what}, and no snapshot holds that" for it in session.captured.uncaptured]
+    if unseen:
+        apps = ", ".join(unseen)
+        found.append(f"the code of {apps} has not run here: it is not compared with that of the snapshot")
+    return tuple(found)
+
+
+def _is_of(target: Target, view: RestoreView) -> bool:
+    """Return whether an open restore is that of this snapshot, from its own cluster."""
+    manifest, begun = target.session.manifest, view.begun
+    return (begun.snapshot, begun.epoch, begun.origin) == (manifest.id, manifest.epoch, target.origin)
+
+
+def _base_plan(target: Target, resumes: RestoreView | None) -> Plan:
+    session, manifest, tables = target.session, target.session.manifest, target.session.tables
+    changelogs = {cut.topic for cut in session.captured.changelogs}
+    flying = Counter(tp.topic for tp, records in tables.in_flight.items() for _ in records)
+    sizes = [(cut.topic, "input", flying[cut.topic]) for cut in session.captured.inputs]
+    sizes += [(topic, "changelog", rows) for topic, (rows, _) in tables.state.items() if topic in changelogs]
+    return Plan(
+        kind=session.request.kind,
+        plan=f"{random.getrandbits(64):016x}" if resumes is None else resumes.plan,
+        request=session.request,
+        snapshot=manifest.id,
+        attempt=manifest.attempt,
+        epoch=manifest.epoch,
+        verdict=manifest.verdict,
+        digest=manifest.content,
+        place=session.place,
+        namespace=session.namespace,
+        apps=apps_of(target.captured),
+        taken_ms=manifest.ledger.triggered_ms,
+        work=tuple(
+            TopicWork(topic=topic, kind=kind, records=records)
+            for topic, kind, records in sorted({*sizes}, key=lambda it: (it[1] != "input", it[0]))
+            if records
+        ),
+        open=open_readers(manifest),
+        resumes="" if resumes is None else resumes.plan,
+        stage="" if resumes is None else resumes.stage,
+    )
+
+
+# --- In place --------------------------------------------------------------------------------------------------------
+
+
+async def _with_moves(target: Target, plan: Plan, begins: Begins) -> tuple[Plan, list[Channel]]:
+    """Add how far readers go back, and what cannot be undone; return the records to append, too."""
+    captured, admin = target.session.captured, target.session.admin
+    groups = {app: await admin.committed(app) for app in plan.apps}
+    again: Counter[tuple[str, TopicPartition]] = Counter()
+
+    def count(record: KafkaRecord) -> None:
+        """Count an event of a partition that goes back: it runs once more in each app that has committed it."""
+        for app, committed in groups.items():
+            again[app, record.tp] += record.offset < committed.get(record.tp, (-1, ""))[0]
+
+    def moves() -> Iterator[PartitionMove]:
+        for tp, cuts in inputs_of(captured).items():
+            for cut in cuts:
+                before, records = groups[cut.app].get(tp, (-1, ""))[0], appends.get(tp)
+                lowest = min([p.offset for p in cut.agents] or [cut.position])
+                behind = sum(lowest <= record.offset < before for record in records or ())
+                yield PartitionMove(
+                    app=cut.app,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    before=before,
+                    after=lowest if records is None else None,
+                    appends=len(records or ()),
+                    again=again[cut.app, tp] if records is None else behind,
+                )
+
+    found = await asyncio.to_thread(lambda: list(target.channels_of(begins, count)))
+    appends = {it.tp: it.records for it in found}
+    return replace(plan, moves=tuple(moves()), irrevocable=await _irrevocable(target)), found
+
+
+async def _irrevocable(target: Target) -> tuple[Irrevocable, ...]:
+    captured = target.session.captured
+    known = {*inputs_of(captured), *changelogs_of(captured)}
+    there = await target.existing({TopicPartition(it.topic, it.partition) for it in captured.senders} - known)
+    return irrevocable(captured, await target.session.admin.log_ends(there) if there else {})
+
+
+# --- Copies ----------------------------------------------------------------------------------------------------------
+
+
+async def _sources(session: RecoverySession) -> dict[str, Source]:
+    """Read the topics of production."""
+    admin, found = session.admin, {}
+    for name, it in (await admin.describe_topics(list(topics_of(session.manifest)))).items():
+        try:
+            holding, own = await admin.topic_settings(name)
+        except LedgerUnusableError:  # without the right to read them, what was recorded counts
+            holding, own = {}, {}
+        replicas = getattr(it, "replicas", None) or None
+        found[name] = Source(
+            topic_id=it.topic_id, partitions=it.partitions, replicas=replicas, settings=holding, own=own
+        )
+    return found
+
+
+async def _holding(session: RecoverySession, topics: Collection[str]) -> Mapping[str, int]:
+    """Count the records of topics."""
+    admin, found = session.admin, Counter[str]()
+    described = await admin.describe_topics(list(topics)) if topics else {}
+    there = [TopicPartition(name, at) for name, it in described.items() for at in range(it.partitions)]
+    starts = await admin.log_starts(there) if there else {}
+    for tp, end in (await admin.log_ends(there) if there else {}).items():
+        found[tp.topic] += end - starts.get(tp, 0)
+    return found
+
+
+async def _rejected(target: Target, wanted: Sequence[NewTopic]) -> list[str]:
+    """Ask the cluster whether it would create topics; return its words where it would not. Nothing is created."""
+    found = []
+    for it in wanted:
+        try:
+            await target.create_one(it, validate_only=True)
+        except LedgerUnusableError as error:
+            found.append(error.message)
+    return found
