@@ -1,25 +1,34 @@
-"""The narrow interface through which the parts of a driver on Kafka reach what they share.
+"""What the parts of a driver on Kafka share: the machine and its loop, our own clients, counters, background tasks, and
+the one place that contains faults of ours (R15): the app goes on, and this worker withdraws in the ledger.
 
-A part gets the host, and the other parts that it uses, as arguments of its constructor. `driver` wires them;
-nothing else does. The host is the settings, the machine and its loop, our own clients, counters, background tasks, and
-the containment of faults.
+Faust, asyncio and the app's own code call us in many places. Each of these hooks is one `try`, or begins with one, and
+falls back to what Faust does by itself. The fault goes to `stand_down`, which reports it once: in the log, in `absent`
+and in a `Bye` with the reason, which fails the open snapshots and lets `doctor` name the worker. From then on every
+hook only passes its arguments on. The test of this (tests/driver/test_every_hook.py) raises in each function that a
+snapshot calls.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from aiokafka.errors import KafkaError
+
+from snapkafka.errors import SnapkafkaError
 from snapkafka.logs import about
 from snapkafka.protocol.captured_snapshot import WHY_UNREAD
 from snapkafka.protocol.records import Skipped
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .guard import CLUSTER_AT_FAULT, Guard
 from .machine_driver import First, MachineDriver
 from .metrics import Metrics
+from .stamps import Stamps
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
@@ -33,28 +42,92 @@ logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
 
+#: Errors that may pass, and are no faults of ours.
+CLUSTER_AT_FAULT: Final = (SnapkafkaError, KafkaError, OSError, TimeoutError)
+GOES_ON: Final = "this worker runs without snapshots"
+#: Of a fault's text, this much goes into the ledger.
+REASON_CHARS_MAX: Final = 500
 
-class KafkaHost(Guard, MachineDriver):
+
+class Host(MachineDriver):
     """One process that speaks Kafka, as the parts of its driver see it.
 
     Args:
         config: validated settings.
+        app: the Faust app, where it is one.
 
     Attributes:
         machine: this process in the protocol; it is fed here, and the parts call its hot path.
         ledger, admin: our own clients, once the app has started.
         started: whether it has started.
+        absent: why this worker takes no part in any snapshot, if it is for good.
+        loop, thread: the app's loop once it has started, and the thread that it runs in.
     """
 
-    def __init__(self, config: Config) -> None:
-        Guard.__init__(self)
-        MachineDriver.__init__(self, WorkerProtocol(hear=config.hear, aligns=True))
-        self.config = config
+    ledger: KafkaLedger
+    admin: KafkaTopicAdmin
+
+    def __init__(self, config: Config, app: Any = None) -> None:
+        super().__init__(WorkerProtocol(hear=config.hear, aligns=True))
+        self.config, self.app = config, app
+        self.absent = ""
+        self.loop: Any = None
+        self.thread: int | None = None
         self.metrics = Metrics()
+        self.stamps = Stamps(self.machine, with_cause=config.cause)
         self.started = False
-        self.ledger: KafkaLedger
-        self.admin: KafkaTopicAdmin
+        self.ledgers = 0  # how often the ledger was recreated, or cut short
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    # -- containment --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def failing_open(self, what: str, *, for_good: bool = False, then: str = GOES_ON) -> Iterator[None]:
+        """Contain a fault of ours: the app goes on, and snapshots fail by the name of what they miss.
+
+        Args:
+            what: the work that is about to be done, for the log.
+            for_good: after a fault this worker never takes part; otherwise it may again if the cluster was at fault.
+            then: the consequence, for the log, where it is harmless.
+        """
+        try:
+            yield
+        except Exception as error:
+            if for_good or (then == GOES_ON and not isinstance(error, CLUSTER_AT_FAULT)):
+                self.stand_down(what, error)
+            else:
+                self.log_failed(what, error, then)
+
+    def stand_down(self, what: str, error: Exception) -> None:
+        """Stand down, as the machine's knowledge may be wrong from here on: this process has no identity any more, and
+        its `Bye` states that the app runs on without it, and why (R10). To be called while `error` is handled. Never
+        raises."""
+        if self.absent:
+            return
+        self.absent = f"failed {what} ({error!r})"
+        self.log_failed(what, error)
+        if self.loop is None or threading.get_ident() == self.thread:
+            self.withdraw()
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
+            self.loop.call_soon_threadsafe(self.withdraw)
+
+    @property
+    def reason(self) -> str:
+        """Why this worker is absent, as the ledger records it."""
+        return self.absent[:REASON_CHARS_MAX]
+
+    def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
+        """Log a fault on one line, with the place where it was raised."""
+        try:
+            extra = self.about()
+        except Exception:
+            extra = None
+        logger.error("snapkafka: failed %s (%r); %s", what, error, then, exc_info=error, extra=extra)
+
+    @abstractmethod
+    def withdraw(self) -> None:
+        """Give up the identity and write that to the ledger. Runs in the loop's thread. Never raises."""
 
     # -- the loop, which never raises -------------------------------------------------------------------------------
 
@@ -97,11 +170,11 @@ class KafkaHost(Guard, MachineDriver):
     def answering(self) -> Callable[[Event], None]:
         """Return a function that feeds the answer to a question asked now. An answer that arrives after the ledger was
         recreated is dropped: its ids and epochs belong to the old one."""
-        asked_of = self.metrics.ledgers
+        asked_of = self.ledgers
 
         def answer(event: Event) -> None:
             try:
-                if asked_of == self.metrics.ledgers:
+                if asked_of == self.ledgers:
                     self.feed(event)
             except Exception as error:
                 self.stand_down(f"to receive {type(event).__name__}", error)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
     from snapkafka.protocol.events import Event
 
-    from .host import KafkaHost
+    from .host import Host
     from .stamps import Stamps
 
 
@@ -57,7 +57,7 @@ class Markers:
 
     def __init__(
         self,
-        host: KafkaHost,
+        host: Host,
         stamps: Stamps,
         partitions: Mapping[tuple[str, int], MarkedPartition],
         send: Callable[[TopicPartition, bytes, bytes], Awaitable[asyncio.Future[Any]]],
@@ -103,7 +103,7 @@ class Markers:
 
 
 def _acked(
-    host: KafkaHost,
+    host: Host,
     answer: Callable[[Event], None],
     tp: TopicPartition,
     epoch: int,

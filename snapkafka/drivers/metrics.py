@@ -83,7 +83,6 @@ class Metrics:
     void_records: int = 0  # of processes of before a restore, taken out
     stores_removed: int = 0  # which were of before a restore
     ledger_garbage: int = 0
-    ledger_recreated: int = 0
     ledger_cut_short: int = 0
     never_read: Counter[str] = field(default_factory=Counter)  # records of inputs, by why
     outcomes: Counter[str] = field(default_factory=Counter)  # "captured", or the code of the failure
@@ -98,20 +97,9 @@ class Metrics:
         """Count a snapshot as in progress since `at_ms`, by the ledger's clock."""
         self._triggered_ms[view.epoch] = at_ms
 
-    def recreated(self) -> None:
-        """Forget the open snapshots: the ledger was recreated, and its epochs begin again."""
-        self.ledger_recreated += 1
+    def forget_open(self) -> None:
+        """Forget the open snapshots: the ledger is another one, and its epochs begin again."""
         self._triggered_ms.clear()
-
-    def cut_short(self) -> None:
-        """Note that the ledger has lost what was read: its epochs come again."""
-        self.ledger_cut_short += 1
-        self._triggered_ms.clear()
-
-    @property
-    def ledgers(self) -> int:
-        """The number of times the ledger was recreated, or cut short."""
-        return self.ledger_recreated + self.ledger_cut_short
 
     def decided(self, view: SnapshotView, at_ms: int) -> None:
         """Count a snapshot as captured or failed."""

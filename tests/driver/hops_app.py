@@ -30,7 +30,7 @@ KINDS: Final = ("read", "write")
 RECORDS: Final = 5
 #: What runs all the time, whether a record is under way or not: tasks of the ledger, and Faust's fetches.
 BACKGROUND: Final = (
-    "drivers/ledger_tasks.py",
+    "drivers/ledger.py",
     "drivers/waiting.py",
     "protocol/exact.py",
     "drivers/faust/inbound/resume.py",

@@ -209,7 +209,7 @@ async def test_r15_faust_waits_for_positions_no_longer_than_for_the_ledger(
     service.client.commits[IN] = 3
     service.client.there.clear()
     assert await service.given() < LONG_S
-    assert "did not report within" in caplog.text
+    assert "the broker, asked where the inputs start, did not answer" in caplog.text
     service.runs(3, 4)
     assert await service.fails("while nobody knows") == "contaminated"
     assert not service.said(Assigned)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from snapkafka.config import Config
-from snapkafka.drivers import FaustDriver, ledger_tasks
+from snapkafka.drivers import FaustDriver
 from snapkafka.kafka import LedgerRecreatedError
 from snapkafka.protocol import (
     Abort,
@@ -121,7 +121,7 @@ async def make_anew(driver: Any, ledger: Remade) -> None:
     """The ledger is deleted, and the worker has joined the next one."""
     ledger.deleted = True
     ledger.put(None)
-    await until(lambda: driver.metrics.ledger_recreated == 1 and driver.machine.process is not None)
+    await until(lambda: driver.ledgers == 1 and driver.machine.process is not None)
 
 
 async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> None:
@@ -139,7 +139,7 @@ async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_agai
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It reads from there on; one that was behind, and finds its place gone, is a new process."""
-    monkeypatch.setattr(ledger_tasks, "RETRY_S", 0.01)
+    monkeypatch.setattr("snapkafka.drivers.ledger.RETRY_S", 0.01)
     ledger = Late()
     for n in range(20):
         ledger.put(Hello(n=n, app="tills", host="box", pid=n))

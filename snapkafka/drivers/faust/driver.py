@@ -9,6 +9,7 @@ app waits for either. R15 names the exceptions: the start, a rebalance, and a re
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -22,14 +23,11 @@ from snapkafka.protocol.records import (
     CutReport,
 )
 
-from ..ledger_tasks import LedgerTasks
-from ..stamps import Stamps
-from ..waiting import WorkerWaits
+from ..process import Process
 from .audit import audited_epochs
 from .connection import connection_of
 from .describe import in_transactions
 from .hello import hello_of, process_hello, report_missing, report_uncaptured
-from .host import Host
 from .inbound.assignment import AssignmentAnnouncer
 from .inbound.conductor import IncomingRecords
 from .inbound.membership import Membership
@@ -49,13 +47,14 @@ from .tables.thread_reads import ThreadReads
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
+    from snapkafka.protocol.records import TopicPartition, WhyUnread
 
     from .audit.auditor import TableAudit
 
 logger = logging.getLogger("snapkafka")
 
 
-class FaustDriver(Host):
+class FaustDriver(Process):
     """`app.snapkafka`: this worker as a process of the protocol.
 
     Args:
@@ -64,13 +63,8 @@ class FaustDriver(Host):
     """
 
     def __init__(self, app: Any, config: Config) -> None:
-        super().__init__(app, config)
-        self.stamps = Stamps(self.machine, with_cause=config.cause)
-        self.ledger_tasks = LedgerTasks(
-            self, self.stamps, restore_read=self._restore_read, other_ledger=self._forget_epochs
-        )
-        self.waiting = WorkerWaits(self, self.ledger_tasks)
-        self.restored = AppliedRestores(self, self.waiting)
+        super().__init__(config, app)
+        self.restored = AppliedRestores(self)
         thread_reads = ThreadReads(self)
         self.events = Events(self, thread_reads)
         self.replies = Replies(self, self.events)
@@ -104,7 +98,7 @@ class FaustDriver(Host):
             producer,
             stamps=self.stamps,
             events=self.events,
-            waiting=self.waiting,
+            waiting=self.follower,
             note=self.restored.noted,
         )
         if in_transactions(self.app):
@@ -121,21 +115,13 @@ class FaustDriver(Host):
             replies=self.replies,
             tables=self.tables,
             restored=self.restored,
-            stamps=self.stamps,
-            waiting=self.waiting,
             record=self._record,
         )
 
     def consumer_made(self, consumer: Any) -> None:
         """Patch the consumer that Faust has created."""
         resume_last(self.app, consumer, self.stand_down)
-        announcing = AssignmentAnnouncer(
-            self,
-            consumer,
-            events=self.events,
-            tables=self.tables,
-            waiting=self.waiting,
-        )
+        announcing = AssignmentAnnouncer(self, consumer, events=self.events, tables=self.tables)
         self.membership = Membership(
             self,
             consumer,
@@ -167,13 +153,23 @@ class FaustDriver(Host):
             self.outgoing.transactions.on_rebalanced(consumer)
 
     def _record(self, ended: Any) -> None:
-        self.recorder.take(ended)
+        self.recorder.take(ended)  # which is made later than `app.topics` may be
 
-    def _restore_read(self) -> None:
+    def restore_read(self) -> None:
+        """Apply the rules of restores anew."""
         self.restored.ledger_read()
 
-    def _forget_epochs(self) -> None:
+    def other_ledger(self) -> None:
+        """Forget the epochs of the other ledger."""
         self.tables.forget_epochs()
+
+    def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
+        """Note it in the thread of the app; the consumer has its own."""
+        if self.runs_here():
+            super().reading_moved(tp, start, end, why)
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
+                self.loop.call_soon_threadsafe(super().reading_moved, tp, start, end, why)
 
     # -- the hooks of the loop ----------------------------------------------------------------------------------------
 

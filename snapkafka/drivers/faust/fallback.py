@@ -11,7 +11,7 @@ from snapkafka.logs import about
 from .web import serve
 
 if TYPE_CHECKING:
-    from .host import Host
+    from ..host import Host
 
 logger = logging.getLogger("snapkafka")
 

@@ -29,7 +29,7 @@ from .describe import (
 )
 
 if TYPE_CHECKING:
-    from .host import Host
+    from ..host import Host
 
 logger = logging.getLogger("snapkafka")
 

@@ -33,11 +33,11 @@ from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
 
-from ..ledger_tasks import RETRY_S
+from ..waiting import RETRY_S
 
 if TYPE_CHECKING:
-    from ..waiting import WorkerWaits
-    from .host import Host
+    from ..host import Host
+    from ..process import Process
 
 logger = logging.getLogger("snapkafka")
 
@@ -76,11 +76,10 @@ class AppliedRestores:
 
     Args:
         host: whose machine reads the ledger.
-        waiting: for that.
     """
 
-    def __init__(self, host: Host, waiting: WorkerWaits) -> None:
-        self._host, self._waiting = host, waiting
+    def __init__(self, host: Process) -> None:
+        self._host = host
         self._scopes: dict[TopicPartition, RestoreScope] = {}
         self.joined = False  # its group
         self.skips = False  # does an agent skip records of any partition?
@@ -118,7 +117,7 @@ class AppliedRestores:
                 logged = reason
                 logger.warning("snapkafka: app %s waits: %s", app, reason, extra=host.about())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._waiting.changed(), RETRY_S)
+                await asyncio.wait_for(self._host.follower.changed(), RETRY_S)
         if logged:
             logger.warning("snapkafka: that is done, app %s continues", app, extra=host.about())
         await self._require_committed(topics)

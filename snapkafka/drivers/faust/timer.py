@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from snapkafka.errors import SnapkafkaError
 
 if TYPE_CHECKING:
-    from .host import Host
+    from ..process import Process
 
 logger = logging.getLogger("snapkafka")
 
@@ -40,7 +40,7 @@ def moment_id(moment: float, every: float) -> str:
 
 
 async def run_timer(
-    host: Host, *, quiet_s: Callable[[], float], every: float, min_pause: float, ttl_ms: int
+    host: Process, *, quiet_s: Callable[[], float], every: float, min_pause: float, ttl_ms: int
 ) -> None:
     """Request snapshots until cancelled. All times are in seconds, except `ttl_ms`."""
     while True:
@@ -64,7 +64,7 @@ async def run_timer(
 
 
 def _not_now(
-    host: Host,
+    host: Process,
     taken: Collection[tuple[str, int]],
     name: str,
     quiet_s: Callable[[], float],

@@ -13,7 +13,7 @@ from .factories import wrap_factory
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
 
-    from .host import Host
+    from ..host import Host
 
 #: Somebody who scrapes waits no longer for the broker to tell the ledger's end.
 LAG_WAIT_S: Final = 0.5

@@ -20,7 +20,6 @@ from snapkafka.wire import headers as wire
 from ..outcomes import FENCED
 from ..patches import Patches
 from ..reading import watch_positions
-from ..waiting import meet
 from .aio_sends import AioSends
 from .aio_settings import connection_of, require_usable
 from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant, Plan
@@ -81,8 +80,8 @@ class AioParticipant(Participant):
             self.sends = AioSends(
                 self.host,
                 plan.producer,
-                stamps=self.stamps,
-                waiting=self.waiting,
+                stamps=self.host.stamps,
+                waiting=self.host.follower,
                 events=self.events,
                 outcomes=self.outcomes,
             )
@@ -271,7 +270,7 @@ class AioParticipant(Participant):
                 message = replace(message, headers=rest)
         gate = self.incoming.ask(tp, offset, message.key, message.value, header)
         if gate.met is not None and not self.host.absent:
-            waits = await meet(self.host, self.waiting, gate.met)
+            waits = await self.host.follower.meet(gate.met)
             if generation != self._generation:
                 return None
             if waits:

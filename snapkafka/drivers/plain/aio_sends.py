@@ -26,7 +26,7 @@ from .settle import SendOutcomes, Sent
 
 if TYPE_CHECKING:
     from ..stamps import Stamps
-    from ..waiting import WorkerWaits
+    from ..waiting import LedgerWaits
     from .driver import PlainDriver
     from .running_events import Events, Run
 
@@ -58,7 +58,7 @@ class AioSends:
         producer: Any,
         *,
         stamps: Stamps,
-        waiting: WorkerWaits,
+        waiting: LedgerWaits,
         events: Events,
         outcomes: SendOutcomes,
     ) -> None:

@@ -17,8 +17,6 @@ from .recovery import Recovered, recover
 from .running_events import LOOP
 
 if TYPE_CHECKING:
-    from ..stamps import Stamps
-    from ..waiting import WorkerWaits
     from .driver import PlainDriver
     from .running_events import Events
     from .table import Table
@@ -32,18 +30,8 @@ class Assignments:
         reset: where an input without a committed offset starts, "earliest" or "latest"; empty: it must have one.
     """
 
-    def __init__(
-        self,
-        host: PlainDriver,
-        events: Events,
-        table: Table | None,
-        *,
-        stamps: Stamps,
-        waiting: WorkerWaits,
-        reset: str,
-    ) -> None:
+    def __init__(self, host: PlainDriver, events: Events, table: Table | None, *, reset: str) -> None:
         self._host, self._events, self._table, self._reset = host, events, table, reset
-        self._stamps, self._waiting = stamps, waiting
 
     async def assigned(
         self, committed: Mapping[TopicPartition, int | None], *, generation: int, member: str
@@ -63,7 +51,7 @@ class Assignments:
         found = Recovered()
         if self._table is not None:
             partitions = {tp.partition for tp in committed}
-            found = await recover(host, self._table, partitions, stamps=self._stamps, waiting=self._waiting)
+            found = await recover(host, self._table, partitions)
             self._table.replace(found.data)
         positions = await self._positions(committed)
         if host.absent or not host.started:
@@ -82,7 +70,7 @@ class Assignments:
                 changelogs=changelogs,
             )
         )
-        await self._waiting.for_inputs()
+        await host.follower.for_inputs()
         return positions
 
     async def _positions(self, committed: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:

@@ -10,7 +10,6 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
-    from ..stamps import Stamps
     from .driver import PlainDriver
 
 
@@ -34,8 +33,8 @@ class IncomingRecords:
         host: whose machine decides what a header means.
     """
 
-    def __init__(self, host: PlainDriver, stamps: Stamps) -> None:
-        self._host, self._stamps = host, stamps
+    def __init__(self, host: PlainDriver) -> None:
+        self._host = host
 
     def ask(self, tp: TopicPartition, offset: int, key: Any, value: Any, header: bytes | None) -> Gate:
         """Decide on a record."""
@@ -50,7 +49,7 @@ class IncomingRecords:
             lost = value is None and wire.is_marker_key(key)
             return STAYS if lost else PASSES
         host = self._host
-        stamp = wire.read(header, self._stamps.ledger_id, wire.tp_check(*tp))
+        stamp = wire.read(header, host.stamps.ledger_id, wire.tp_check(*tp))
         if stamp is None:
             host.metrics.foreign_headers += 1
             return STAYS if value is None and wire.is_marker_key(key) else PASSES

@@ -15,7 +15,6 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
-from ..waiting import meet
 from .confluent_clients import Consumer, Producer
 from .confluent_sends import ConfluentSends
 from .confluent_settings import connection_of, generation_of, require_usable
@@ -72,7 +71,7 @@ class ConfluentParticipant(Participant):
             self._sends = ConfluentSends(
                 self.host,
                 self._producer,
-                stamps=self.stamps,
+                stamps=self.host.stamps,
                 events=self.events,
                 outcomes=self.outcomes,
                 await_identity=self._await_identity,
@@ -132,7 +131,7 @@ class ConfluentParticipant(Participant):
     def _await_identity(self) -> None:
         """Wait until this process has an id, as long as R15 allows."""
         if self.host.machine.process is None and not self.host.absent:
-            self._thread.call(self.waiting.for_identity())
+            self._thread.call(self.host.follower.for_identity())
 
     # -- for the loop -----------------------------------------------------------------------------------------------
 
@@ -222,7 +221,7 @@ class ConfluentParticipant(Participant):
                 message.set_headers(rest)
         gate = self.incoming.ask(tp, offset, message.key(), message.value(), header)
         met = None if self.host.absent else gate.met
-        if met is not None and self._thread.call(meet(self.host, self.waiting, met)):
+        if met is not None and self._thread.call(self.host.follower.meet(met)):
             held.hold(tp, times)
             consumer.put_back(tp, offset)
             return False
@@ -259,7 +258,7 @@ class ConfluentParticipant(Participant):
             if self.plan.table is not None:
                 raise
             self.host.log_failed("to announce its inputs", error)
-            self.host.loop.call_soon_threadsafe(self.waiting.without_inputs)
+            self.host.loop.call_soon_threadsafe(self.host.follower.without_inputs)
             return partitions
         committed = {
             TopicPartition(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in found

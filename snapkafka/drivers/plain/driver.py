@@ -21,11 +21,8 @@ from snapkafka.protocol.actions import Action, SendMarkers, StartTimer
 from snapkafka.protocol.events import Event
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
-from ..kafka_process import KafkaProcess
-from ..ledger_tasks import LedgerTasks
 from ..machine_driver import First
-from ..stamps import Stamps
-from ..waiting import WorkerWaits
+from ..process import Process
 from .holding import HeldInputs
 
 if TYPE_CHECKING:
@@ -40,7 +37,7 @@ T = TypeVar("T")
 LATE: Final = 0.8
 
 
-class PlainDriver(KafkaProcess):
+class PlainDriver(Process):
     """One loop in the protocol.
 
     Args:
@@ -58,11 +55,6 @@ class PlainDriver(KafkaProcess):
         super().__init__(config)
         self.lock = threading.RLock()
         self.connection = connection
-        self.stamps = Stamps(self.machine, with_cause=config.cause)
-        self.ledger_tasks = LedgerTasks(
-            self, self.stamps, restore_read=lambda: None, other_ledger=lambda: None
-        )
-        self.waiting = WorkerWaits(self, self.ledger_tasks)
         self.held = HeldInputs(self, self.lock)
         self.polled_at = time.monotonic()
         self.marked: Callable[[SendMarkers], None] = lambda action: None
@@ -130,7 +122,7 @@ class PlainDriver(KafkaProcess):
     def changed(self) -> None:
         """Wake the tasks that wait for the ledger, which only its reader changes."""
         if self.runs_here():
-            self.waiting.machine_changed()
+            super().changed()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task, from any thread; only the loop's own gets it."""

@@ -16,7 +16,7 @@ from snapkafka.protocol.records import TopicPartition
 if TYPE_CHECKING:
     import threading
 
-    from ..host import KafkaHost
+    from ..host import Host
 
 Act = Callable[[list[TopicPartition]], object]
 
@@ -31,7 +31,7 @@ class HeldInputs:
         times: how often everything was let go; a decision from before that has to be asked for again.
     """
 
-    def __init__(self, host: KafkaHost, lock: threading.RLock) -> None:
+    def __init__(self, host: Host, lock: threading.RLock) -> None:
         self._host, self._lock = host, lock
         self.times = 0
         self._since: dict[TopicPartition, float] = {}

@@ -98,16 +98,13 @@ class Participant:
     def __init__(self, plan: Plan, connection: Connection, *, reset: str) -> None:
         self.plan, self._reset = plan, reset
         self.host = PlainDriver(plan.config, connection)
-        self.stamps, self.waiting = self.host.stamps, self.host.waiting
         self.events = Events(self.host)
         self.outcomes = SendOutcomes(self.host)
-        self.incoming = IncomingRecords(self.host, self.stamps)
+        self.incoming = IncomingRecords(self.host)
         self.assignments = Assignments(
             self.host,
             self.events,
             plan.table,
-            stamps=self.stamps,
-            waiting=self.waiting,
             reset=reset,
         )
         self.transactions: Transactions | None = None
@@ -250,7 +247,7 @@ class Participant:
                 logger.warning(
                     "snapkafka: %s waits: %s is %s", self.plan.group, view, view.stage, extra=host.about()
                 )
-            await self.waiting.changed()
+            await host.follower.changed()
 
     async def leave(self, *, in_order: bool) -> None:
         """Append `Bye`, and close our own clients. `in_order`: all that was sent is acknowledged; otherwise the next

@@ -17,11 +17,7 @@ from snapkafka.protocol.events import RecordMet
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 from snapkafka.wire import headers as wire
 
-from ..waiting import meet
-
 if TYPE_CHECKING:
-    from ..stamps import Stamps
-    from ..waiting import WorkerWaits
     from .driver import PlainDriver
     from .table import Table
 
@@ -50,9 +46,7 @@ class Recovered:
         return self.effects.get((wire.topic_check(tp.topic), tp.partition), 0)
 
 
-async def recover(
-    host: PlainDriver, table: Table, partitions: Collection[int], *, stamps: Stamps, waiting: WorkerWaits
-) -> Recovered:
+async def recover(host: PlainDriver, table: Table, partitions: Collection[int]) -> Recovered:
     """Read these partitions of a changelog to their ends; records of aborted transactions are none.
 
     Raises:
@@ -75,33 +69,26 @@ async def recover(
             while unread := {tp for tp in unread if await consumer.position(tp) < found.ends[tp.partition]}:
                 for tp, records in (await consumer.getmany(*unread, timeout_ms=FETCH_MS)).items():
                     for record in records:
-                        if await _counts(host, TopicPartition(*tp), record, found, stamps, waiting):
+                        if await _counts(host, TopicPartition(*tp), record, found):
                             _apply(found.data[tp.partition], record)
         finally:
             await consumer.stop()
     return found
 
 
-async def _counts(
-    host: PlainDriver,
-    tp: TopicPartition,
-    record: Any,
-    found: Recovered,
-    stamps: Stamps,
-    waiting: WorkerWaits,
-) -> bool:
+async def _counts(host: PlainDriver, tp: TopicPartition, record: Any, found: Recovered) -> bool:
     """Return whether a record is a change of the table; note what it is an effect of."""
     if record.value is None and wire.is_marker(record.key, record.headers):
         return False
     header = None if host.absent else wire.find(record.headers)
-    stamp = None if header is None else wire.read(header, stamps.ledger_id, wire.tp_check(*tp))
+    stamp = None if header is None else wire.read(header, host.stamps.ledger_id, wire.tp_check(*tp))
     if stamp is None:
         return True
     ledger = host.machine.ledger
     if ledger.is_void(stamp.process, tp, record.offset):
         return False
     if stamp.epoch > host.machine.colours.epoch:
-        await meet(host, waiting, RecordMet(epoch=stamp.epoch))
+        await host.follower.meet(RecordMet(epoch=stamp.epoch))
     base = ledger.restores.bases.get(tp)
     now = base is None or (record.offset >= base.end and stamp.process > base.author)
     if stamp.cause is not None and now:

@@ -20,14 +20,13 @@ from typing import Any, Final
 #: With all that begins with one of these names.
 PACKAGES: Final = (
     "snapkafka.drivers.faust",
-    "snapkafka.drivers.guard",
     "snapkafka.drivers.host",
-    "snapkafka.drivers.kafka_process",
-    "snapkafka.drivers.ledger_",
+    "snapkafka.drivers.ledger",
     "snapkafka.drivers.machine_driver",
     "snapkafka.drivers.markers",
     "snapkafka.drivers.metrics",
     "snapkafka.drivers.outcomes",
+    "snapkafka.drivers.process",
     "snapkafka.drivers.stamps",
     "snapkafka.drivers.waiting",
     "snapkafka.protocol",
@@ -35,7 +34,7 @@ PACKAGES: Final = (
 )
 REACHED: Final = "__reached__"
 #: Where a worker withdraws: in these functions, and in whatever they call.
-WITHDRAWS: Final = frozenset({"Guard.stand_down", "KafkaProcess.withdraw", "LedgerTasks._write"})
+WITHDRAWS: Final = frozenset({"Host.stand_down", "Process.withdraw", "LedgerFollower._write"})
 
 
 class FaultError(RuntimeError):

@@ -44,11 +44,11 @@ def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
     made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)
     made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]
     hello = Hello(n=7, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
-    made.ledger_tasks.take(FakeEntry(0, 1, Trigger(n=1, id="long ago")))
-    made.ledger_tasks.take(FakeEntry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
+    made.follower.take(FakeEntry(0, 1, Trigger(n=1, id="long ago")))
+    made.follower.take(FakeEntry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
     made.feed(Joined(hello=hello))
-    made.ledger_tasks.take(FakeEntry(2, 3, hello))
-    made.ledger_tasks.take(FakeEntry(3, 4, Trigger(n=3, id="friday")))
+    made.follower.take(FakeEntry(2, 3, hello))
+    made.follower.take(FakeEntry(3, 4, Trigger(n=3, id="friday")))
     return made
 
 
@@ -58,7 +58,7 @@ def test_both_fields_are_always_there() -> None:
 
 
 def test_what_became_of_a_snapshot(driver: FaustDriver, caplog: pytest.LogCaptureFixture) -> None:
-    driver.ledger_tasks.take(FakeEntry(4, 5, Abort(n=4, epoch=4, code="ttl", reason="too late")))
+    driver.follower.take(FakeEntry(4, 5, Abort(n=4, epoch=4, code="ttl", reason="too late")))
     (red,) = said(caplog.get_records("setup"))
     (line,) = said(caplog.records)
     assert (red["snapkafka_snapshot"], red["snapkafka_epoch"]) == ("friday", 4)
@@ -73,9 +73,9 @@ def test_what_became_of_a_snapshot(driver: FaustDriver, caplog: pytest.LogCaptur
 
 def test_a_record_that_was_not_written(driver: FaustDriver) -> None:
     report = CutReport(process=2, n=1, epoch=4, previous=0, heard="ledger", assigned=-1, positions=())
-    assert driver.ledger_tasks.about_record(report)["snapkafka_snapshot"] == "friday"
-    assert driver.ledger_tasks.about_record(Trigger(n=2, id="monday"))["snapkafka_snapshot"] == "monday"
-    assert driver.ledger_tasks.about_record(Hello(n=1, app="shop"))["snapkafka_epoch"] is None
+    assert driver.follower.about_record(report)["snapkafka_snapshot"] == "friday"
+    assert driver.follower.about_record(Trigger(n=2, id="monday"))["snapkafka_snapshot"] == "monday"
+    assert driver.follower.about_record(Hello(n=1, app="shop"))["snapkafka_epoch"] is None
 
 
 async def test_a_trigger_that_sees_less_than_it_could(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from snapkafka.drivers import AppliedRestores, Metrics
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
 from snapkafka.drivers.stamps import Stamps
+from snapkafka.drivers.waiting import LedgerWaits
 from snapkafka.protocol import (
     Action,
     AppendToLedger,
@@ -60,8 +61,8 @@ class Driver:
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = 7
         self.events = SimpleNamespace(cause_of_send=lambda: None)
-        self.waiting: Any = SimpleNamespace()
-        self.restored = AppliedRestores(self, self.waiting)  # type: ignore[arg-type]
+        self.follower: Any = LedgerWaits(self)  # type: ignore[arg-type]
+        self.restored = AppliedRestores(self)  # type: ignore[arg-type]
         self.app = SimpleNamespace(
             conf=SimpleNamespace(processing_guarantee="at_least_once", id="p"),
         )
@@ -73,7 +74,7 @@ class Driver:
             self.producer,
             stamps=self.stamps,
             events=self.events,  # type: ignore[arg-type]
-            waiting=self.waiting,  # type: ignore[arg-type]
+            waiting=self.follower,
             note=self.restored.noted,
         )
         hello = Hello(n=1, app="p")

@@ -27,8 +27,6 @@ def conductor_of(driver: Any, conductor: Any) -> IncomingRecords:
         replies=driver.replies,
         tables=driver.tables,
         restored=driver.restored,
-        stamps=driver.stamps,
-        waiting=driver.waiting,
         record=getattr(driver, "recorder", SimpleNamespace(take=None)).take,
     )
 

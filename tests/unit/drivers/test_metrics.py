@@ -76,6 +76,6 @@ def test_what_is_decided_leaves_nothing_behind_and_a_new_ledger_begins_anew() ->
     metrics.decided(view(10, "paused"), 1_000)
     assert metrics._triggered_ms == {}
     metrics.triggered(view(10), 1_000)
-    metrics.recreated()
+    metrics.forget_open()
     metrics.decided(view(10), 9_000)  # the tenth of the new ledger: nobody here saw its trigger
     assert metrics.capture_s.sum == 0

@@ -416,9 +416,7 @@ async def test_a_member_without_partitions_reads_no_changelog(monkeypatch: pytes
 
     monkeypatch.setattr(clients, "consumer", asked)
     loop = Loop()
-    found = await recovery.recover(
-        loop.driver, loop.table, set(), stamps=loop.driver.stamps, waiting=loop.driver.waiting
-    )
+    found = await recovery.recover(loop.driver, loop.table, set())
     assert found == recovery.Recovered()
 
 
@@ -436,7 +434,7 @@ class AioLoop(Loop):
             self.driver,
             self.producer,
             stamps=self.driver.stamps,
-            waiting=self.driver.waiting,
+            waiting=self.driver.follower,
             events=self.events,
             outcomes=self.outcomes,
         )

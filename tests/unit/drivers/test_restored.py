@@ -77,7 +77,7 @@ class Worker(Driver):
         super().__init__()
         self.tasks = set()
         self._waiters: list[asyncio.Future[None]] = []
-        self.waiting.changed = self.changed
+        self.follower.changed = self.changed
         self.crashes: list[Exception] = []
         self.app.crash = self.crash
         self.app.consumer = SimpleNamespace(

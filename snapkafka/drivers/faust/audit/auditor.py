@@ -21,7 +21,7 @@ from .image import TableImage, images
 from .scan import Scan
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ...host import Host
     from ..tables.changelogs import Tables
     from ..tables.reads import Reads
 

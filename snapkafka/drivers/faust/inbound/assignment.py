@@ -31,13 +31,12 @@ from faust.exceptions import ConsumerNotStarted, NotReady
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
-from ...guard import CLUSTER_AT_FAULT
-from ...ledger_tasks import RETRY_S
+from ...host import CLUSTER_AT_FAULT
+from ...waiting import RETRY_S
 from ..describe import internal_topics
 
 if TYPE_CHECKING:
-    from ...waiting import WorkerWaits
-    from ..host import Host
+    from ...process import Process
     from ..tables.changelogs import Tables
     from .running_events import Events
 
@@ -72,15 +71,14 @@ class AssignmentAnnouncer:
 
     def __init__(
         self,
-        host: Host,
+        host: Process,
         consumer: Any,
         *,
         events: Events,
         tables: Tables,
-        waiting: WorkerWaits,
     ) -> None:
         self._host, self._consumer = host, consumer
-        self._events, self._tables, self._waiting = events, tables, waiting
+        self._events, self._tables = events, tables
         self._asking: asyncio.Task[None] | None = None
         self._said = False  # that asking fails, since the latest assignment
 
@@ -104,7 +102,7 @@ class AssignmentAnnouncer:
             assignment = assignment_of(self._host.app, self._consumer, self._events)
             asking = self._asking = self._host.spawn(self._ask(assignment))
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
-            await self._waiting.for_inputs(asked=asking.done, moved_on=moved_on)
+            await self._host.follower.for_inputs(asked=asking.done, moved_on=moved_on)
         except Exception as error:
             self._host.stand_down("to announce its inputs", error)
         return not moved_on()

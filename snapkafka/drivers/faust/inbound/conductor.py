@@ -17,14 +17,11 @@ from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from ...waiting import meet
 from ..plain_headers import is_marker, without_ours
 from .holding import HeldInputs
 
 if TYPE_CHECKING:
-    from ...stamps import Stamps
-    from ...waiting import WorkerWaits
-    from ..host import Host
+    from ...process import Process
     from ..restores import AppliedRestores
     from ..tables.changelogs import Tables
     from .replies import Replies
@@ -44,20 +41,18 @@ class IncomingRecords:
 
     def __init__(
         self,
-        host: Host,
+        host: Process,
         conductor: Any,
         *,
         events: Events,
         replies: Replies,
         tables: Tables,
         restored: AppliedRestores,
-        stamps: Stamps,
-        waiting: WorkerWaits,
         record: Callable[[ChannelEnded], None],
     ) -> None:
         self.host = host
         self.events, self.replies, self.tables, self.restored = events, replies, tables, restored
-        self.stamps, self.waiting, self._record = stamps, waiting, record
+        self._record = record
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
         self.held = HeldInputs(host, conductor)
@@ -91,7 +86,7 @@ class IncomingRecords:
         try:
             await self.take_out(message)
             self.host.metrics.markers += 1
-            await asyncio.shield(self.host.spawn(meet(self.host, self.waiting, MarkerMet(epoch=stamp.epoch))))
+            await asyncio.shield(self.host.spawn(self.host.follower.meet(MarkerMet(epoch=stamp.epoch))))
             self._record(
                 ChannelEnded(
                     tp=tp,
@@ -138,7 +133,7 @@ class _Partition:
             if given := message.headers:
                 raw, message.headers = wire.take_out(given)
             if raw is not None:
-                stamp = wire.read(raw, incoming.stamps.ledger_id, self._check)
+                stamp = wire.read(raw, self._host.stamps.ledger_id, self._check)
                 if stamp is None:
                     self._host.metrics.foreign_headers += 1
                 elif stamp.marker:
@@ -174,7 +169,7 @@ class _Partition:
         way = self._take_in
         try:
             met = RecordMet(epoch=stamp.epoch, may_wait=not self._notifies)
-            if await asyncio.shield(self._host.spawn(meet(self._host, self._incoming.waiting, met))):
+            if await asyncio.shield(self._host.spawn(self._host.follower.meet(met))):
                 message.headers = given  # it comes here again
                 self._incoming.held.hold(self._faust_tp, message)
                 return

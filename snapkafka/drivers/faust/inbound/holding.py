@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import asyncio
 
-    from ..host import Host
+    from ...host import Host
 
 Callback = Callable[[Any], Awaitable[Any]]
 

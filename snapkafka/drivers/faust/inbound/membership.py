@@ -21,7 +21,7 @@ from ..support import require_usable
 if TYPE_CHECKING:
     from snapkafka.protocol.records import TopicPartition, WhyUnread
 
-    from ..host import Host
+    from ...host import Host
     from ..restores import AppliedRestores
     from .assignment import AssignmentAnnouncer
     from .running_events import Events

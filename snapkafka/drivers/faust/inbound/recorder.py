@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from snapkafka.protocol.events import ChannelEnded
     from snapkafka.protocol.records import LedgerRecord
 
-    from ..host import Host
+    from ...host import Host
 
 NAME = "snapkafka.recorder"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from snapkafka.protocol.colours import Cause
 
-    from ..host import Host
+    from ...host import Host
     from .running_events import Events
 
 #: Events that are over are forgotten when there are so many more than run.

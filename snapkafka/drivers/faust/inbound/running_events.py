@@ -23,7 +23,7 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ...host import Host
     from ..tables.thread_reads import ThreadReads
 
 #: Those of every app in this process that has a driver.

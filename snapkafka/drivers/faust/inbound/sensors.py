@@ -14,7 +14,7 @@ from ..tables.reads import FIXED
 from .streams import reading_of
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ...host import Host
     from ..tables.reads import Reads
     from .running_events import Events
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .running_events import Events, StreamRecords
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ...host import Host
     from .replies import Replies
 
 #: A stream that no agent reads.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snapkafka.protocol.colours import Effect
 
-    from ..host import Host
+    from ...host import Host
     from ..inbound.running_events import Events
 
 

@@ -45,8 +45,8 @@ from .carried_effect import keep_partition, split
 from .partition import Partitions, PartitionState, Run
 
 if TYPE_CHECKING:
+    from ...host import Host
     from ...stamps import Stamps
-    from ..host import Host
     from ..inbound.running_events import Events
     from .settle import SendOutcomes
     from .unstamped import UnstampedRecords

@@ -32,9 +32,9 @@ from .transactions import Transactions
 from .unstamped import UnstampedRecords
 
 if TYPE_CHECKING:
+    from ...host import Host
     from ...stamps import Stamps
-    from ...waiting import WorkerWaits
-    from ..host import Host
+    from ...waiting import LedgerWaits
     from ..inbound.running_events import Events
 
 Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
@@ -56,7 +56,7 @@ class OutgoingRecords:
         *,
         stamps: Stamps,
         events: Events,
-        waiting: WorkerWaits,
+        waiting: LedgerWaits,
         note: Callable[[Any], Any],
     ) -> None:
         self._host = host

@@ -15,7 +15,7 @@ from .partition import PartitionState, Run
 from .unstamped import RECORDS, UnstampedRecords, is_too_large
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ...host import Host
     from .entry import RecordEntry
     from .transactions import Transactions
 

@@ -18,10 +18,10 @@ from .partition import Partitions, PartitionState
 from .unstamped import is_too_large
 
 if TYPE_CHECKING:
+    from ...host import Host
     from ...markers import Markers
     from ...stamps import Stamps
-    from ...waiting import WorkerWaits
-    from ..host import Host
+    from ...waiting import LedgerWaits
     from .entry import RecordEntry
     from .settle import SendOutcomes
     from .unstamped import UnstampedRecords
@@ -60,7 +60,7 @@ class SlowPath:
         markers: Markers,
         unstamped: UnstampedRecords,
         settling: SendOutcomes,
-        waiting: WorkerWaits,
+        waiting: LedgerWaits,
         in_transactions: bool,
     ) -> None:
         self._host, self._machine = host, host.machine

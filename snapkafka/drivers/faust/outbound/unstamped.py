@@ -41,8 +41,8 @@ from snapkafka.wire import headers as wire
 from ..support import checksum
 
 if TYPE_CHECKING:
+    from ...host import Host
     from ...stamps import Stamps
-    from ..host import Host
 
 logger = logging.getLogger("snapkafka")
 

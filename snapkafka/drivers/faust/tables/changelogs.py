@@ -20,7 +20,7 @@ from .reads import Reads, is_fixed
 from .table_class import reporting
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ...host import Host
     from ..inbound.sensors import Sensors
     from ..restores import AppliedRestores
 

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.protocol.colours import Cause
 
 if TYPE_CHECKING:
+    from ...host import Host
     from ..audit.scan import Scan
-    from ..host import Host
     from ..inbound.running_events import Events
     from .thread_reads import ThreadReads
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snapkafka.protocol.colours import Cause
 
-    from ..host import Host
+    from ...host import Host
 
 logger = logging.getLogger("snapkafka")
 

@@ -27,7 +27,8 @@ from snapkafka.protocol.records import (
     LedgerRecord,
 )
 
-from .host import KafkaHost
+from .host import Host
+from .ledger import LedgerFollower
 from .waiting import LEDGER_WAIT_S
 
 if TYPE_CHECKING:
@@ -35,24 +36,19 @@ if TYPE_CHECKING:
     from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
     from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 
-    from .ledger_tasks import LedgerTasks
-    from .waiting import WorkerWaits
-
 logger = logging.getLogger("snapkafka")
 
 
-class KafkaProcess(KafkaHost):
-    """One process in the ledger. A subclass creates `ledger_tasks` and `waiting`.
+class Process(Host):
+    """One process in the ledger. Arguments: see `Host`.
 
-    Args:
-        config: validated settings.
+    Attributes:
+        follower: of the ledger.
     """
 
-    ledger_tasks: LedgerTasks
-    waiting: WorkerWaits
-
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
+    def __init__(self, config: Config, app: Any = None) -> None:
+        super().__init__(config, app)
+        self.follower = LedgerFollower(self, restore_read=self.restore_read, other_ledger=self.other_ledger)
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
 
@@ -70,7 +66,7 @@ class KafkaProcess(KafkaHost):
     def write(self, record: LedgerRecord) -> None:
         """Append a record; a worker that stood down may only write its `Bye`."""
         if not self.absent or isinstance(record, Bye):
-            self.ledger_tasks.append(record)
+            self.follower.append(record)
 
     def report(self, record: CutReport | Closed) -> None:
         """Append a report on a cut."""
@@ -100,9 +96,15 @@ class KafkaProcess(KafkaHost):
             extra=self.about(action.epoch),
         )
 
+    def restore_read(self) -> None:
+        """Note that a record was read that may change what a restore asks, or the ledger is another one."""
+
+    def other_ledger(self) -> None:
+        """Note that the epochs that were met are of another ledger."""
+
     def changed(self) -> None:
         """Wake the tasks that wait for the ledger."""
-        self.waiting.machine_changed()
+        self.follower.machine_changed()
 
     async def _expired(self, timer: StartTimer, answer: Callable[[Event], None]) -> None:
         """Read the ledger to its end first (R12)."""
@@ -117,13 +119,13 @@ class KafkaProcess(KafkaHost):
         """Start the tasks of the ledger by these clients."""
         self.started = True
         self.ledger, self.admin = ledger, admin
-        self.ledger_tasks.start()
+        self.follower.start()
 
     async def join(self, hello: Hello) -> None:
         """Append `Hello` with the inputs of this worker, and wait for its id, at most `LEDGER_WAIT_S` (R11, R15)."""
         self._hello = hello
         self._append_hello(NOBODY)
-        await self.waiting.for_identity()
+        await self.follower.for_identity()
 
     def _append_hello(self, was: int) -> None:
         assert self._hello is not None
@@ -138,7 +140,7 @@ class KafkaProcess(KafkaHost):
         if self.machine.process is not None or self.machine.stood_down is not None:
             self.feed(StopAsked())
             try:
-                await asyncio.wait_for(self.ledger_tasks.written(), LEDGER_WAIT_S)
+                await asyncio.wait_for(self.follower.written(), LEDGER_WAIT_S)
             except TimeoutError:
                 logger.warning(
                     "snapkafka: could not announce that this worker stops; the next snapshot may wait for it",
@@ -152,7 +154,7 @@ class KafkaProcess(KafkaHost):
         """Give up the identity and write that to the ledger. Runs in the loop's thread. Never raises."""
         process, actions = None, []
         try:
-            process = self.ledger_tasks.identity
+            process = self.follower.identity
             actions = self.machine.stand_down(self.reason, process)
         except Exception:
             self.machine.lose_identity(process)
@@ -162,13 +164,13 @@ class KafkaProcess(KafkaHost):
             if actions:
                 self.do(actions)
             else:
-                self.ledger_tasks.append_bye(process)
+                self.follower.append_bye(process)
         except Exception as also:
             self.log_failed("to record in the ledger that it stands down", also)
 
     def quiet_s(self) -> float:
         """Return for how many seconds no snapshot has been in progress, as far as this worker saw."""
-        return 0.0 if self.machine.ledger.open else self.loop.time() - self.ledger_tasks.quiet_since
+        return 0.0 if self.machine.ledger.open else self.loop.time() - self.follower.quiet_since
 
     # -- for the app --------------------------------------------------------------------------------------------------
 
@@ -196,4 +198,4 @@ class KafkaProcess(KafkaHost):
         return trigger.id
 
     async def _catch_up(self) -> None:
-        await self.waiting.read_to(await self.ledger.end())
+        await self.follower.read_to(await self.ledger.end())

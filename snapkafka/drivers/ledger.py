@@ -1,4 +1,4 @@
-"""The ledger tasks of a worker: one reads, another one writes what the machine wants written, in its order.
+"""The ledger as a worker follows it: one task reads, another one writes what the machine wants written, in its order.
 
 Neither gives up: a ledger that is not there is asked for again, and one that was recreated, or has lost its tail, is
 joined.
@@ -7,11 +7,10 @@ joined.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
@@ -19,7 +18,6 @@ from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import LedgerRecreatedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
-from snapkafka.ports import Entry
 from snapkafka.protocol.events import (
     CheckpointGoesOn,
     Event,
@@ -32,11 +30,13 @@ from snapkafka.protocol.events import (
 )
 from snapkafka.protocol.records import Bye, Checkpoint, CutReport, Hello, LedgerRecord, Restore, Trigger
 
+from .waiting import RETRY_S, LedgerWaits
+
 if TYPE_CHECKING:
+    from snapkafka.ports import Entry
     from snapkafka.protocol.ledger_state import SnapshotView
 
-    from .host import KafkaHost
-    from .stamps import Stamps
+    from .host import Host
 
 logger = logging.getLogger("snapkafka")
 
@@ -44,18 +44,15 @@ logger = logging.getLogger("snapkafka")
 CAPTURED_MAX: Final = 64
 #: Of the records that a checkpoint stands for so many are folded before the host has its turn: some three milliseconds.
 FOLD_AT_ONCE: Final = 50
-#: Between two attempts to reach a ledger that is not there.
-RETRY_S: Final = 1.0
 #: Between two gulps, while snapshots are under way; by chance, so that not all workers read at once.
 GULP_S: Final = (0.05, 0.25)
 
 
-class LedgerTasks:
-    """The reader and the writer of the ledger, from `start` on.
+class LedgerFollower(LedgerWaits):
+    """The reader and the writer of the ledger, from `start` on, and the waits for it.
 
     Args:
         host: its machine is fed what is read.
-        stamps: are of the ledger that was opened.
         restore_read: called when a record was read that may change what a restore asks, or the ledger is another one.
         other_ledger: called when the epochs that were met are of another ledger.
 
@@ -65,27 +62,17 @@ class LedgerTasks:
     """
 
     def __init__(
-        self,
-        host: KafkaHost,
-        stamps: Stamps,
-        *,
-        restore_read: Callable[[], None],
-        other_ledger: Callable[[], None],
+        self, host: Host, *, restore_read: Callable[[], None], other_ledger: Callable[[], None]
     ) -> None:
-        self._host, self._stamps = host, stamps
+        super().__init__(host)
         self._restore_read, self._other_ledger = restore_read, other_ledger
         self.quiet_since = float("-inf")  # no snapshot under way
-        self._without_since: float | None = None  # the app has gone on without an id
+        self.reads = True
         self._appended_hello: float | None = None  # the latest Hello was acknowledged
         self._hello_at: int | None = None  # and where it stands
-        self.reads = True  # is the ledger read, or will it be?
-        self._gulps: Gulps | None = None
-        self._waiting = 0  # how many wait for what stands in the ledger
         self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
-        self._outbox: asyncio.Queue[
-            tuple[int, LedgerRecord]
-        ]  # with how often the ledger had become another one
+        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with the number of the ledger
         self._opened: asyncio.Event
 
     def start(self) -> None:
@@ -94,124 +81,73 @@ class LedgerTasks:
         self._host.spawn(self._read())
         self._host.spawn(self._write())
 
-    def append(self, record: LedgerRecord) -> None:
-        """Append in the background, in the order of the calls."""
-        if isinstance(record, Hello):
-            self._appended_hello = self._hello_at = None
-        self._outbox.put_nowait((self._host.metrics.ledgers, record))
-
-    @property
-    def without_id(self) -> bool:
-        """Whether the app goes on without an id, since a wait for it was in vain."""
-        return self._without_since is not None
-
-    def goes_on_without(self) -> None:
-        """Note that the app resumes before this process has an id (R15)."""
-        if self._without_since is None:
-            self._without_since = self._host.loop.time()
-
-    @property
-    def identity(self) -> int | None:
-        """Return the id of this process, also one that it no longer uses."""
-        process = self._host.machine.process
-        return process if process is not None or self.reads else self._hello_at
-
-    def append_bye(self, process: int | None) -> None:
-        """Append the `Bye` that the machine would, if it could."""
-        machine = self._host.machine
-        machine.lose_identity(process)
-        if process is not None:
-            n, since = random.getrandbits(63), machine.ledger.end
-            self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=self._host.reason))
-
-    async def written(self) -> None:
-        """Wait until nothing is left to be written, also of what other threads have just asked for."""
-        await asyncio.sleep(0)
-        await self._outbox.join()
+    # -- reading ----------------------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         try:
-            await self._read_on()
+            while True:
+                await self._read_on()
         except Exception as error:
             self.reads = False
             self._host.stand_down("to read the ledger", error)
 
     async def _read_on(self) -> None:
-        while True:
-            try:
-                await self._host.ledger.open()
-                start = await self._host.ledger.start()
-                if self._stamps.ledger_id != self._host.ledger.ledger_id:
-                    self._stamps.ledger_id = self._host.ledger.ledger_id
-                    self._other_ledger()
-                self._host.feed(LedgerBegins(start=start))
-                self._opened.set()
-                self._gulps = Gulps(self._rest_s)
-                start = max(start, self._host.machine.ledger.end)
-                async for read in self._host.ledger.read(start, gulps=self._gulps):
-                    self.take(read)
-                    if self._host.machine.ledger.resuming:
-                        await self._resume()
-            except LedgerRecreatedError:
-                logger.warning(
-                    "snapkafka: the ledger %s was deleted and recreated; joining the new one",
-                    self._host.ledger.topic,
-                    extra=self._host.about(),
-                )
-                self._host.metrics.recreated()
-                self._join_again(LedgerRecreated())
-            except LedgerCutShortError as error:
-                logger.warning(
-                    "snapkafka: %s; this worker joins again as a new process", error, extra=self._host.about()
-                )
-                self._host.metrics.cut_short()
-                self._other_ledger()
-                n = random.getrandbits(63)
-                self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=n))
-            except SnapkafkaError as error:
-                self._log_unread(error)
-                await asyncio.sleep(RETRY_S)
-
-    @contextlib.contextmanager
-    def awaited(self) -> Iterator[None]:
-        """Read without rests inside this block: something waits for what stands in the ledger."""
-        self._waiting += 1
-        self._hurry()
+        host, machine = self._host, self._machine
         try:
-            yield
-        finally:
-            self._waiting -= 1
-
-    def _hurry(self) -> None:
-        if self._gulps is not None:
-            self._gulps.hurry()
+            await host.ledger.open()
+            start = await host.ledger.start()
+            if host.stamps.ledger_id != host.ledger.ledger_id:
+                host.stamps.ledger_id = host.ledger.ledger_id
+                self._other_ledger()
+            host.feed(LedgerBegins(start=start))
+            self._opened.set()
+            self._gulps = Gulps(self._rest_s)
+            async for read in host.ledger.read(max(start, machine.ledger.end), gulps=self._gulps):
+                self.take(read)
+                if machine.ledger.resuming:
+                    await self._resume()
+        except LedgerRecreatedError:
+            logger.warning(
+                "snapkafka: the ledger %s was deleted and recreated; joining the new one",
+                host.ledger.topic,
+                extra=host.about(),
+            )
+            self._join_again(LedgerRecreated())
+        except LedgerCutShortError as error:
+            logger.warning(
+                "snapkafka: %s; this worker joins again as a new process", error, extra=host.about()
+            )
+            host.metrics.ledger_cut_short += 1
+            self._other_ledger()
+            self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=random.getrandbits(63)))
+        except SnapkafkaError as error:
+            if str(error) != self._unread:
+                self._unread = str(error)
+                logger.warning(
+                    "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=host.about()
+                )
+            await asyncio.sleep(RETRY_S)
 
     def _rest_s(self) -> float:
         """Return for how long nothing has to be read. While this process aligns (R16), it waits for the others to
         close."""
-        machine = self._host.machine
-        waits = self._waiting or machine.aligning
+        machine = self._machine
         rests = machine.process is not None and not machine.absent and machine.ledger.open
-        return random.uniform(*GULP_S) if rests and not waits else 0.0
+        return random.uniform(*GULP_S) if rests and not self._hurried and not machine.aligning else 0.0
 
     def _join_again(self, why: Event) -> None:
         """Join again: the ledger is another one than that which was read so far."""
         self._opened.clear()
         self._captured.clear()
+        self._host.ledgers += 1
+        self._host.metrics.forget_open()
+        self._wanted, self._goal = None, 0  # in another ledger an offset of this one stands for nothing
         self._host.feed(why)
         self._restore_read()
 
-    def _log_unread(self, error: SnapkafkaError) -> None:
-        """Log on one line why the ledger cannot be read."""
-        if str(error) != self._unread:
-            self._unread = str(error)
-            logger.warning(
-                "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=self._host.about()
-            )
-
     async def _resume(self) -> None:
         """Fold the records that a checkpoint stands for, in pieces: the host has its turn between two of them."""
-        while self._host.machine.ledger.resuming:
+        while self._machine.ledger.resuming:
             await asyncio.sleep(0)
             self._host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
         self._restore_read()
@@ -219,22 +155,21 @@ class LedgerTasks:
     def take(self, read: Entry) -> None:
         """Feed the next record of the ledger; count the snapshots that it decides."""
         self._unread = ""
-        ledger = self._host.machine.ledger
+        ledger, metrics, process = self._machine.ledger, self._host.metrics, self._machine.process
         before = list(ledger.open.values())
-        process = self._host.machine.process
         self._host.feed(LedgerRead(offset=read.offset, record=read.record, at_once=FOLD_AT_ONCE))
         if isinstance(read.record, Hello | Restore | Checkpoint) and not ledger.resuming:
             self._restore_read()
-        if self._host.machine.process not in (None, process):
+        if self._machine.process not in (None, process):
             self._joined(read)
-        self._host.metrics.ledger_garbage += read.record is None
+        metrics.ledger_garbage += read.record is None
         if (view := ledger.snapshots.get(read.offset + 1)) is not None:
             if process is not None and process < read.offset:  # else it is history
-                self._host.metrics.triggered(view, read.timestamp_ms)
+                metrics.triggered(view, read.timestamp_ms)
             before.append(view)  # a pause fails it at once
         for view in before:
             if not view.open:
-                self._host.metrics.decided(view, read.timestamp_ms)
+                metrics.decided(view, read.timestamp_ms)
                 if view.captured_at is not None:
                     self._captured.append((read.timestamp_ms, view.captured_at))
                 self._log_decided(view)
@@ -253,10 +188,36 @@ class LedgerTasks:
         self._host.feed(RanWithout(since=min(later, default=hello.offset)))
 
     def _log_decided(self, view: SnapshotView) -> None:
-        if self._host.machine.process is None:
+        if self._machine.process is None:
             return  # of what was before this worker joined, others have told
         what = "captured" if view.failure is None else f"failed ({view.failure.code}): {view.failure.reason}"
         logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=self._host.about(view.epoch))
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def append(self, record: LedgerRecord) -> None:
+        """Append in the background, in the order of the calls."""
+        if isinstance(record, Hello):
+            self._appended_hello = self._hello_at = None
+        self._outbox.put_nowait((self._host.ledgers, record))
+
+    @property
+    def identity(self) -> int | None:
+        """Return the id of this process, also one that it no longer uses."""
+        process = self._machine.process
+        return process if process is not None or self.reads else self._hello_at
+
+    def append_bye(self, process: int | None) -> None:
+        """Append the `Bye` that the machine would, if it could."""
+        self._machine.lose_identity(process)
+        if process is not None:
+            n, since = random.getrandbits(63), self._machine.ledger.end
+            self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=self._host.reason))
+
+    async def written(self) -> None:
+        """Wait until nothing is left to be written, also of what other threads have just asked for."""
+        await asyncio.sleep(0)
+        await self._outbox.join()
 
     async def _write(self) -> None:
         while True:
@@ -275,12 +236,10 @@ class LedgerTasks:
         said = False
         while True:
             await self._opened.wait()
-            if ledger != self._host.metrics.ledgers:
+            if ledger != self._host.ledgers:
                 return
             try:
                 offset = await self._host.ledger.append(record)
-                if ledger == self._host.metrics.ledgers:
-                    self._appended(record, offset, repeated=said)
             except SnapkafkaError as error:
                 lost = isinstance(record, Trigger) or isinstance(
                     error, RecordTooLargeError | LedgerRecreatedError | LedgerCutShortError
@@ -298,6 +257,8 @@ class LedgerTasks:
                 said = True
                 await asyncio.sleep(RETRY_S)
             else:
+                if ledger == self._host.ledgers:
+                    self._appended(record, offset, repeated=said)
                 return
 
     def _appended(self, record: LedgerRecord, offset: int, *, repeated: bool) -> None:
