@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry
 from typer.main import get_command
 
 from snapkafka.assembly.command_line import FLAGS
@@ -24,7 +23,7 @@ from snapkafka.config import Config
 from snapkafka.drivers.metrics import Metrics, families
 from snapkafka.ops import Freshness, gauges
 from snapkafka.options import Option, options_of
-from snapkafka.service.metrics import counted, described
+from snapkafka.service.metrics import described
 from snapkafka.service.problems import HTTP_STATUS, REFUSALS
 from snapkafka.service.settings import Settings
 
@@ -295,8 +294,6 @@ def metrics_page() -> str:
     ]
     head = ("metric", "label", "type", "meaning")
     worker = Metrics(outcomes={"captured": 1})  # type: ignore[arg-type]
-    requests = CollectorRegistry(auto_describe=False)
-    names = {next(iter(item.describe())).name: tuple(item._labelnames) for item in counted(requests)}
     return f"""# Metrics
 
 ## Freshness: what to alert on
@@ -312,23 +309,22 @@ loses what is needed.
 
 `GET /snapkafka/metrics/` on the web server of each worker; counts are since its start.
 
-{table(head, _metrics(families(worker, participating=True, ledger_lag=0), {}))}
+{table(head, _metrics(families(worker, participating=True, ledger_lag=0)))}
 ## `snapkafka serve`
 
 `GET /metrics`, beside those of freshness.
 
-{table(head, _metrics([*requests.collect(), *described()], names))}"""
+{table(head, _metrics(described()))}"""
 
 
-def _metrics(found: Iterable[Any], names: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, str, str]]:
+def _metrics(found: Iterable[Any]) -> Iterator[tuple[str, str, str, str]]:
     for family in found:
         name = family.name + ("_total" if family.type == "counter" else "")
         values: dict[str, set[str]] = {}
         for sample in family.samples:
             for label, value in sample.labels.items():
-                if label != "le":
-                    values.setdefault(label, set()).add(value)
-        labels = names.get(family.name) or getattr(family, "_labelnames", ()) or tuple(values)
+                values.setdefault(label, set()).add(value)
+        labels = getattr(family, "_labelnames", ()) or tuple(values)
         text = family.documentation
         for label in labels:
             if len(values.get(label, ())) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import mimetypes
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from snapkafka import ops
-from snapkafka.errors import InternalError, SnapkafkaError
+from snapkafka.errors import InternalError, SnapkafkaError, TimedOutError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.units import wall_ms
@@ -31,7 +31,6 @@ from .metrics import Metrics
 from .overview import Overview
 from .problems import RefusedError, problem
 from .recovery import Recovery
-from .requests import offset_in
 from .routes import Handlers
 from .settings import Settings
 
@@ -84,7 +83,7 @@ def make_app(
     clock: Callable[[], int] = wall_ms,
     assemble: Callable[..., Awaitable[Any]] = ops.assemble,
     verify: Callable[..., Awaitable[Any]] = ops.verify,
-    list_forks: Callable[..., Awaitable[Any]] = ops.list_forks,
+    list_forks: Callable[..., Coroutine[Any, Any, Any]] = ops.list_forks,
 ) -> ASGIApp:
     """Create the application. It follows the ledger from its start-up on.
 
@@ -151,17 +150,19 @@ def make_app(
 def fresh(
     follower: LedgerFollower, handler: Callable[[Request], Awaitable[Response]]
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of a route whose answers hold what their client was answered before; the ETag has the offset.
-
-    A request that changes something does not wait: what it changes decides, and not what was read.
-    """
+    """Return the handler of a route whose answers hold what the ledger had when they were asked for; those that do not
+    have the header `Snapkafka-Stale`."""
 
     async def answered(request: Request) -> Response:
-        given = offset_in(request)
-        if request.method in ("GET", "HEAD"):
-            await follower.answering_from(given)
-        answer = await handler(request)
-        answer.headers["ETag"] = f'W/"{follower.end}"'
+        is_fresh = await follower.fresh()
+        try:
+            answer = await handler(request)
+        except UnknownSnapshotError:
+            if is_fresh:
+                raise
+            raise follower.problem or TimedOutError("the ledger was not read to its end in time") from None
+        if not is_fresh:
+            answer.headers["Snapkafka-Stale"] = "true"
         return answer
 
     return answered
@@ -205,6 +206,7 @@ async def _healthy(request: Request) -> Response:
 def _ready_of(follower: LedgerFollower) -> Callable[[Request], Awaitable[Response]]:
     async def ready(request: Request) -> Response:
         """Handle `GET /readyz`: the ledger was read to its end, and is followed."""
+        await follower.fresh()
         if follower.followed:
             return JSONResponse({"status": "ok"})
         return problem(

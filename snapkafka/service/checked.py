@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from snapkafka.checks.invariants import ready_made
@@ -54,17 +54,17 @@ def require_ready_made(names: tuple[str, ...]) -> None:
 
 async def bounded(answer: dict[str, Any]) -> Response:
     """Format an answer whose size its request decides."""
-    body = await asyncio.to_thread(json.dumps, answer)
-    if len(body) > ANSWER_BYTES_MAX:  # ASCII
+    found = await asyncio.to_thread(json_answer, answer)
+    if len(found.body) > ANSWER_BYTES_MAX:
         raise BadInputError(
             f"the result has more than {ANSWER_BYTES_MAX:,} bytes",
             hint="ask for fewer rows, or shorter values",
         )
-    return json_answer(body)
+    return found
 
 
-def json_answer(text: str) -> Response:
-    return Response(text, media_type="application/json")
+def json_answer(found: Any) -> Response:
+    return Response(msgspec.json.encode(found), media_type="application/json")
 
 
 async def stream(events: AsyncIterator[str]) -> Response:

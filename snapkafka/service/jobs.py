@@ -68,7 +68,7 @@ class Job:
         }
 
 
-Work = Callable[[Callable[[str], None]], Awaitable[tuple[JobResult, ...]]]
+Work = Callable[..., Awaitable[tuple[JobResult, ...]]]
 
 
 class Jobs:
@@ -114,7 +114,7 @@ class Jobs:
         try:
             async with self._slots:
                 job.state = "running"
-                (found,) = await work(notify)
+                (found,) = await work(notify=notify)
                 job.verdict, job.manifest, job.state = found.verdict, found.manifest, "done"
         except asyncio.CancelledError:
             job.state = "cancelled"

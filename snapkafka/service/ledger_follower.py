@@ -18,7 +18,6 @@ from typing import Final
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.reading import (
-    LATEST,
     LedgerReading,
     Opened,
     find_epoch,
@@ -34,23 +33,21 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.units import wall_ms
 
-from .cache import Kept
+from .cache import Shared
 
 logger = logging.getLogger("snapkafka")
 
 #: Between two attempts to reach a broker that does not answer.
 AGAIN_AFTER_S: Final = 1.0
-#: A ledger that is behind by more than a request may wait for is an error, not a wrong answer.
+#: A broker is asked for the ledger's end, and answers in that time, or it is not waited for.
+END_S: Final = 0.3
+#: The fold reaches that end in that time, or answers are stale.
 CATCH_UP_S: Final = 8.0
-#: The broker is asked so often whether it is there: a consumer notices nothing where no record comes.
-PROBE_EVERY_S: Final = 3.0
 #: A broker that has answered nothing for so long is away.
 SILENT_S: Final = 15.0
-#: How long a snapshot is restorable changes by the hour; asking costs a request per topic. An answer is good for so
-#: many seconds, and is given up to so many while a new one is asked for.
-RESTORABLE_FOR_S: Final = (30.0, 120.0)
-#: The same of `doctor`, which asks for all topics and groups.
-CHECKUP_FOR_S: Final = (30.0, 600.0)
+#: How long a snapshot is restorable changes by the hour; asking costs a request per topic. `doctor` asks for all topics
+#: and groups.
+KEPT_S: Final = 30.0
 #: So many are asked for at once: behind them the broker and this process have other work.
 RESTORABLE_AT_ONCE: Final = 2
 #: Of so many snapshots the last answer is kept.
@@ -84,26 +81,17 @@ class LedgerFollower:
         self.where, self.namespace, self.clock = where, namespace, clock
         #: Counts what was read: a reader that has seen it waits for the next (`changed`).
         self.version = 0
-        #: Why the ledger cannot be followed now; None while it is.
-        self.problem: SnapkafkaError | None = None
+        self._problem: SnapkafkaError | None = None
         self._work: Opened | None = None
         self._last: LedgerReading | None = None
         self._news = asyncio.Event()
-        self._written = 0  # the end of the ledger after the last record that this service has appended
-        self._answered_ms = clock()  # when a broker has answered last
-        self._silent = False
-        self._opened = 0  # how often the ledger was read from its beginning
+        self._next_end: asyncio.Task[int] | None = None  # a question that is not sent yet
+        self._asking_end = asyncio.Lock()
+        self._unanswered_ms = 0  # since when a broker owes an answer; 0: it does not
         self._latest_good: tuple[int, int | None] = (-1, None)  # the version at which it was looked for
         self._asking = asyncio.Semaphore(RESTORABLE_AT_ONCE)
-        self._restorable = Kept(
-            self._ask_restorable,
-            lambda found: RESTORABLE_FOR_S,
-            clock=lambda: clock() / 1_000,
-            most=RESTORABLE_KEPT,
-        )
-        self._checkup = Kept(
-            self._ask_checkup, lambda found: CHECKUP_FOR_S, clock=lambda: clock() / 1_000, most=1
-        )
+        self._restorable = Shared(self._ask_restorable, lambda found: KEPT_S, most=RESTORABLE_KEPT)
+        self._checkup = Shared(self._ask_checkup, lambda found: KEPT_S, most=1)
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -120,60 +108,25 @@ class LedgerFollower:
     async def _follow(self) -> None:
         """Read the ledger for ever, and again from its beginning after each failure."""
         while True:
-            written = self._written
             try:
                 async with opened(self.where, self.namespace) as work:
-                    if self._written == written > work.reading.state.end:
-                        self._written = work.reading.state.end  # the rest was lost, or it is another ledger
-                    self._work, self._last, self.problem = work, work.reading, None
-                    self._answered_ms, self._silent = self.clock(), False
-                    self._opened += 1
+                    self._work, self._last, self._problem, self._unanswered_ms = work, work.reading, None, 0
                     self._restorable.clear()
                     self._checkup.clear()
                     self._notify()
-                    async with self._probing(work):
-                        async for entry in work.ledger.read(work.reading.state.end):
-                            work.reading.apply(entry)
-                            self._notify()
+                    async for entry in work.ledger.read(work.reading.state.end):
+                        work.reading.apply(entry)
+                        self._notify()
             except SnapkafkaError as error:
-                if self.problem is None or self.problem.message != error.message:
+                if self._problem is None or self._problem.message != error.message:
                     logger.warning("snapkafka: the ledger cannot be followed: %s", error)
-                self.problem = error
+                self._problem = error
             except Exception as error:
                 logger.exception("snapkafka: the ledger cannot be followed")
-                self.problem = BrokerUnavailableError(f"the ledger cannot be followed: {error}")
+                self._problem = BrokerUnavailableError(f"the ledger cannot be followed: {error}")
             self._work = None
             self._notify()
             await asyncio.sleep(AGAIN_AFTER_S)
-
-    @contextlib.asynccontextmanager
-    async def _probing(self, work: Opened) -> AsyncIterator[None]:
-        """Ask the broker now and then for the length of a block, so that its silence is noticed."""
-        task = asyncio.create_task(self._probe(work))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _probe(self, work: Opened) -> None:
-        while True:
-            await asyncio.sleep(PROBE_EVERY_S)
-            try:
-                async with asyncio.timeout(SILENT_S):
-                    await work.ledger.end()
-            except (SnapkafkaError, TimeoutError):
-                pass
-            else:
-                self._answered_ms = self.clock()
-            if (silent := self.clock() - self._answered_ms >= SILENT_S * 1_000) is self._silent:
-                continue
-            self._silent, self.problem = silent, None
-            if silent:
-                since = datetime.fromtimestamp(self._answered_ms / 1_000, UTC).strftime("%H:%M:%S")
-                self.problem = BrokerUnavailableError(f"no broker has answered since {since} UTC")
-                logger.warning("snapkafka: %s", self.problem)
-            self._notify()
 
     def _notify(self) -> None:
         self.version += 1
@@ -203,72 +156,63 @@ class LedgerFollower:
         return self._last
 
     @property
-    def followed(self) -> bool:
-        """Whether the ledger is followed at this moment: it was read to its end, and a broker answers."""
-        return self._work is not None and not self._silent
-
-    def wrote(self, end: int) -> None:
-        """Note that this service has appended a record below that offset: no later answer lacks it."""
-        self._written = max(self._written, end)
-
-    async def answering_from(self, given: int) -> None:
-        """Wait until answers hold what this service has written, and what is below an offset that a client was given.
-
-        Raises:
-            SnapkafkaError: as `caught_up`.
-        """
-        wanted = max(self._written, given)
-        if wanted and (self._last is None or self._last.state.end < wanted):
-            await self.caught_up(wanted)
+    def problem(self) -> SnapkafkaError | None:
+        """Why the ledger cannot be followed now; None while it is."""
+        if self._unanswered_ms and self.clock() - self._unanswered_ms >= SILENT_S * 1_000:
+            since = datetime.fromtimestamp(self._unanswered_ms / 1_000, UTC).strftime("%H:%M:%S")
+            return BrokerUnavailableError(f"no broker has answered since {since} UTC")
+        return self._problem
 
     @property
-    def end(self) -> int:
-        """The offset that answers are of: all below it was read, or written by this service."""
-        return max(self._written, self._last.state.end if self._last is not None else 0)
+    def followed(self) -> bool:
+        """Whether the ledger is followed at this moment: it was read to its end, and a broker answers."""
+        return self._work is not None and self.problem is None
 
-    async def caught_up(self, to: int | None = None) -> LedgerReading:
-        """Read up to `to`, or up to the ledger's present end.
-
-        Raises:
-            SnapkafkaError: it cannot be read, or not within `CATCH_UP_S` seconds.
-        """
+    async def fresh(self) -> bool:
+        """Wait until the fold has what the ledger had when this was called; return whether it has."""
         try:
             async with asyncio.timeout(CATCH_UP_S):
-                if self._silent:
-                    assert self.problem is not None, "it names the silence"
-                    raise self.problem
-                while (work := self._work) is None:
-                    if self.problem is not None:
-                        raise self.problem
+                while self._last is None and self._problem is None:  # it is read for the first time
                     await self._news.wait()
-                end = await work.ledger.end() if to is None else to
-                while work.reading.state.end < end and self._work is work:
+            async with asyncio.timeout(END_S):
+                end = await self._end()
+            async with asyncio.timeout(CATCH_UP_S):
+                while self.reading.state.end < end:
                     await self._news.wait()
-                if self._work is not work:
-                    raise self.problem or TimedOutError(
-                        "the ledger is being read again", hint="try again soon"
-                    )
-                return work.reading
-        except TimeoutError:
-            raise TimedOutError(
-                f"the ledger of {self.namespace} was not read to its end within {CATCH_UP_S:g} s",
-                hint="try again soon; a long ledger takes a while when the service starts",
-            ) from None
+        except (TimeoutError, SnapkafkaError):
+            return False
+        return True
+
+    async def _end(self) -> int:
+        """Ask for the ledger's end. Who asks while a question is under way shares the next one with others."""
+        if self._next_end is None:
+            self._next_end = asyncio.create_task(self._ask_end())
+        return await asyncio.shield(self._next_end)
+
+    async def _ask_end(self) -> int:
+        async with self._asking_end:
+            self._next_end = None
+            work = self._require_followed()
+            self._unanswered_ms = self._unanswered_ms or self.clock()
+            async with asyncio.timeout(SILENT_S):
+                end = await work.ledger.end()
+            self._unanswered_ms = 0
+            return end
+
+    def _require_followed(self) -> Opened:
+        if self._work is None:
+            raise self.problem or BrokerUnavailableError("no broker answers")
+        return self._work
 
     # -- answers ----------------------------------------------------------------------------------------------
 
-    async def find(self, name: str) -> SnapshotView:
-        """Find a snapshot by id, epoch or `latest`, also one that another instance has triggered just now.
+    def find(self, name: str) -> SnapshotView:
+        """Find a snapshot by id, epoch or `latest`.
 
         Raises:
             UnknownSnapshotError: the ledger has no such snapshot.
         """
-        try:
-            if name != LATEST:
-                return find_snapshot(self.reading.state, name)
-        except SnapkafkaError:
-            pass
-        return find_snapshot((await self.caught_up()).state, name)
+        return find_snapshot(self.reading.state, name)
 
     def view(self, view: SnapshotView) -> Viewed:
         """Describe a snapshot, as far as the ledger knows it."""
@@ -288,15 +232,6 @@ class LedgerFollower:
             waits=tuple(str(wait) for wait in waits),
         )
 
-    def basis(self, view: SnapshotView) -> object | None:
-        """Return the basis of the answers about a decided snapshot; None: it runs, and they change.
-
-        As long as it is equal, `view` returns an equal result, and `details` one that differs in its age alone.
-        """
-        if view.open:
-            return None
-        return (self._opened, view.captured_at, view.failed_at, view.failure, view.contaminated, view.verdict)
-
     def newest_first(self) -> list[SnapshotView]:
         """List every snapshot of the namespace."""
         return list(reversed(self.reading.state.snapshots.values()))  # the fold has them in order
@@ -313,23 +248,19 @@ class LedgerFollower:
         return details(self.reading, view, self.clock())
 
     async def checkup(self, within_s: float) -> Checkup:
-        """Return the findings of `doctor`; some minutes old at most.
+        """Return the findings of `doctor`; half a minute old at most.
 
         Raises:
             TimeoutError: the broker does not answer within `within_s` seconds.
             SnapkafkaError: the ledger was never read, or is not followed now.
         """
-        if self._work is None:
-            raise self.problem or BrokerUnavailableError("no broker answers")
         return await self._checkup.get(self.namespace, within_s)
 
     async def _ask_checkup(self, namespace: str) -> Checkup:
-        work = self._work
-        assert work is not None, "asked of a ledger that is followed"
-        return await examine(work, namespace, now_ms=self.clock())
+        return await examine(self._require_followed(), namespace, now_ms=self.clock())
 
     async def restorable(self, epoch: int, within_s: float = CATCH_UP_S) -> RestorableEntry | None:
-        """Determine how long the log keeps what a captured snapshot needs, as of two minutes ago at most.
+        """Determine how long the log keeps what a captured snapshot needs, as of half a minute ago at most.
 
         Returns:
             None: it is not captured.
@@ -345,8 +276,7 @@ class LedgerFollower:
         return await self._restorable.get(epoch, within_s)
 
     async def _ask_restorable(self, epoch: int) -> RestorableEntry:
-        work = self._work
-        assert work is not None, "asked of a ledger that is followed"
+        work = self._require_followed()
         async with self._asking:
             return await restorable(
                 work.admin,

@@ -86,11 +86,13 @@ async def every_change(
 ) -> AsyncIterator[str]:
     """Send a line about the namespace whenever the ledger has more: events `changed`."""
     with streams.one():
+        last = ""
         while True:
-            version = follower.version
-            yield _event("changed", describe())
-            while await follower.changed(version, BEAT_S) == version:
-                yield ": nothing new\n\n"
+            version, now = follower.version, _event("changed", describe())
+            yield ": nothing new\n\n" if now == last else now
+            last = now
+            if await follower.changed(version, BEAT_S) == version:
+                await follower.fresh()  # which notices a broker that is silent
             await asyncio.sleep(AT_MOST_EVERY_S)
 
 

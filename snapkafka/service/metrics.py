@@ -1,17 +1,15 @@
-"""The metrics of the service: requests and their times, streams, and the snapshots of the namespace."""
+"""The metrics of the service: requests, streams, and the snapshots of the namespace."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
-from prometheus_client import Counter as PrometheusCounter
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from snapkafka.errors import SnapkafkaError
@@ -21,33 +19,19 @@ from snapkafka.ops import freshness_in, gauges
 from .ledger_follower import LedgerFollower
 from .live import Streams
 
-#: Upper bounds in seconds: what answers from memory takes one millisecond, a query up to its time limit.
-REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 #: What no route has: names that clients make up must not become labels.
 NO_ROUTE: Final = "none"
 
 
-def counted(registry: CollectorRegistry) -> tuple[PrometheusCounter, Histogram]:
-    """Register the metrics of requests: their number, and their seconds."""
-    requests = PrometheusCounter(
-        "snapkafka_service_requests",
-        "Requests by route and HTTP status",
-        ["method", "route", "status"],
-        registry=registry,
-    )
-    seconds = Histogram(
-        "snapkafka_service_request_seconds",
-        "Until an answer began",
-        ["route"],
-        buckets=REQUEST_S,
-        registry=registry,
-    )
-    return requests, seconds
-
-
-def described() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
-    """Create the gauges of the service, without values: ledger followed, streams, snapshots, latest good one."""
+def described() -> tuple[Any, ...]:
+    """Create the metrics of the service, without values: requests, ledger followed, streams, snapshots, latest good
+    one."""
     return (
+        CounterMetricFamily(
+            "snapkafka_service_requests",
+            "Requests by route and HTTP status",
+            labels=["method", "route", "status"],
+        ),
         GaugeMetricFamily(
             "snapkafka_service_ledger_followed", "1: the ledger is read to its end and followed", labels=[]
         ),
@@ -70,16 +54,18 @@ class Metrics:
         self._follower, self._streams = follower, streams
         self._kept: RestorableEntry | None = None
         self._registry = CollectorRegistry(auto_describe=False)
-        self._requests, self._seconds = counted(self._registry)
+        self._requests: Counter[tuple[str, str, str]] = Counter()
         self._registry.register(self)
 
     def collect(self) -> Iterator[Any]:
         """Yield the gauges of the namespace (Prometheus calls this)."""
         follower = self._follower
-        followed, streams, snapshots, latest_good = described()
+        requests, followed, streams, snapshots, latest_good = described()
+        for labels, count in sorted(self._requests.items()):
+            requests.add_metric(labels, count)
         followed.add_metric([], float(follower.followed))
         streams.add_metric([], float(self._streams.open))
-        yield from (followed, streams)
+        yield from (requests, followed, streams)
         if follower.version and follower.followed:
             views = follower.newest_first()
             for status, count in sorted(Counter(view.status.value for view in views).items()):
@@ -91,10 +77,10 @@ class Metrics:
                 yield latest_good
             fresh = replace(freshness_in(follower.reading, follower.clock()), restorable=self._kept)
             for gauge in gauges(fresh):
-                labels = ["namespace", gauge.label] if gauge.label else ["namespace"]
-                family = GaugeMetricFamily(gauge.name, gauge.help, labels=labels)
+                names = ["namespace", gauge.label] if gauge.label else ["namespace"]
+                family = GaugeMetricFamily(gauge.name, gauge.help, labels=names)
                 for label, value in gauge.samples:
-                    family.add_metric([follower.namespace, label][: len(labels)], value)
+                    family.add_metric([follower.namespace, label][: len(names)], value)
                 yield family
 
     async def rendered(self) -> tuple[bytes, str]:
@@ -110,20 +96,18 @@ class Metrics:
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Wrap an application, to count and time its answers."""
+        """Wrap an application, to count its answers."""
 
         async def measured(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            began = time.perf_counter()
 
             async def sent(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     route = getattr(scope.get("route"), "path", NO_ROUTE)
                     method = scope["method"] if route != NO_ROUTE else NO_ROUTE
-                    self._requests.labels(method, route, str(message["status"])).inc()
-                    self._seconds.labels(route).observe(time.perf_counter() - began)
+                    self._requests[method, route, str(message["status"])] += 1
                 await send(message)
 
             await app(scope, receive, sent)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -16,13 +16,14 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.restores import RestoreView
 
 from .answers import instant
+from .cache import Shared
 from .ledger_follower import LedgerFollower
 from .problems import RefusedError
 
 #: Each fork has a ledger of its own, which is read for the list.
 FORKS_S: Final = 10.0
 #: A list of forks is kept for so long.
-FORKS_KEPT_MS: Final = 5_000
+FORKS_KEPT_S: Final = 5.0
 
 
 class Recovery:
@@ -37,11 +38,12 @@ class Recovery:
         where: Connection | Cluster,
         follower: LedgerFollower,
         *,
-        list_forks: Callable[..., Awaitable[Sequence[ops.Fork]]] = ops.list_forks,
+        list_forks: Callable[..., Coroutine[Any, Any, Sequence[ops.Fork]]] = ops.list_forks,
     ) -> None:
-        self._where, self._follower, self._list_forks = where, follower, list_forks
-        self._reads = asyncio.Lock()
-        self._forks: tuple[int, list[dict[str, Any]]] | None = None
+        self._follower = follower
+        self._forks: Shared[str, Sequence[ops.Fork]] = Shared(
+            partial(list_forks, where), lambda found: FORKS_KEPT_S, most=1
+        )
 
     async def restores(self, request: Request) -> Response:
         """Handle `GET /v1/restores`."""
@@ -51,20 +53,11 @@ class Recovery:
 
     async def forks(self, request: Request) -> Response:
         """Handle `GET /v1/forks`."""
-        now = self._follower.clock()
-        if self._forks is None or not 0 <= now - self._forks[0] < FORKS_KEPT_MS:
-            if self._reads.locked():
-                raise RefusedError("busy", "the forks are being read", "try again soon")
-            async with self._reads:
-                try:
-                    async with asyncio.timeout(FORKS_S):
-                        found = await self._list_forks(self._where, self._follower.namespace)
-                except TimeoutError:
-                    raise RefusedError(
-                        "busy", "the ledgers of the forks take too long", "try again soon"
-                    ) from None
-            self._forks = now, [_fork(fork, now) for fork in found]
-        return JSONResponse({"forks": self._forks[1]})
+        try:
+            found = await self._forks.get(self._follower.namespace, FORKS_S)
+        except TimeoutError:
+            raise RefusedError("busy", "the ledgers of the forks are being read", "try again soon") from None
+        return JSONResponse({"forks": [_fork(fork, self._follower.clock()) for fork in found]})
 
 
 def _restore(view: RestoreView, reading: LedgerReading) -> dict[str, Any]:

@@ -25,8 +25,6 @@ PAGE: Final = 50
 EPOCH_MAX: Final = 2**63 - 1
 #: A difference names so many keys of each change of each table; a diagram has so many messages.
 KEYS_MAX: Final = 1_000
-#: The header by which a client names the offset that it was answered from, by this instance or another.
-OFFSET: Final = "Snapkafka-Offset"
 #: What msgspec reports: the problem, and where it is.
 _REPORT: Final = re.compile(r"(?s)(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?")
 
@@ -108,18 +106,6 @@ def _number(text: str) -> int | float:
 _JSON: Final = msgspec.json.Decoder(float_hook=_number)
 
 
-def offset_in(request: HttpRequest) -> int:
-    """Return the offset from which a client wants to be answered, 0 if it names none.
-
-    Raises:
-        RefusedError: it is invalid.
-    """
-    text = request.headers.get(OFFSET)
-    if text is not None and not re.fullmatch(r"[0-9]{1,18}", text):
-        raise _invalid("must be the number in the ETag of an answer", OFFSET)
-    return int(text or 0)
-
-
 async def body_of(request: HttpRequest, kind: type[T]) -> T:
     """Read a JSON body.
 
@@ -129,10 +115,12 @@ async def body_of(request: HttpRequest, kind: type[T]) -> T:
     """
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     raw = bytearray()
+    if int(request.headers.get("content-length", 0)) > BODY_BYTES_MAX:
+        raise _too_large()
     async for piece in request.stream():
         raw += piece
         if len(raw) > BODY_BYTES_MAX:
-            raise RefusedError("too-large", f"the body has more than {BODY_BYTES_MAX:,} bytes")
+            raise _too_large()
     if declared != "application/json":
         raise RefusedError(
             "unsupported-media-type",
@@ -176,6 +164,10 @@ def _converted(given: dict[str, Any], kind: type[T], *, strict: bool) -> T:
         field = named[2][:40]
         raise _invalid("is missing" if named[1].startswith("missing") else "is unknown here", field)
     raise _invalid(problem.replace("Expected", "must be").replace("Invalid", "has an invalid")[:200], field)
+
+
+def _too_large() -> RefusedError:
+    return RefusedError("too-large", f"the body has more than {BODY_BYTES_MAX:,} bytes")
 
 
 def _invalid(problem: str, field: str = "") -> RefusedError:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
-import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -96,7 +94,6 @@ class Handlers:
             ),
             found.ttl_ms,
         )
-        self._follower.wrote(found.epoch)
         name = str(found.epoch) if "/" in found.id or found.id in (".", "..") else quote(found.id)
         headers = {"Location": f"/v1/snapshots/{name}"}
         return JSONResponse(answers.triggered(found, estimate), 202, headers)
@@ -106,9 +103,9 @@ class Handlers:
         found = await ops.abort(
             self._where, self._follower.namespace, request.path_params["snapshot_id"], who="the service"
         )
-        self._follower.wrote((await self._follower.caught_up()).state.end)
-        view = await self._follower.find(str(found.epoch))
-        return JSONResponse(self.rows.row(view, await self.rows.stored(view)))
+        await self._follower.fresh()
+        view = self._follower.find(str(found.epoch))
+        return json_answer(self.rows.row(view, await self.rows.stored(view)))
 
     # -- looking at them --------------------------------------------------------------------------------------
 
@@ -117,17 +114,18 @@ class Handlers:
         asked = query_of(request, ListRequest)
         views = [view for view in self._follower.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
-        rows = await self.rows.texts(page)
-        rest = {
-            "namespace": self._follower.namespace,
-            "next_before": page[-1].epoch if len(views) > len(page) else None,
-            "total": len(views),
-        }
-        return json_answer(f'{json.dumps(rest)[:-1]}, "snapshots": [{", ".join(rows)}]}}')
+        return json_answer(
+            {
+                "namespace": self._follower.namespace,
+                "next_before": page[-1].epoch if len(views) > len(page) else None,
+                "total": len(views),
+                "snapshots": await self.rows.rows(page),
+            }
+        )
 
     async def show(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}`."""
-        view = await self._found(request)
+        view = self._found(request)
         try:
             restorable = await self._follower.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
@@ -138,7 +136,7 @@ class Handlers:
 
     async def follow(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/events`."""
-        view = await self._found(request)
+        view = self._found(request)
         stored = await self.rows.stored(view)
         describe = partial(self.rows.row, view, stored)
         return await stream(progress(self._follower, view, describe, self.streams))
@@ -187,7 +185,7 @@ class Handlers:
     async def assemble(self, request: Request) -> Response:
         """Handle `POST /v1/snapshots/{id}/assemble`."""
         asked = await body_of(request, AssemblyRequest)
-        view = await self._found(request)
+        view = self._found(request)
         storage = self._require_root(asked.storage or view.trigger.storage, "the storage")
         require_ready_made(asked.invariants)
         require_captured(view)
@@ -205,7 +203,7 @@ class Handlers:
     async def verify(self, request: Request) -> Response:
         """Handle `POST /v1/snapshots/{id}/verify`."""
         asked = await body_of(request, VerifyRequest)
-        view = await self._found(request)
+        view = self._found(request)
         require_ready_made(asked.invariants)
         place = self._manifest_of(view)
         work = partial(
@@ -221,14 +219,7 @@ class Handlers:
 
     def _submitted(self, kind: str, view: SnapshotView, work: Callable[..., Awaitable[Any]]) -> Response:
         job = Job(kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
-
-        async def recorded(notify: Callable[[str], None]) -> Any:
-            found = await work(notify=notify)
-            with contextlib.suppress(SnapkafkaError):  # its verdict is in the ledger before it is done here
-                self._follower.wrote((await self._follower.caught_up()).state.end)
-            return found
-
-        job = self.jobs.submit(job, recorded)
+        job = self.jobs.submit(job, work)
         return JSONResponse(job.as_json(), 202, {"Location": f"/v1/jobs/{job.name}"})
 
     async def job(self, request: Request) -> Response:
@@ -249,7 +240,7 @@ class Handlers:
         asked = await body_of(request, QueryRequest)
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
-        place = self._manifest_of(await self._found(request))
+        place = self._manifest_of(self._found(request))
         async with _one_of(self._queries, "queries"):
             found = await ops.query(
                 self._where,
@@ -274,7 +265,7 @@ class Handlers:
     async def diff(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
         asked = query_of(request, DiffRequest)
-        before, after = await self._found(request), await self._follower.find(asked.against)
+        before, after = self._found(request), self._follower.find(asked.against)
         places = [self._manifest_of(view) for view in (before, after)]
         async with _one_of(self._queries, "queries"):
             found = await ops.diff(
@@ -292,7 +283,7 @@ class Handlers:
     async def diagram(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
         asked = query_of(request, DiagramRequest)
-        view = await self._found(request)
+        view = self._found(request)
         if not asked.wall_clock and (view.verdict is None or not view.verdict.manifest):
             drawn = await asyncio.to_thread(ops.draw_details, self._follower.details(view))
         else:
@@ -310,8 +301,8 @@ class Handlers:
 
     # -- helpers ----------------------------------------------------------------------------------------------
 
-    async def _found(self, request: Request) -> SnapshotView:
-        return await self._follower.find(request.path_params["snapshot_id"])
+    def _found(self, request: Request) -> SnapshotView:
+        return self._follower.find(request.path_params["snapshot_id"])
 
     def _require_root(self, uri: str, name: str) -> str:
         """Return the canonical form of a place below a root.

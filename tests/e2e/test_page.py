@@ -99,7 +99,7 @@ def test_the_openapi_document_against_the_service(tmp_path: Path) -> None:
     document = tmp_path / "openapi.yaml"
     document.write_bytes(openapi().read_bytes())
     cluster = system(tmp_path / "snaps")
-    with serving(cluster, str(tmp_path / "snaps"), reads_per_s=100_000, triggers_per_s=100_000) as url:
+    with serving(cluster, str(tmp_path / "snaps")) as url:
         command = [str(WEB / "schemathesis"), "run", str(document), "--url", url.rstrip("/"), "--seed", "7"]
         command += ["--max-examples", "25", "--request-timeout", "20", "--exclude-path-regex", "/events$"]
         command += ["--phases", "examples,coverage,fuzzing", "--exclude-checks", "positive_data_acceptance"]

@@ -25,12 +25,16 @@ async def test_a_broker_that_stands_still_is_reported_and_found_again() -> None:
         follower = LedgerFollower(connection, "ns")
         async with follower.following(), asyncio.timeout(240):
             await until(lambda: follower.followed, 30, "the ledger to be followed")
+
+            async def silent() -> bool:
+                return not await follower.fresh() and not follower.followed
+
             broker.freeze()
             try:
-                await until(lambda: not follower.followed, 4 * SILENT_S, "the silence to be noticed")
+                await until(silent, 4 * SILENT_S, "the silence to be noticed")
             finally:
                 broker.thaw()
             assert follower.problem is not None
             assert re.search(r"\d\d:\d\d:\d\d UTC", follower.problem.message)
-            await until(lambda: follower.followed, 60, "the broker to be found again")
+            await until(follower.fresh, 60, "the broker to be found again")
             assert follower.problem is None

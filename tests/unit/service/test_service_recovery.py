@@ -53,7 +53,7 @@ def test_restores_are_listed_with_their_stage() -> None:
             assert client.request(method, "/v1/restores").status_code == 405
 
 
-def test_forks_are_listed_and_read_no_more_often_than_every_five_seconds() -> None:
+def test_forks_are_listed_and_read_once_for_many_requests() -> None:
     asked: list[str] = []
     now = [10_000_000]
     fork = ops.Fork(
@@ -82,9 +82,6 @@ def test_forks_are_listed_and_read_no_more_often_than_every_five_seconds() -> No
         assert fits("Fork", found)
         assert (found["fork"], found["topics"], found["expired"]) == ("drill-7", 1, False)
         assert found["created_at"] == "1970-01-01T00:00:01Z"
-        now[0] += 4_000
-        client.get("/v1/forks")
-        assert asked == ["ns"]
-        now[0] += 1_000
+        now[0] += 5_000
         assert client.get("/v1/forks").json()["forks"][0]["expired"] is True
-        assert asked == ["ns", "ns"]
+        assert asked == ["ns"]
