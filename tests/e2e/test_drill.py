@@ -117,7 +117,6 @@ def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
         flying = found["compared"][0]
         assert flying["snapshot"] == flying["fork"] > 0, "nothing was in flight: the test shows nothing"
         assert found["rto_s"] > 0 and found["rpo_s"] > 0
-        assert sum(found["rto_phases"].values()) == pytest.approx(found["rto_s"], abs=0.01)
         assert left(observer) == []
         assert fingerprint(observer) == before, "production is only read"
 

@@ -132,7 +132,6 @@ DRILL = ops.Drill(
     trusted=True,
     reasons=(),
     namespace="shop",
-    fork="drill-1",
     snapshot="friday",
     epoch=4,
     started_at="2026-01-01T00:00:00+00:00",

@@ -70,8 +70,6 @@ def _print(found: ops.Drill) -> None:
             notes=(phase.what,) if phase.status != "done" and phase.what else (),
         )
     console.table(phases)
-    for name, seconds in found.rto_phases.items():
-        console.print(f"RTO, {name}: {seconds:.1f} s")
     for item in found.compared:
         console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
@@ -85,4 +83,4 @@ def _print(found: ops.Drill) -> None:
     else:
         console.print(("the backup cannot be trusted", "bold red"))
     if found.kept or not found.removed:
-        console.print(f"not removed: fork {found.fork} (`snapkafka fork drop {found.fork}`)")
+        console.print(f"not removed: fork {found.id} (`snapkafka fork drop {found.id}`)")

@@ -7,8 +7,7 @@ or is interrupted.
 
 | module | |
 |---|---|
-| `phases` | their order, waiting, and the end |
-| `parts` | the connection with forks, ledgers, snapshots and the Spark job |
+| `steps` | the phases, waiting, and the end |
 | `workers` | the apps' processes |
 | `result` | the result |
 
@@ -34,9 +33,8 @@ from snapkafka.runtime.extras import require_engine, require_extra
 from snapkafka.runtime.locked import lock_problem
 from snapkafka.runtime.signals import to_its_end
 
-from .parts import Parts
-from .phases import DrillRun
 from .result import Compared, Drill, Phase, records_of
+from .steps import DrillRun
 from .workers import Workers, parsed
 
 __all__ = ["Compared", "Drill", "Phase", "drill", "records_of"]
@@ -50,7 +48,7 @@ async def drill(
     who: str = "",
     spec: JobSpec = PLAIN_SPEC,
     notify: Callable[[str], None] = lambda text: None,
-    parts: Parts | None = None,
+    kind: type[DrillRun] = DrillRun,
 ) -> Drill:
     """Run a snapshot as a throwaway fork, and find out whether it can be trusted.
 
@@ -60,7 +58,7 @@ async def drill(
         spec: the settings by which assembly reads the log, and the invariants that are checked on both snapshots, where
             `${prefix:}` is the prefix of the fork's names.
         notify: called with each phase.
-        parts: for tests; None: the real ones.
+        kind: for tests.
 
     Raises:
         BadInputError: invalid command; nothing was done.
@@ -70,33 +68,24 @@ async def drill(
     """
     commands = parsed(request.apps)
     await asyncio.to_thread(_require_lock, where, request.allow, not request.unlocked)
-    if parts is None:
-        require_extra("restore", "a drill")
-        require_engine(spec.engine)
+    require_extra("restore", "a drill")
+    require_engine(spec.engine)
     began = datetime.now(UTC)
-    fork = new_id(began)
     folder = Path(tempfile.mkdtemp(prefix="snapkafka-drill-"))
-    run = DrillRun(
-        parts=parts
-        or Parts(
-            where=where,
-            namespace=namespace,
-            fork=fork,
-            request=request,
-            folder=str(folder / "snapshots"),
-            spec=spec,
-            who=who,
-            notify=notify,
-        ),
-        workers=Workers(folder, lock=not request.unlocked, allow=request.allow),
-        commands=commands,
-        fork=fork,
+    run = kind(
+        where=where,
+        namespace=namespace,
+        fork=new_id(began),
         request=request,
+        commands=commands,
+        folder=str(folder / "snapshots"),
         spec=spec,
+        workers=Workers(folder, lock=not request.unlocked, allow=request.allow),
+        who=who,
         notify=notify,
     )
     try:
-        await run.all()
+        await run.run()
     finally:
         await to_its_end(run.put_away())
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,12 +1,21 @@
-"""The result of a drill: whether the backup can be trusted, and why."""
+"""The result of a drill: whether the backup can be trusted, and why; and what it is computed from. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from snapkafka.assembly.spec import JobResult
 from snapkafka.manifest import CheckEntry
+from snapkafka.protocol.forking import prefix_of, prefixed
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import TopicPartition
+
+#: Parameters of ready-made invariants that hold names of topics or apps.
+NAMES: Final = ("topics", "apps")
+#: Stands in invariants for what names of the fork begin with; empty for the snapshot itself.
+PREFIX: Final = "prefix"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +47,14 @@ class Drill:
     `id`: of this drill alone, and the name of its fork. `trusted`: the backup can be trusted; otherwise `reasons`
     state why not, a sentence each. `rpo_s`: the age of the snapshot when the drill began, all of which a disaster
     would cost. `rto_s`: from the start of the fork until its apps had processed the messages in flight; None: they did
-    not; `rto_phases`: the same by phase, in seconds. `source`, `of_fork`: both snapshots as they were
-    verified; None: they were not. `removed`: nothing of the fork is left; `kept`: it was to be kept.
+    not. `source`, `of_fork`: both snapshots as they were verified; None: they were not. `removed`: nothing of the fork
+    is left; `kept`: it was to be kept. `logs`: the last lines of the commands, if a phase failed.
     """
 
     id: str
     trusted: bool
     reasons: tuple[str, ...]
     namespace: str
-    fork: str
     snapshot: str
     epoch: int
     started_at: str
@@ -54,7 +62,6 @@ class Drill:
     rto_s: float | None
     apps: tuple[str, ...]
     phases: tuple[Phase, ...]
-    rto_phases: Mapping[str, float] = field(default_factory=dict)
     compared: tuple[Compared, ...] = ()
     source: JobResult | None = None
     of_fork: JobResult | None = None
@@ -71,3 +78,35 @@ def records_of(found: JobResult) -> int:
 def is_invariant(check: CheckEntry) -> bool:
     """Return whether it is an invariant; `V6` without a name is the manifest's entry for none."""
     return check.name.startswith("V6 ")
+
+
+def of_the_fork(given: Mapping[str, str], wanted: Iterable[str], fork: str) -> list[str]:
+    """Return the parameters of invariants for the fork: names of topics and apps are its own, and `prefix` is the
+    prefix of its names."""
+    found = dict(given)
+    for name in NAMES:
+        if found.get(name):
+            found[name] = ",".join(prefixed(fork, item.strip()) for item in found[name].split(","))
+    if PREFIX in {*wanted}:
+        found.setdefault(PREFIX, prefix_of(fork))
+    return [f"{name}={value}" for name, value in found.items()]
+
+
+def unassigned(state: LedgerState, apps: Iterable[str]) -> str:
+    """Name the apps that do not have all their inputs; empty: there are none.
+
+    A living process reports its assigned inputs; the inputs of an app are those that its processes announced.
+    """
+    for app in sorted(apps):
+        living = [view for view in state.living() if view.hello.app == app]
+        if not living:
+            return f"no worker of app {app} has joined"
+        wanted = {
+            TopicPartition(source.topic, number)
+            for view in living
+            for source in view.hello.inputs
+            for number in range(source.partitions)
+        }
+        if short := sorted(wanted - {tp for view in living for tp in view.inputs}):
+            return f"no worker of app {app} is assigned {short[0]}"
+    return ""

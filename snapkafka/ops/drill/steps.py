@@ -1,0 +1,385 @@
+"""The steps of a drill, in their order; the first one that fails ends it, and everything is removed in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
+
+from snapkafka.assembly.spec import JobResult, JobSpec, changed
+from snapkafka.checks.invariants import parameters_of, parse_parameters
+from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.reading import opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
+from snapkafka.manifest import Manifest
+from snapkafka.ops.assembling import assemble, verify
+from snapkafka.ops.keep import keep
+from snapkafka.ops.querying import query
+from snapkafka.ops.triggering import trigger
+from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.query.locate import manifest_places
+from snapkafka.recovery.forks import drop_forks, plan_drop
+from snapkafka.recovery.plan import Plan, Recovered, Request, raise_refused
+from snapkafka.recovery.recovery import plan_recovery, recover
+from snapkafka.recovery.stored_rows import GroupAdmin
+from snapkafka.store import read_manifest
+from snapkafka.units import wall_ms
+from snapkafka.until import Tries, succeed
+from snapkafka.verbs import Drill as Asked
+from snapkafka.verbs import Keep
+
+from .result import Compared, Drill, Phase, is_invariant, of_the_fork, records_of, unassigned
+from .workers import AppEndedError, Workers
+
+#: The limit for reaching the predicate, and for processing the messages in flight, each.
+TIMEOUT_MS: Final = 600_000
+#: The fork of a drill that was killed is removed by `fork drop --expired` some time after its drill would have ended.
+EXPIRES_S: Final = 2 * TIMEOUT_MS / 1_000 + 3_600
+TTL_MS: Final = 30_000
+EVERY_MS: Final = 10_000
+POLL_S: Final = 1.0
+#: A worker that had to be killed stays a member of its group until its session is over: 60 s with Faust's settings.
+DROPPED_WITHIN_S: Final = 90.0
+IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition", "offset" FROM messages)'
+
+T = TypeVar("T")
+
+
+@dataclass(kw_only=True)
+class DrillRun:
+    """One drill, with its progress.
+
+    Args:
+        folder: for the tables of the fork's snapshot.
+    """
+
+    where: Connection
+    namespace: str
+    fork: str
+    request: Asked
+    commands: list[list[str]]
+    folder: str
+    spec: JobSpec
+    workers: Workers
+    who: str
+    notify: Callable[[str], None]
+    phases: list[Phase] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    compared: list[Compared] = field(default_factory=list)
+    goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    place: str = ""
+    in_flight: int = 0
+    found: Manifest | None = None
+    planned: Plan | None = None
+    source: JobResult | None = None
+    of_fork: JobResult | None = None
+    rto_s: float | None = None
+    rpo_s: float | None = None
+    forking_since: float = 0.0
+    created: bool = False
+    removed: bool = True
+    logs: dict[str, str] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Run phase after phase, until one fails."""
+        phases: Mapping[str, Callable[[], Coroutine[Any, Any, str]]] = {
+            "find the snapshot": self._find,
+            "create the fork": self._create,
+            "start the apps": self._start,
+            "become stable": self._stable,
+            "work off what was in flight": self._work_off,
+            "snapshot of the fork": self._snapshot,
+            "verify the fork": self._verify_fork,
+            "verify the snapshot": self._verify_source,
+        }
+        for name, phase in phases.items():
+            started = time.monotonic()
+            self.notify(name)
+            try:
+                self._note(name, "done", started, await phase())
+            except (SnapkafkaError, AppEndedError) as error:
+                self._fail(name, started, error)
+                self.logs = self.workers.last_lines()
+                break
+        self.phases += [Phase(name=name, status="not-run") for name in [*phases][len(self.phases) :]]
+
+    def _note(self, name: str, status: str, started: float, what: str) -> None:
+        took = round(time.monotonic() - started, 3)
+        self.phases.append(Phase(name=name, status=status, seconds=took, what=what))
+
+    def _fail(self, name: str, started: float, error: Exception) -> None:
+        what = error.message if isinstance(error, SnapkafkaError) else str(error) or repr(error)
+        self._note(name, "failed", started, what)
+        self.reasons.append(f"{name}: {what}")
+
+    # -- the phases -------------------------------------------------------------------------------------------
+
+    async def _find(self) -> str:
+        self.place, self.found, self.in_flight = await self.find()
+        if triggered_ms := self.found.ledger.triggered_ms:
+            self.rpo_s = round((wall_ms() - triggered_ms) / 1_000, 3)
+        return f"{self.found.id}, epoch {self.found.epoch}, {self.found.verdict}"
+
+    async def _create(self) -> str:
+        assert self.found is not None
+        self.forking_since = time.monotonic()
+        self.planned = await self.plan(self.found)
+        raise_refused(self.planned, ForkRefusedError)
+        self.created, self.removed = True, False
+        forked = await self.create(self.planned)
+        flying, equal = self.in_flight, self.in_flight == forked.messages
+        self.compared.append(
+            Compared(what="messages in flight", snapshot=flying, fork=forked.messages, equal=equal)
+        )
+        if not equal:
+            self.reasons.append(f"messages in flight: the fork has {forked.messages}, not {flying}")
+        return f"{forked.state:,} records of state, {forked.messages:,} messages"
+
+    async def _start(self) -> str:
+        self.workers.start(self.commands, self.fork)
+        while self.workers.unjoined():
+            self.workers.require_running()
+            await asyncio.sleep(POLL_S)
+        return f"{len(self.commands)} processes"
+
+    async def _stable(self) -> str:
+        await self._awaiting(self.missing, "every app of the fork has all its inputs")
+        return "every app has all its inputs"
+
+    async def _work_off(self) -> str:
+        await self._awaiting(self.left, "what was in flight is worked off")
+        self.rto_s = round(time.monotonic() - self.forking_since, 3)
+        if self.request.until:
+            await self._while_running(self.watch(self.request.until))
+            return f"worked off, and {self.request.until} holds"
+        return "worked off"
+
+    async def _snapshot(self) -> str:
+        name = await self._while_running(self.trigger())
+        await self.workers.end()  # what follows reads the log
+        return name
+
+    async def _verify_fork(self) -> str:
+        found = await self.assemble(self.phases[-1].what)
+        self.of_fork = self._judge(found, "the fork's snapshot")
+        assert self.found is not None
+        rows = {table.name: table.rows for table in self.found.tables}
+        self.compared += [
+            Compared(what=f"rows of table {name}", snapshot=rows.get(name, 0), fork=found.tables.get(name, 0))
+            for name in sorted(rows.keys() | found.tables.keys())
+        ]
+        return found.verdict
+
+    async def _verify_source(self) -> str:
+        assert self.found is not None
+        found = await self.verify()
+        self.source = self._judge(found, f"snapshot {self.found.id}")
+        return found.verdict
+
+    def _judge(self, found: JobResult, name: str) -> JobResult:
+        if not found.good:
+            self.reasons.append(f"{name} is {found.verdict}")
+        elif not records_of(found):
+            self.reasons.append(f"{name}: its checks read no record, so they prove nothing")
+        invariants = [check for check in found.checks if is_invariant(check)]
+        for check in invariants:
+            if not check.run or check.status != "passed":
+                status = check.status if check.run else "was not run"
+                self.reasons.append(f"{name}: invariant {check.name} {status}")
+        if self.spec.invariants and not invariants:
+            self.reasons.append(f"{name}: invariants were given, and none was run")
+        return found
+
+    # -- waiting ----------------------------------------------------------------------------------------------
+
+    async def _awaiting(self, missing: Callable[[], Coroutine[Any, Any, str]], what: str) -> None:
+        """Wait until nothing is missing.
+
+        Raises:
+            TimedOutError: something is still missing; it is named.
+            AppEndedError: an app has ended.
+        """
+        async for _ in Tries(TIMEOUT_MS / 1_000, POLL_S):
+            lacking = await missing()
+            self.workers.require_running()
+            if not lacking:
+                return
+        raise TimedOutError(
+            f"waited {TIMEOUT_MS / 1_000:.0f} s until {what}: {lacking}", hint="see the logs of the commands"
+        )
+
+    async def _while_running(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await the work, as long as no app ends."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([task], timeout=POLL_S))[0]:
+                self.workers.require_running()
+            return task.result()
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, SnapkafkaError):
+                await task
+
+    # -- the cluster ------------------------------------------------------------------------------------------
+
+    @property
+    def forked_namespace(self) -> str:
+        return prefixed(self.fork, self.namespace)
+
+    async def find(self) -> tuple[str, Manifest, int]:
+        """Find the snapshot; return its place, its manifest, and the number of its messages in flight."""
+        storage = self.request.storage
+        (place,) = await manifest_places(
+            self.where, self.namespace, [self.request.snapshot], storage=storage, good=True
+        )
+        manifest = read_manifest(place)[1]
+        self.namespace = self.namespace or manifest.namespace
+        found = await query(None, "", IN_FLIGHT, manifest=place)
+        return place, manifest, int(found.rows[0]["n"])
+
+    async def plan(self, source: Manifest) -> Plan:
+        """Plan a fork of it."""
+        request = Request(
+            namespace=self.namespace,
+            name=source.id,
+            storage=self.request.storage,
+            fork=self.fork,
+            expires_s=EXPIRES_S,
+        )
+        return await plan_recovery(self.where, request)
+
+    async def create(self, plan: Plan) -> Recovered:
+        """Create the fork, and note the ends of its inputs: what lies there was in flight, and has to be processed."""
+        forked = await recover(self.where, plan, who=self.who, notify=self.notify)
+        async with opened(self.where, self.forked_namespace) as work:
+            admin = cast(GroupAdmin, work.admin)
+            for app in plan.apps:
+                committed = await admin.committed(app)
+                ends = await admin.log_ends(committed)
+                self.goals[app] = {tp: ends[tp] for tp, (at, _) in committed.items() if at < ends[tp]}
+        return forked
+
+    async def missing(self) -> str:
+        """Name an app of the fork that does not have all its inputs yet; empty: there is none."""
+        async with opened(self.where, self.forked_namespace) as work:
+            return unassigned(work.reading.state, self.goals)
+
+    async def left(self) -> str:
+        """Name messages in flight that are not processed yet; empty: all are."""
+        async with opened(self.where, self.forked_namespace) as work:
+            for app, goals in sorted(self.goals.items()):
+                committed = await cast(GroupAdmin, work.admin).committed(app)
+                for tp, goal in sorted(goals.items()):
+                    if (at := committed.get(tp, (0, ""))[0]) < goal:
+                        return f"app {app} has committed {at} of {goal} in {tp}"
+        return ""
+
+    async def watch(self, until: str) -> None:
+        """Wait until a predicate holds of the fork."""
+        await keep(
+            self.where,
+            self.forked_namespace,
+            Keep(until=until, storage=self.folder, every_ms=EVERY_MS, timeout_ms=TIMEOUT_MS, ttl_ms=TTL_MS),
+            who=self.who,
+            spec=changed(self.spec, invariants=(), parameters=self._parameters([until], of_fork=True)),
+            notify=self.notify,
+        )
+
+    async def trigger(self) -> str:
+        """Take a snapshot of the fork, and wait until it is captured; return its id."""
+        found = await trigger(
+            self.where,
+            self.forked_namespace,
+            storage=self.folder,
+            who=self.who,
+            ttl_ms=TTL_MS,
+            retries=2,
+            wait=True,
+        )
+        return found.id
+
+    async def assemble(self, name: str) -> JobResult:
+        """Assemble that snapshot, and verify it."""
+        spec = changed(
+            self.spec,
+            namespace=self.forked_namespace,
+            snapshots=(name,),
+            storage=self.folder,
+            parameters=self._parameters(self.spec.invariants, of_fork=True),
+        )
+        (found,) = await assemble(self.where, spec, notify=self.notify)
+        return found
+
+    async def verify(self) -> JobResult:
+        """Verify the snapshot that was drilled once more, its tables as well."""
+        parameters = self._parameters(self.spec.invariants, of_fork=False)
+        spec = changed(self.spec, manifests=(self.place,), parameters=parameters, tables=True)
+        (found,) = await verify(self.where, spec, notify=self.notify)
+        return found
+
+    async def drop(self) -> None:
+        """Remove the fork, and the groups that its creation held, in case that ended before its first topic."""
+        async with KafkaTopicAdmin(self.where) as admin:
+            there = any(of_fork(self.fork, name) for name in await admin.describe_topics())
+        if there:
+            planned = await plan_drop(self.where, self.namespace, self.fork)
+            (dropped,) = await drop_forks(self.where, planned, notify=self.notify)
+            if dropped.kept:
+                raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")
+        apps = self.planned.apps if self.planned is not None else ()
+        groups = [app for app in apps if app.startswith(prefix_of(self.fork))]
+        await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
+
+    def _parameters(self, invariants: Iterable[str], *, of_fork: bool) -> list[str]:
+        wanted = parameters_of([*invariants])
+        given = {name: of for name, of in parse_parameters(self.spec.parameters).items() if name in wanted}
+        return (
+            of_the_fork(given, wanted, self.fork)
+            if of_fork
+            else [f"{name}={of}" for name, of in given.items()]
+        )
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    async def put_away(self) -> None:
+        """End the workers and remove the fork; a remainder is a reason not to trust the backup."""
+        await self.workers.end()
+        if not self.created or self.request.keep:
+            return
+        name, started = "remove the fork", time.monotonic()
+        self.notify(name)
+        try:  # as soon as its groups have no members any more
+            await succeed(self.drop, DROPPED_WITHIN_S, SnapkafkaError, every_s=2 * POLL_S)
+        except Exception as error:  # the result is worth more than how this ended
+            self._fail(name, started, error)
+            return
+        self.removed = True
+        self._note(name, "done", started, "")
+
+    def result(self, namespace: str, began: str) -> Drill:
+        """Put the result together."""
+        return Drill(
+            id=self.fork,
+            trusted=not self.reasons,
+            reasons=tuple(self.reasons),
+            namespace=namespace,
+            snapshot=self.found.id if self.found else "",
+            epoch=self.found.epoch if self.found else 0,
+            started_at=began,
+            rpo_s=self.rpo_s,
+            rto_s=self.rto_s,
+            apps=tuple(self.request.apps),
+            phases=tuple(self.phases),
+            compared=tuple(self.compared),
+            source=self.source,
+            of_fork=self.of_fork,
+            removed=self.removed,
+            kept=self.request.keep and self.created,
+            logs=self.logs,
+        )
