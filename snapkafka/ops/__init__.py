@@ -24,7 +24,6 @@ from snapkafka.recovery.suppression import Suppression, read_suppression
 from .assembling import Launch, assemble, verify
 from .audit_comparison import AuditedPartition
 from .auditing import AuditReport, audit
-from .check_restored import CheckedRestore, CheckedTable, check_restored
 from .checkpointing import Checkpointed, checkpoint
 from .creating_topics import CreatedTopic, create_topics
 from .diffing import Difference, diff
@@ -46,7 +45,7 @@ from .keep import Answer, KeptRound, Outcome, keep
 from .listing import Details, Summary, list_snapshots, show
 from .pruning import Policy, Pruning, plan_pruning, prune
 from .querying import Queried, query
-from .restoring import abort_restore, await_workers
+from .restoring import CheckedRestore, CheckedTable, abort_restore, await_workers, check_restored
 from .switching import Switched, abort, pause, resume, retire
 from .tracing import STEPS_MAX, Trace, TraceStep, trace
 from .triggering import trigger

@@ -1,25 +1,69 @@
-"""Around a restore: the wait for the workers to leave, and the abort."""
+"""Around a restore: the wait for the workers to leave, the abort, and the question whether a stopped system has the
+state of a snapshot, and its positions. (Its next snapshot would not show a wrong restore: such a system is consistent
+in itself.)"""
 
 from __future__ import annotations
 
+import asyncio
 import random
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError, RestoreRefusedError
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
+from snapkafka.protocol.restores import RestoreView
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.positions import apps_of
-from snapkafka.recovery.session import admin_of
+from snapkafka.recovery.appending import Bulk
+from snapkafka.recovery.plan import Request
+from snapkafka.recovery.positions import apps_of, changelogs_of, group_offsets, new_positions
+from snapkafka.recovery.refusals import with_members
+from snapkafka.recovery.session import RecoverySession, admin_of, opened_session
 from snapkafka.recovery.stored_rows import workers_of
+from snapkafka.recovery.suppression import Suppression
+from snapkafka.recovery.target import Target
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
+from snapkafka.wire import headers as wire
 
 #: How often the members of groups are counted.
 WAIT_POLL_S: Final = 0.5
+#: Differences of a table that are named; all are counted.
+NAMED_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedTable:
+    """A table compared with a snapshot: the number of keys (of a table of sets, members) that differ, and the first of
+    them."""
+
+    app: str
+    table: str
+    differing: int = 0
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRestore:
+    """A system compared with a snapshot. `misplaced`: the groups that do not stand where they have to, a sentence each.
+    `plan`: the restore on which its apps run, and `restored`: its snapshot; empty: none."""
+
+    snapshot: str
+    epoch: int
+    namespace: str
+    apps: tuple[str, ...]
+    equal: bool
+    plan: str
+    restored: str
+    tables: tuple[CheckedTable, ...]
+    misplaced: tuple[str, ...]
+    seconds: float
 
 
 async def await_workers(
@@ -70,3 +114,102 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
         if work.reading.state.restores.open is not None:
             raise RestoreRefusedError(f"{view} continued meanwhile: it was not aborted", hint=finish)
         return view.plan
+
+
+async def check_restored(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str,
+    *,
+    storage: str = "",
+    suppress: Suppression | None = None,
+    bulk: Bulk | None = None,
+) -> CheckedRestore:
+    """Compare the tables and the groups of a system without running workers with a snapshot. Change nothing.
+
+    Args:
+        name: id, epoch or `latest`, the last good one.
+        storage: of its manifest; empty: its place in the ledger.
+        suppress: names erased keys, which must be absent.
+        bulk: for tests; None: by librdkafka.
+
+    Raises:
+        RestoreRefusedError: the system runs, or the tables of the snapshot are damaged.
+        UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
+        DependencyMissingError: the extra `restore` is not installed.
+    """
+    started = time.monotonic()
+    request = Request(namespace=namespace, name=name, storage=storage, suppress=suppress)
+    async with opened_session(
+        where, request, lambda manifest: namespace or manifest.namespace, bulk=bulk
+    ) as session:
+        apps, views = apps_of(session.captured), [*session.state.restores.views.values()]
+        last = next((view for view in reversed(views) if view.done_at and view.concerns(apps)), None)
+        tables, misplaced = await _compared(session), await _misplaced(session, last)
+    return CheckedRestore(
+        snapshot=session.manifest.id,
+        epoch=session.manifest.epoch,
+        namespace=session.namespace,
+        apps=apps,
+        equal=not misplaced and not any(table.differing for table in tables),
+        plan="" if last is None else last.plan,
+        restored="" if last is None else last.begun.snapshot,
+        tables=tables,
+        misplaced=misplaced,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+async def _compared(session: RecoverySession) -> tuple[CheckedTable, ...]:
+    """Compare the tables; refuse it where nothing would be compared, or where it would change meanwhile."""
+    target, cuts = Target(session=session), changelogs_of(session.captured)
+    there = await target.existing(cuts)
+    ends = await session.admin.log_ends(there) if there else {}
+    stable = await asyncio.to_thread(session.bulk.stable_ends, there) if there else {}
+    workers = with_members(await workers_of(session.admin, apps_of(session.captured)))
+    reasons = [f"{group} (group-has-members)" for group in workers]
+    reasons += [f"{session.tables.damage} (files)"] * bool(session.tables.damage)
+    reasons += [f"a transaction on {tp} is open (transaction-open)" for tp in there if stable[tp] < ends[tp]][
+        :1
+    ]
+    if reasons:
+        raise RestoreRefusedError(
+            f"nothing was compared: {'; '.join(reasons)}",
+            hint="stop all workers; a broker aborts a transaction after 60 s",
+        )
+    ledger_id = wire.ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else -1
+
+    def is_void(record: KafkaRecord) -> bool:
+        header = wire.find(record.headers)
+        stamp = None if header is None else wire.read(header, ledger_id, wire.tp_check(*record.tp))
+        return stamp is not None and session.state.is_void(stamp.process, record.tp, record.offset)
+
+    lacking, counts = await target.lacking(ends, is_void), Counter[tuple[str, str]]()
+    named = defaultdict[tuple[str, str], list[str]](list)
+
+    def compare() -> None:
+        for it in lacking():
+            cut = cuts[it.record.tp]
+            counts[cut.app, cut.table] += 1
+            if counts[cut.app, cut.table] <= NAMED_MAX:
+                named[cut.app, cut.table].append(f"{it.unit} of partition {cut.partition} is {it.kind}")
+
+    await asyncio.to_thread(compare)
+    return tuple(
+        CheckedTable(app=app, table=table, differing=counts[app, table], keys=tuple(named[app, table]))
+        for app, table in sorted({(cut.app, cut.table) for cut in cuts.values()})
+    )
+
+
+async def _misplaced(session: RecoverySession, last: RestoreView | None) -> tuple[str, ...]:
+    """Compare the groups with the last restore, if it was to this snapshot; else with the snapshot itself."""
+    restored = last is not None and last.begun.epoch == session.manifest.epoch
+    wanted = last.positions() if last is not None and restored else new_positions(session.captured, {}, {})
+    found = []
+    for app, offsets in sorted(group_offsets(wanted).items()):
+        committed = await session.admin.committed(app)
+        for tp, offset in sorted(offsets.items()):
+            if (at := committed.get(tp, (-1, ""))[0]) != offset:
+                there = "nothing" if at < 0 else str(at)
+                found.append(f"position of app {app} in {tp} is {there}, expected {offset}")
+    return tuple(found)

@@ -52,7 +52,6 @@ from .channels import Channel, append_channels, is_external
 from .plan import Plan
 from .positions import Appended, changelogs_of, group_offsets, inputs_of, new_positions, spread
 from .session import RecoverySession, topic_id_of
-from .state import Difference, differences
 from .stored_rows import Hold
 from .target import Target
 
@@ -203,22 +202,8 @@ class RecoveryRun:
 
         return self.session.bulk.append(while_held())
 
-    async def _lacking(self, ends: Mapping[TopicPartition, int]) -> Callable[[], Iterator[Difference]]:
-        """Prepare the differences of changelogs from the rows of the cut; the result blocks."""
-        cuts = changelogs_of(self.target.captured)
-        starts = await self.session.admin.log_starts(cuts)
-
-        def read(tp: TopicPartition) -> Iterable[KafkaRecord]:
-            return (
-                self.session.bulk.read([ReadRange(*tp, starts[tp], ends[tp])])
-                if starts[tp] < ends[tp]
-                else ()
-            )
-
-        return lambda: differences(self.target.rows(), read, cuts)
-
     async def _state(self, author: Author, ends: Mapping[TopicPartition, int]) -> None:
-        lacking = await self._lacking(ends)
+        lacking = await self.target.lacking(ends)
         count = 0
 
         def stamped() -> Iterator[NewRecord]:
@@ -267,7 +252,7 @@ class RecoveryRun:
     async def _compare(self) -> None:
         """Fold the changelogs once more: they have to be those of the snapshot."""
         cuts = changelogs_of(self.target.captured)
-        lacking = await self._lacking(await self.session.admin.log_ends(cuts))
+        lacking = await self.target.lacking(await self.session.admin.log_ends(cuts))
         with self.target.editing.uncounted():
             wrong = await asyncio.to_thread(lambda: next(lacking(), None))
         if wrong is not None:

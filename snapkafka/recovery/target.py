@@ -35,9 +35,9 @@ from .channels import Channel, channels, holds_own
 from .editing import Editing
 from .lost_inputs import lost_arrivals, lost_inputs, raise_begun, raise_lost
 from .plan import Plan, Refusal
-from .positions import apps_of, lowest_positions, renamed
+from .positions import apps_of, changelogs_of, lowest_positions, renamed
 from .session import RecoverySession
-from .state import Row
+from .state import Difference, Row, differences
 from .stored_rows import rows_of_state
 from .topics import Contents, NewTopic
 
@@ -269,6 +269,23 @@ class Target:
         """
         lowest = {tp: at for tp, at in lowest_positions(self.captured).items() if tp not in appended}
         raise_begun(lowest, await self.session.admin.log_starts(lowest) if lowest else {})
+
+    async def lacking(
+        self, ends: Offsets, is_void: Callable[[KafkaRecord], bool] = lambda record: False
+    ) -> Callable[[], Iterator[Difference]]:
+        """Prepare the differences of changelogs, below these ends, from the rows of the cut; the result blocks.
+
+        Args:
+            is_void: see `state.fold`.
+        """
+        cuts, bulk = changelogs_of(self.captured), self.session.bulk
+        starts = await self.session.admin.log_starts(ends.keys() & cuts.keys()) if ends else {}
+
+        def read(tp: TopicPartition) -> Iterable[KafkaRecord]:
+            start, end = starts.get(tp, 0), ends.get(tp, 0)
+            return bulk.read([ReadRange(*tp, start, end)]) if start < end else ()
+
+        return lambda: differences(self.rows(), read, cuts, is_void)
 
     def rows(self) -> Iterator[Row]:
         """Read the rows to which changelogs are to fold, by the names of the logs to write, in the order of

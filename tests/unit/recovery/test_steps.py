@@ -19,7 +19,7 @@ from snapkafka.errors import (
     SnapkafkaError,
 )
 from snapkafka.protocol import Hello, Restore
-from snapkafka.recovery import differences, steps
+from snapkafka.recovery import differences, target
 from snapkafka.wire import headers as wire
 from tests.worlds.copies import NEW_LEDGER, OWN, Fork, New
 from tests.worlds.fakes import FakeTopic
@@ -294,7 +294,7 @@ async def test_a_fault_of_what_decides_what_is_appended_is_named(
         lossless = asked > 1  # the comparison
         return (it for it in differences(*arguments) if lossless or it.record.key != b'"x"')
 
-    monkeypatch.setattr(steps, "differences", lossy)
+    monkeypatch.setattr(target, "differences", lossy)
     with pytest.raises(RestoreFailedError, match=r'table t of app app .*: key "x" in .* is different'):
         await world.restore()
     assert world.positions == {IN: 7, RAW: 9}
