@@ -130,76 +130,76 @@ def rendered(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -
 
 def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -> Iterator[Any]:
     """Yield the families of the Prometheus client; arguments as for `rendered`."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    from prometheus_client.core import GaugeMetricFamily
 
-    outcomes = CounterMetricFamily(
-        "snapkafka_snapshots",
-        "Snapshots since this worker joined: captured, or the code of the failure; every worker counts all of them",
-        labels=["outcome"],
-    )
-    for outcome, count in sorted((dict.fromkeys(OUTCOMES, 0) | metrics.outcomes).items()):
-        outcomes.add_metric([outcome], count)
-    ignored = CounterMetricFamily(
-        "snapkafka_ignored", "Records without a header that counts", labels=["reason"]
-    )
-    for reason, count in (
-        ("foreign-header", metrics.foreign_headers),
-        ("no-such-trigger", metrics.disbelieved),
-        ("before-a-restore", metrics.void_records),
-        ("ledger-garbage", metrics.ledger_garbage),
-    ):
-        ignored.add_metric([reason], count)
-    never_read = CounterMetricFamily(
-        "snapkafka_never_read",
-        "Records of its inputs that this worker passed without reading",
-        labels=["reason"],
-    )
-    for why in WHY_UNREAD:
-        never_read.add_metric([why], metrics.never_read[why])
-    yield never_read
-    requests = CounterMetricFamily(
-        "snapkafka_requests",
-        "Requests of snapkafka's own clients in this worker to Kafka; those of the app are not among them",
-        labels=["api"],
-    )
-    for api, count in sorted((dict.fromkeys(APIS, 0) | metrics.requests).items()):
-        requests.add_metric([api], count)
-    yield outcomes
-    yield ignored
-    yield requests
-    yield CounterMetricFamily("snapkafka_cuts", "Cuts of this worker", value=metrics.cuts)
-    yield CounterMetricFamily(
-        "snapkafka_bare",
-        "Records sent without our header, because it would have broken a size limit",
-        value=metrics.bare,
-    )
-    yield CounterMetricFamily(
-        "snapkafka_ledger_cut_short",
-        "How often the ledger had lost acknowledged records that this worker had read",
-        value=metrics.ledger_cut_short,
-    )
-    yield CounterMetricFamily("snapkafka_markers", "Markers that this worker read", value=metrics.markers)
-    for name, what, histogram in (
-        ("cut", "Duration of the cut in this worker", metrics.cut_s),
-        ("closing", "From the cut until this worker has closed", metrics.closing_s),
-        (
-            "capture",
-            "From the trigger until captured, by the ledger's clock",
-            metrics.capture_s,
-        ),
-        (
-            "alignment",
-            "How long an input of this worker was held back for an aligned snapshot",
-            metrics.held_s,
-        ),
-    ):
-        yield HistogramMetricFamily(
-            f"snapkafka_{name}_seconds", what, buckets=histogram.buckets(), sum_value=histogram.sum
-        )
-    yield GaugeMetricFamily(
-        "snapkafka_participating",
-        "1: this worker takes part in snapshots; 0: it is disabled or absent",
-        value=float(participating),
-    )
+    yield from _counters(metrics)
+    yield from _histograms(metrics)
+    what = "1: this worker takes part in snapshots; 0: it is disabled or absent"
+    yield GaugeMetricFamily("snapkafka_participating", what, value=float(participating))
     if ledger_lag is not None:
         yield GaugeMetricFamily("snapkafka_ledger_lag", "Ledger records not read yet", value=ledger_lag)
+
+
+def _counters(m: Metrics) -> Iterator[Any]:
+    from prometheus_client.core import CounterMetricFamily
+
+    ignored = {
+        "foreign-header": m.foreign_headers,
+        "no-such-trigger": m.disbelieved,
+        "before-a-restore": m.void_records,
+        "ledger-garbage": m.ledger_garbage,
+    }
+    counters: tuple[tuple[str, str, str, dict[str, int]], ...] = (
+        (
+            "snapshots",
+            "outcome",
+            "Snapshots since this worker joined: captured, or the code of the failure; every worker counts all of them",
+            dict.fromkeys(OUTCOMES, 0) | m.outcomes,
+        ),
+        ("ignored", "reason", "Records without a header that counts", ignored),
+        (
+            "never_read",
+            "reason",
+            "Records of its inputs that this worker passed without reading",
+            {why: m.never_read[why] for why in WHY_UNREAD},
+        ),
+        (
+            "requests",
+            "api",
+            "Requests of snapkafka's own clients in this worker to Kafka; those of the app are not among them",
+            dict.fromkeys(APIS, 0) | m.requests,
+        ),
+        ("cuts", "", "Cuts of this worker", {"": m.cuts}),
+        (
+            "bare",
+            "",
+            "Records sent without our header, because it would have broken a size limit",
+            {"": m.bare},
+        ),
+        (
+            "ledger_cut_short",
+            "",
+            "How often the ledger had lost acknowledged records that this worker had read",
+            {"": m.ledger_cut_short},
+        ),
+        ("markers", "", "Markers that this worker read", {"": m.markers}),
+    )
+    for name, label, what, counts in counters:
+        family = CounterMetricFamily(f"snapkafka_{name}", what, labels=[label] if label else [])
+        for value, count in sorted(counts.items()):
+            family.add_metric([value] if label else [], count)
+        yield family
+
+
+def _histograms(m: Metrics) -> Iterator[Any]:
+    from prometheus_client.core import HistogramMetricFamily
+
+    for name, what, found in (
+        ("cut", "Duration of the cut in this worker", m.cut_s),
+        ("closing", "From the cut until this worker has closed", m.closing_s),
+        ("capture", "From the trigger until captured, by the ledger's clock", m.capture_s),
+        ("alignment", "How long an input of this worker was held back for an aligned snapshot", m.held_s),
+    ):
+        yield HistogramMetricFamily(
+            f"snapkafka_{name}_seconds", what, buckets=found.buckets(), sum_value=found.sum
+        )

@@ -152,7 +152,7 @@ def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways
         to_workers += in_flight(tmp_path, name, f"{app}-in", app)
         to_till += in_flight(tmp_path, name, f"{app}-change", "till")
     assert to_workers > 0 and to_till > 0, (to_workers, to_till)
-    look(tmp_path, names[-1], app)
+    look(tmp_path, names[-1], app, ["--bootstrap", kafka.bootstrap, "--namespace", namespace])
 
 
 def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money_is_conserved(
@@ -268,7 +268,7 @@ def test_partitions_are_added_to_an_input_of_a_process_and_all_money_is_accounte
     assert in_flight(tmp_path, "after", there, "till", above=0) > 0
 
 
-def look(folder: Path, name: str, app: str) -> None:
+def look(folder: Path, name: str, app: str, where: list[str]) -> None:
     """The cut is drawn with the till, and a coin of it is traced to the change that it was sent for, and further."""
     ask = (
         'SELECT a.topic, a."partition", a."offset" FROM read_parquet($1) a JOIN read_parquet($1) c'
@@ -278,10 +278,10 @@ def look(folder: Path, name: str, app: str) -> None:
     with duckdb.connect() as database:
         rows = database.execute(ask, [str(folder / name / "around" / "*.parquet"), app]).fetchall()
     ((topic, partition, offset),) = rows
-    manifest, picture = str(folder / f"{name}.json"), folder / "cut.svg"
+    picture = folder / "cut.svg"
     for command in (
         ["draw", name, "--storage", str(folder), "--output", str(picture)],
-        ["trace", topic, str(partition), str(offset), "--manifest", manifest],
+        ["trace", topic, str(partition), str(offset), *where],
     ):
         done = subprocess.run(
             [sys.executable, "-m", "snapkafka", *command], capture_output=True, text=True, timeout=300

@@ -9,6 +9,8 @@ from typing import Any, Final, NoReturn, Unpack
 from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
 from snapkafka.errors import ForkIsolationError, InstallError
 
+from .fallback import run_without
+
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"
 #: The variable that names the namespace where `install` does not.
@@ -48,14 +50,14 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         return _install_fork(app, namespace, config, switch, fork)
     if switch == "off":
         # whatever the other settings: one that this release does not know is no reason to fail
-        _refuse_if_restored(app, f"{SWITCH}=off")
+        run_without(app, f"{SWITCH}=off")
         return None
     settings = _checked(os.environ.get(NAMESPACE) if namespace is None else namespace, config, switch)
     if not settings.enabled or settings.mode == "off":
-        _refuse_if_restored(app, "snapkafka is disabled")
+        run_without(app, "snapkafka is disabled")
         return None
     if settings.mode == "observe":
-        _refuse_if_restored(app, "snapkafka only observes")
+        run_without(app, "snapkafka only observes")
         from .describe import describe_when_started
 
         describe_when_started(app)
@@ -65,16 +67,17 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
     try:
         from .driver import FaustDriver
     except ImportError as error:  # of something that a later aiokafka has elsewhere
-        from .fallback import cannot_be_loaded
-
-        cannot_be_loaded(app, error)
+        run_without(app, f"its driver cannot be loaded here ({error})", error=True)
         return None
 
     driver = app.snapkafka = FaustDriver(app, settings)
     if found := not_as_expected():
-        from .fallback import run_without
+        driver.absent = f"found that {', '.join(found)}"
+        run_without(app, driver.absent, error=True)
+        if settings.web and hasattr(app, "_new_web"):
+            from .web import serve
 
-        run_without(driver, found)
+            serve(driver)
     else:
         from .hooks import install_hooks
 
@@ -134,22 +137,6 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
         refuse(f"snapkafka {driver.absent}")
     fence(app, fork, settings.namespace)
     return driver
-
-
-def _refuse_if_restored(app: Any, why: str) -> None:
-    """Refuse to start on the rules of a restore, which only a worker with snapkafka honours. The look-up costs no time
-    here: it happens at the start."""
-    start = getattr(app, "on_start", None)
-    if start is None:
-        return
-
-    async def started() -> None:
-        from .fallback import refuse_if_restored
-
-        await refuse_if_restored(app, why)
-        await start()
-
-    app.on_start = started
 
 
 def _checked(namespace: str | None, config: Settings, switch: str) -> Config:

@@ -18,6 +18,7 @@ from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import BadInputError
 from snapkafka.logs import about
 
+from .factories import at_start
 from .support import not_as_expected, refusal
 
 logger = logging.getLogger("snapkafka")
@@ -125,16 +126,14 @@ def describe_app(app: Any) -> DescribedApp:
 def describe_when_started(app: Any) -> None:
     """Log what a snapshot would hold, and what none would, when the app starts (the mode "observe"); leave the app as
     it is."""
-    start = app.on_start
 
     async def started() -> None:
-        await start()
         try:
             _log(describe_app(app))
         except Exception as error:  # R15: what goes wrong here is ours
             logger.error("snapkafka: could not examine this app: %r", error, extra=about(), exc_info=True)
 
-    app.on_start = started
+    at_start(app, after=started)
 
 
 def _log(seen: DescribedApp) -> None:

@@ -21,7 +21,7 @@ from snapkafka.errors import InstallError
 from snapkafka.protocol.forking import LEDGER, prefixed
 from snapkafka.runtime.door import DOOR
 
-from .factories import wrap_factory
+from .factories import at_start, wrap_factory
 from .fork_clients import ForkPatches, guard_confluent, guard_requests, lead_through_door
 
 #: In a topic of Faust: its translated names.
@@ -164,9 +164,8 @@ def _guard(isolation: Isolation, producer: Any) -> None:
 
 def _await_ledger(app: Any, fork: str, ledger: str) -> None:
     """Refuse to start if there is no such fork: a mistyped name would otherwise run an empty system."""
-    start = app.on_start
 
-    async def started() -> None:
+    async def require_fork() -> None:
         from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 
         from .connection import connection_of
@@ -178,6 +177,5 @@ def _await_ledger(app: Any, fork: str, ledger: str) -> None:
                 f"SNAPKAFKA_FORK={fork}: there is no such fork here (no ledger {ledger})",
                 hint=f"create it: snapkafka fork create {fork} --from SNAPSHOT",
             )
-        await start()
 
-    app.on_start = started
+    at_start(app, before=require_fork)

@@ -40,7 +40,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from .factories import wrap_factory
+from .factories import at_start, wrap_factory
 from .support import refusal
 from .tables.changelogs import delay_compaction
 from .tables.recovery import recover_to_the_end
@@ -102,10 +102,9 @@ def _configured(driver: FaustDriver) -> None:
 
 def _wrap_life(driver: FaustDriver) -> None:
     app = driver.app
-    on_start, on_stop = app.on_start, app.on_stop
+    on_stop = app.on_stop
 
-    async def start() -> None:
-        await on_start()
+    async def started() -> None:
         driver.app_started()
         if driver.absent:
             return
@@ -118,7 +117,8 @@ def _wrap_life(driver: FaustDriver) -> None:
         with driver.failing_open("to leave", then=STOPS):
             await driver.stop()
 
-    app.on_start, app.on_stop = start, stop
+    at_start(app, after=started)
+    app.on_stop = stop
 
 
 def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
