@@ -32,8 +32,7 @@ from .audit_comparison import (
     all_same,
     audited_processes,
 )
-from .following import CaptureProgress
-from .triggering import trigger
+from .snapshots import CaptureProgress, trigger
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

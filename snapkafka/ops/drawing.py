@@ -22,7 +22,7 @@ from snapkafka.query.locate import manifest_places
 from snapkafka.store import read_manifest
 
 from .listing import Details
-from .querying import query
+from .reading import query
 
 #: More arrows than these nobody can follow with the eye.
 MESSAGES_SHOWN: Final = 60

@@ -53,11 +53,10 @@ from snapkafka.until import within
 from snapkafka.verbs import Keep
 
 from .assembling import BESIDE_US, assemble
-from .checkpointing import checkpoint_due
 from .invariants import Violation, violations_in
 from .listing import Summary, summaries
-from .pruning import Policy, plan_pruning, prune
-from .triggering import trigger
+from .pruning import Policy, checkpoint_due, plan_pruning, prune
+from .snapshots import trigger
 
 #: What befalls one snapshot and need not befall the next ...
 OF_ONE: Final = (SnapshotFailedError, TimedOutError, OffsetsGoneError)

@@ -1,13 +1,15 @@
-"""`list` and `show`: the snapshots of a namespace with their status, and what a running one waits for."""
+"""`list`, `show` and `verdicts`: the snapshots of a namespace with their status, what a running one waits for, and
+verdicts as they are appended, to start work when a snapshot is verified."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, Option, Verb
 from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.reading import (
@@ -25,7 +27,7 @@ from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured, Uncaptured
 from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Status, Unread, Waiting
-from snapkafka.protocol.records import NOBODY, CheckResult, TopicPartition
+from snapkafka.protocol.records import NOBODY, CheckResult, TopicPartition, Verdict
 from snapkafka.units import wall_ms
 
 logger = logging.getLogger("snapkafka")
@@ -300,4 +302,73 @@ def _positions(captured: Captured) -> tuple[PositionRow, ...]:
             process=cut.receiver,
         )
         for cut in sorted(captured.inputs, key=lambda cut: (cut.app, cut.topic, cut.partition))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """A verdict and its snapshot.
+
+    `offset`: of the verdict in the ledger; reading may continue at the next one. `triggered_ms`: the instant that the
+    tables show, `verified_ms`: when the verdict was appended, both by the ledger's clock (milliseconds since 1970).
+    `good`: the snapshot may be relied on.
+    """
+
+    offset: int
+    id: str
+    epoch: int
+    verdict: str
+    good: bool
+    manifest: str
+    triggered_ms: int
+    verified_ms: int
+
+
+async def verdicts(
+    where: Connection | Cluster, namespace: str, *, start: int | None = None, live: bool = True
+) -> AsyncIterator[Verified]:
+    """Yield the verdicts of a ledger in its order.
+
+    Args:
+        start: the first offset of interest; None: only verdicts from now on.
+        live: wait for later ones; False: end at the present end of the ledger.
+
+    Raises:
+        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
+    """
+    async with opened(where, namespace, remember=True) as work:
+        reading = work.reading
+        known = reading.entries or []
+        first = reading.state.end if start is None else start
+        past = [entry for entry in known if entry.offset >= first]
+        reading.entries = None
+        for entry in past:
+            if isinstance(entry.record, Verdict) and (
+                found := _verified(work.reading, entry.offset, entry.record)
+            ):
+                yield found
+        if not live:
+            return
+        async for entry in work.ledger.read(reading.state.end):
+            reading.apply(entry)
+            if isinstance(entry.record, Verdict) and (
+                found := _verified(reading, entry.offset, entry.record)
+            ):
+                yield found
+
+
+def _verified(reading: LedgerReading, offset: int, record: Verdict) -> Verified | None:
+    """Return the verdict with its snapshot; None if the ledger no longer knows that."""
+    view = reading.state.snapshots.get(record.epoch)
+    if view is None:
+        return None
+    return Verified(
+        offset=offset,
+        id=view.trigger.id,
+        epoch=record.epoch,
+        verdict=record.verdict,
+        good=record.verdict in GOOD,
+        manifest=record.manifest,
+        triggered_ms=reading.times_ms[record.epoch - 1],
+        verified_ms=reading.times_ms[offset],
     )

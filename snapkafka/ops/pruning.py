@@ -1,30 +1,98 @@
-"""`prune`: remove assembled snapshots from a storage by a policy. Ledgers are read, and nothing is written to them.
+"""What is removed: assembled snapshots from a storage (`prune`), and old records from the ledger (`checkpoint`).
 
-For each namespace it keeps the newest `keep_last` snapshots. It always keeps the newest good one, those that an open
-restore or a fork names, and the one that first violates an invariant that is still violated. It keeps the bases of all
-these, parents of parents included. It refuses a storage with a manifest that it cannot read: who knows what that needs.
+For each namespace `prune` keeps the newest `keep_last` snapshots. It always keeps the newest good one, those that an
+open restore or a fork names, and the one that first violates an invariant that is still violated. It keeps the bases of
+all these, parents of parents included. It refuses a storage with a manifest that it cannot read: who knows what that
+needs. Ledgers are read, and nothing is written to them.
+
+`checkpoint` writes the part of the ledger that still matters once more, so that older records can be deleted. Every
+service that starts, and every command, reads the ledger from its beginning. It grows by some hundred bytes for each
+process and partition with every snapshot: one snapshot a minute makes a million records in half a year.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import itertools
+import random
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, UnknownSnapshotError
+from snapkafka.errors import BadInputError, LedgerUnusableError, UnknownSnapshotError
+from snapkafka.kafka.ledger.reading import LedgerReading, opened
+from snapkafka.kafka.ledger.settings import RECORD_BYTES_MAX
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
+from snapkafka.protocol.forking import LEDGER, fork_of
+from snapkafka.protocol.ledger_checkpoint import take_checkpoint
+from snapkafka.protocol.records import Fork
 from snapkafka.query.manifest_heads import oldest_first
+from snapkafka.recovery.session import admin_of
+from snapkafka.recovery.topics import Topics
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
+from snapkafka.wire.codec import encode
 
-from .in_use import InUse, snapshots_in_use
+from .invariants import invariants_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InUse:
+    """The snapshots that ledgers of a cluster name.
+
+    `why`: id of a snapshot -> what needs it, a phrase. `unknown`: namespaces whose ledger is not in this cluster, so
+    that open restores are unknown.
+    """
+
+    why: Mapping[str, str] = field(default_factory=dict)
+    unknown: frozenset[str] = frozenset()
+
+
+async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[str]) -> InUse:
+    """Read the snapshots that the open restores and violated invariants of these namespaces, and all forks of the
+    cluster, name.
+
+    Raises:
+        LedgerUnusableError: reading a ledger is unauthorized.
+        BrokerUnavailableError: no broker answers.
+    """
+    why: dict[str, str] = {}
+    async with admin_of(where) as admin:
+        topics = set(await admin.describe_topics())
+        for topic in sorted(topics):
+            if topic.startswith(LEDGER) and fork_of(topic):
+                fork = await _fork(where, admin, topic)
+                if fork is not None:
+                    why[fork.snapshot] = f"fork {fork.fork} was created from it"
+    there = {namespace for namespace in namespaces if LEDGER + namespace in topics}
+    for namespace in sorted(there):
+        async with opened(where, namespace) as work:
+            view = work.reading.state.restores.open
+            watched = invariants_in(work.reading)
+        for item in watched:
+            if item.violated and item.broke is not None:
+                why[item.broke.id] = f"invariant {item.name} is first violated in it"
+        if view is not None:
+            why[view.begun.snapshot] = f"plan {view.plan} restores it, and is {view.stage}"
+    return InUse(why=why, unknown=frozenset(namespaces) - there)
+
+
+async def _fork(where: Connection | Cluster, admin: Topics, ledger: str) -> Fork | None:
+    """Read the fork of a ledger; None: it was dropped meanwhile, or nothing of it was written yet."""
+    try:
+        async with opened(where, ledger.removeprefix(LEDGER)) as work:
+            return work.reading.state.fork
+    except LedgerUnusableError:
+        if ledger in await admin.describe_topics([ledger]):
+            raise
+        return None
+
 
 NOTHING_IN_USE: Final = InUse()
 
@@ -245,3 +313,72 @@ def _kept(manifest: Manifest, why: str) -> KeptSnapshot:
         assembled_at=manifest.times.assembled_at,
         why=why,
     )
+
+
+#: What is younger stays as it is: whoever reads the ledger, and is no more than this behind, misses nothing.
+KEEP_MS: Final = 60 * 60 * 1000
+#: A checkpoint that would remove more records is due: a worker that starts waits two seconds for the ledger, and reads
+#: some thousand records in that time, beside its own work.
+DUE: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointed:
+    """The result: of `records` below offset `upto` those that still matter were `kept`, in `chunks` records; the
+    ledger begins at `upto` now. All 0: nothing was old enough, or only the checkpoint with which the ledger begins,
+    and nothing was done."""
+
+    namespace: str
+    upto: int
+    records: int
+    kept: int
+    chunks: int
+
+
+def checkpoint_due(reading: LedgerReading, now_ms: int, *, keep_ms: int = KEEP_MS) -> int:
+    """Count the records of the ledger that a checkpoint would remove now; 0 if that is not worth it yet."""
+    old = sum(
+        offset >= reading.start and at_ms <= now_ms - keep_ms for offset, at_ms in reading.times_ms.items()
+    )
+    return old if old > DUE else 0
+
+
+async def checkpoint(
+    where: Connection | Cluster, namespace: str, *, now_ms: int, keep_ms: int = KEEP_MS
+) -> Checkpointed:
+    """Write a checkpoint of all records older than `keep_ms`, then delete these.
+
+    Open snapshots, the latest 64 captured ones, processes, owners and names stay known; the ledger forgets older
+    snapshots, and their manifests stay. Running it twice, or twice at once, is safe.
+
+    Args:
+        now_ms: the time, in milliseconds since 1970, by a clock that agrees with the broker's.
+
+    Raises:
+        RecordTooLargeError: a record with its envelope exceeds the limit; nothing is deleted.
+        LedgerUnusableError: deletion is unauthorized. Nothing is lost; the checkpoint is written.
+    """
+    async with opened(where, namespace, remember=True) as work:
+        reading = work.reading
+        assert reading.entries is not None
+        old = list(itertools.takewhile(lambda entry: entry.timestamp_ms <= now_ms - keep_ms, reading.entries))
+        chunks = take_checkpoint(
+            ((entry.offset, entry.record) for entry in old),
+            first_n=random.getrandbits(62),
+            start=reading.start,
+            times_ms=reading.times_ms,
+            fits=lambda chunk: len(encode(chunk)) <= RECORD_BYTES_MAX,
+        )
+        if not old or not chunks:
+            return Checkpointed(namespace=namespace, upto=0, records=0, kept=0, chunks=0)
+        for chunk in chunks:
+            await work.ledger.append(chunk)
+        upto = chunks[0].upto
+        await work.ledger.trim(upto)
+        return Checkpointed(
+            namespace=namespace,
+            upto=upto,
+            records=len(old),
+            kept=sum(len(chunk.kept) for chunk in chunks),
+            chunks=len(chunks),
+        )

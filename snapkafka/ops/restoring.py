@@ -20,7 +20,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.appending import Bulk
+from snapkafka.recovery.channels import Bulk
 from snapkafka.recovery.plan import Request
 from snapkafka.recovery.positions import apps_of, changelogs_of, group_offsets, new_positions
 from snapkafka.recovery.refusals import with_members

@@ -25,14 +25,15 @@ from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
-from .expressions import Expressions, Subject, header_texts
-from .masking import Masking
-from .masks import Mask
+from .masking import Mask, Masking
 from .state import Row
 from .suppression import (
+    Expressions,
     Key,
+    Subject,
     Suppression,
     has_text,
+    header_texts,
     members_of,
     read_key,
     text_of,
@@ -161,6 +162,8 @@ class Editing:
 
     def erases_any(self, items: Iterable[T]) -> bool:
         """Return whether one of them is erased."""
+        if not self._suppression:
+            return False
         with self.uncounted():
             before = self.suppressed
             for _ in self.edit(items):

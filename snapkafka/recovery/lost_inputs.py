@@ -1,14 +1,19 @@
-"""Records of inputs that are to be read again and are gone: deleted by age, by size, or on request (DeleteRecords).
+"""Records that are gone, of inputs that are to be read again, and logs whose end was lost.
 
-A restore sets readers back, or appends again what they had still to start. What processes of the snapshot wrote after
-its cut is not needed: they write it again. What came from outside is needed, and nothing else remembers it. So a
-missing record must be in the tables of the snapshot, or be shown to be of those processes: each numbers its records per
-partition, so its first record that is left tells how many came before. Where that does not account for every missing
-offset, a restore is refused by name.
+Records are deleted by age, by size, or on request (DeleteRecords). A restore sets readers back, or appends again what
+they had still to start. What processes of the snapshot wrote after its cut is not needed: they write it again. What
+came from outside is needed, and nothing else remembers it. So a missing record must be in the tables of the snapshot,
+or be shown to be of those processes: each numbers its records per partition, so its first record that is left tells how
+many came before. Where that does not account for every missing offset, a restore is refused by name.
+
+A log whose end was lost, by an election of a replica that lagged behind or a disk that was set back, ends before an
+offset that it had already, and offsets there will belong to other records. Neither settings nor clocks are used: only
+offsets prove anything.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from snapkafka.checks import ReadRange
@@ -19,7 +24,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .appending import Bulk
+from .channels import Bulk
 from .plan import AbsentInput, Refusal
 from .positions import inputs_of, lowest_positions, started_by_all
 from .stored_rows import StoredTables
@@ -172,3 +177,43 @@ def _refusal(tp: TopicPartition, position: int, start: int, count: int, *, doubt
         hint=f"choose a later snapshot; next time raise retention.ms of {tp.topic}, or use --with-inputs{force}",
         forceable=doubtful,
     )
+
+
+def shortened(manifest: Manifest, ends: Mapping[TopicPartition, int]) -> Iterator[str]:
+    """Find logs whose end was lost: the records that the snapshot names by offset are missing.
+
+    Args:
+        ends: the next offsets to be written to its inputs and changelogs, as the broker reports them now. Partitions
+            that are missing here do not exist, which is not judged here.
+    """
+    changelogs = {(cut.topic, cut.partition) for cut in manifest.captured.changelogs}
+    for tp, reached in sorted(_reached(manifest).items()):
+        if tp in ends and ends[tp] < reached:
+            kind = "changelog" if tp in changelogs else "input"
+            yield (
+                f"{kind} {tp} ends at offset {ends[tp]}, and had records up to {reached} when the snapshot was made"
+            )
+
+
+def _reached(manifest: Manifest) -> dict[TopicPartition, int]:
+    """Find the offset up to which each input and changelog certainly had records, whatever release assembled the
+    snapshot."""
+    found: defaultdict[TopicPartition, int] = defaultdict(int)
+
+    def reach(topic: str, partition: int, *offsets: int) -> None:
+        tp = TopicPartition(topic, partition)
+        found[tp] = max(found[tp], *offsets)
+
+    for cut in manifest.captured.inputs:
+        reach(cut.topic, cut.partition, cut.position, cut.log_end)
+        for agent in cut.agents:
+            reach(cut.topic, cut.partition, agent.offset, *(offset + 1 for offset in agent.started_above))
+    for changelog in manifest.captured.changelogs:
+        reach(changelog.topic, changelog.partition, changelog.end)
+    for log in manifest.logs:
+        if (tp := TopicPartition(log.topic, log.partition)) in found:
+            reach(*tp, log.end)
+    for item in manifest.settled:
+        if (tp := TopicPartition(item.topic, item.partition)) in found:
+            reach(*tp, item.offset)
+    return dict(found)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
+
+import msgspec
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
-from .expressions import Expressions, Subject
-from .masks import DROP, KEEP, Mask, fields_of, replace_field
 from .state import Row
-from .suppression import has_text, members_of, read_key, text_of
+from .suppression import Expressions, Subject, Text, has_text, members_of, read_key, read_toml, text_of
 
 T = TypeVar("T", Row, KafkaRecord)
 
@@ -188,3 +188,95 @@ def _not_masked(mask: Mask, item: Row | KafkaRecord, why: str) -> BadInputError:
         f"the mask of {mask} cannot be applied to a value in {item.tp}: {why}",
         hint="mask the whole value, or suppress the key: nothing is copied as it is",
     )
+
+
+#: What a mask may do with all headers of a record.
+DROP: Final = "drop"
+KEEP: Final = "keep"
+
+
+class Mask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A replacement for values of a table or topic. `value`: an expression for the whole of it; `fields`: one for each
+    field of a JSON object, whose name may have dots. `headers`: empty: records with headers are refused."""
+
+    app: str = ""
+    table: str = ""
+    topic: str = ""
+    value: str = ""
+    fields: dict[Text, Text] = {}
+    headers: Literal["", "drop", "keep"] = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.table) == bool(self.topic):
+            raise ValueError("a mask must name a table or a topic")
+        if self.headers and not self.topic:
+            raise ValueError("rows of a table have no headers")
+        if bool(self.value) == bool(self.fields) and (self.value or not self.headers):
+            raise ValueError("a mask must have a value or fields")
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic}"
+            if self.topic
+            else f"table {self.table}" + (f" of {self.app}" * bool(self.app))
+        )
+
+    def covers(self, cut: ChangelogCut) -> bool:
+        """Return whether it applies to the table of this changelog."""
+        return bool(self.table) and self.table == cut.table and self.app in ("", cut.app)
+
+
+class _Masks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    mask: tuple[Mask, ...]
+
+    def __post_init__(self) -> None:
+        if not self.mask:
+            raise ValueError("it has no [[mask]]")
+
+
+def read_masks(path: str) -> tuple[Mask, ...]:
+    """Read a file of masks.
+
+    Raises:
+        BadInputError: it cannot be read, or a mask has no target or no value.
+    """
+    return read_toml(path, _Masks).mask
+
+
+# --- Fields of JSON --------------------------------------------------------------------------------------------------
+
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_array: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def fields_of(value: bytes) -> dict[str, msgspec.Raw] | None:
+    """Return the fields of a JSON object as they are written; None: it is none."""
+    try:
+        return _object.decode(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def replace_field(value: bytes, path: str, new: bytes) -> bytes | None:
+    """Replace each value at a path in JSON; None: it has no such field.
+
+    A name may contain dots; of one that occurs twice the last counts. A path through an array applies to every element.
+
+    Args:
+        new: JSON.
+    """
+    if value.startswith(b"["):
+        items = _array.decode(value)
+        replaced = [replace_field(bytes(item), path, new) for item in items]
+        if not any(replaced):
+            return None
+        return b"[%s]" % b",".join(made or bytes(item) for made, item in zip(replaced, items, strict=True))
+    fields, found = fields_of(value) or {}, False
+    for name, of in fields.items():
+        within = path.startswith(f"{name}.")
+        made = (
+            new if name == path else replace_field(bytes(of), path[len(name) + 1 :], new) if within else None
+        )
+        if made is not None:
+            fields[name], found = msgspec.Raw(made), True
+    return msgspec.json.encode(fields) if found else None

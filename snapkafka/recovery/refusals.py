@@ -15,14 +15,13 @@ from snapkafka.manifest import Manifest
 from snapkafka.ports import Topic
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
-from snapkafka.protocol.records import FOREIGN_STATE, Hello, TopicPartition
+from snapkafka.protocol.records import FOREIGN_STATE, Agent, Hello, Table, TopicPartition
 from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire import headers as wire
 
-from .code_changes import code_changes
+from .lost_inputs import shortened
 from .plan import PlanKind, Refusal
 from .positions import apps_of, lowest_positions, parts_of
-from .shortened import shortened
 from .topics import topics_of
 
 if TYPE_CHECKING:
@@ -128,11 +127,6 @@ def _verdict(facts: Facts) -> Iterator[str]:
         yield f"snapshot {facts.manifest.id} is {facts.manifest.verdict or 'not verified'}"
 
 
-def _files(facts: Facts) -> Iterator[str]:
-    if facts.files:
-        yield facts.files
-
-
 def _no_apps(facts: Facts) -> Iterator[str]:
     if not parts_of(facts.captured):
         yield f"snapshot {facts.manifest.id} has no app with inputs or tables"
@@ -227,10 +221,6 @@ def _not_empty(facts: Facts) -> Iterator[str]:
             yield f"topic {topic} exists here and holds {records:,} records"
 
 
-def _shortened(facts: Facts) -> Iterator[str]:
-    return shortened(facts.manifest, facts.ends)
-
-
 def _settings(facts: Facts) -> Iterator[str]:
     for topic, changes in sorted(facts.changes.items()):
         if changes:
@@ -239,10 +229,6 @@ def _settings(facts: Facts) -> Iterator[str]:
                 f"topic {topic} would refuse or delete records that are appended: kafka-configs.sh --alter"
                 f" --entity-type topics --entity-name {topic} --add-config {wanted}"
             )
-
-
-def _rejected(facts: Facts) -> Iterator[str]:
-    yield from facts.rejected
 
 
 def _fork_exists(facts: Facts) -> Iterator[str]:
@@ -305,7 +291,7 @@ WITHOUT_INPUTS: Final = "; or leave out --with-inputs"
 CHECKS: Final = (
     Check("verdict", "in-place cluster fork", _verdict,
           "choose a VERIFIED snapshot (`snapkafka list`), or add --force and expect wrong values", forceable=True),
-    Check("files", "in-place cluster fork", _files,
+    Check("files", "in-place cluster fork", lambda facts: filter(None, [facts.files]),
           "choose another snapshot, or assemble this one again while its log is still there"),
     Check("no-apps", "in-place cluster fork", _no_apps, "choose one that was taken while workers ran"),
     Check("ledger-recreated", "in-place", _ledger_recreated,
@@ -329,10 +315,10 @@ CHECKS: Final = (
           "keys are in other partitions now: choose a later snapshot, or delete the topic of an empty cluster"),
     Check("topic-not-empty", "cluster", _not_empty,
           "a restore into a cluster needs empty or absent topics: use another cluster, or delete it"),
-    Check("log-shortened", "in-place", _shortened,
+    Check("log-shortened", "in-place", lambda facts: shortened(facts.manifest, facts.ends),
           "the broker lost records: choose a snapshot assembled since, or restore into another cluster (--into)"),
     Check("topic-settings", "in-place cluster", _settings, "run that command, and the restore again"),
-    Check("topic-refused", "cluster fork", _rejected,
+    Check("topic-refused", "cluster fork", lambda facts: iter(facts.rejected),
           "create the topic by hand with other settings, or change the broker"),
     Check("foreign-process", "in-place cluster fork", _foreign,
           "choose a snapshot without it; `snapkafka query` reads its state"),
@@ -345,3 +331,62 @@ CHECKS: Final = (
     Check("group-has-members", "in-place cluster fork", lambda facts: with_members(facts.members),
           "stop all workers; after kill -9 add --wait 90: Kafka drops them after 60 s"),
 )  # fmt: skip
+
+
+#: Fields by which a table or an agent reads the same bytes otherwise.
+READS: Final = ("kind", "key_codec", "value_codec", "key_type", "value_type", "windowed")
+
+
+def code_changes(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tuple[str, str]]:
+    """Yield what the code of the last run lacks of a snapshot, or reads differently, except of apps without a `Hello`:
+    a code, and the difference in words. Agents and tables are identified by name, so a renamed one is a missing one.
+    Agents are compared if both sides have announced them."""
+    yield from sorted(set(_missing(captured, hellos)))
+    changelogs = {(cut.app, cut.topic) for cut in captured.changelogs}
+    agents = {(cut.app, position.agent) for cut in captured.inputs for position in cut.agents}
+    for code in captured.code:
+        hello = hellos.get(code.app)
+        if hello is None or not hello.agents:
+            continue
+        tables = {it.changelog: it for it in hello.tables if (code.app, it.changelog) in changelogs}
+        for table in (it for it in code.tables if it.changelog in tables):
+            if what := _differences(table, tables[table.changelog]):
+                yield "table-changed", f"table {table.name} of app {code.app} has changed: {what}"
+        there = {it.name: it for it in hello.agents if (code.app, it.name) in agents}
+        for agent in (it for it in code.agents if it.name in there):
+            if what := _differences(agent, there[agent.name]):
+                yield "agent-changed", f"agent {agent.name} of app {code.app} has changed: {what}"
+
+
+def _missing(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tuple[str, str]]:
+    announced = {code.app: {agent.name for agent in code.agents} for code in captured.code}
+    for cut in captured.changelogs:
+        hello = hellos.get(cut.app)
+        if hello is not None and cut.topic not in {table.changelog for table in hello.tables}:
+            yield (
+                "table-missing",
+                f"table {cut.table} of app {cut.app} with changelog {cut.topic} is not in the code",
+            )
+    for source in captured.inputs:
+        hello = hellos.get(source.app)
+        if hello is None:
+            continue
+        if source.topic not in {*(known.topic for known in hello.inputs), *hello.missing}:
+            yield "input-missing", f"input {source.topic} of app {source.app} is not in the code"
+        lost = {position.agent for position in source.agents} & announced.get(source.app, set())
+        for name in lost - {agent.name for agent in hello.agents} if hello.agents else ():
+            yield "agent-missing", f"agent {name} of app {source.app} is not in the code"
+
+
+def _differences(before: Table | Agent, now: Table | Agent) -> str:
+    found = [
+        f"its {name.replace('_', ' ')} was {_value(before, name)} and is {_value(now, name)}"
+        for name in READS
+        if getattr(before, name, "") != getattr(now, name, "")
+    ]
+    return ", ".join(found)
+
+
+def _value(of: Table | Agent, name: str) -> str:
+    value = getattr(of, name)
+    return str(value).lower() if isinstance(value, bool) else value or "not declared"

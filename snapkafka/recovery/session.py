@@ -33,7 +33,7 @@ from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 
-from .appending import Bulk
+from .channels import Bulk
 from .plan import Plan, Request
 from .stored_rows import Hold, StoredTables, load
 from .topics import Topics

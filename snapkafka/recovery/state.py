@@ -23,7 +23,7 @@ from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .appending import NewRecord
+from .channels import NewRecord
 
 #: The first part of a key in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1

@@ -47,8 +47,7 @@ from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 from snapkafka.until import Tries
 from snapkafka.wire import headers as wire
 
-from .appending import Author, NewRecord, read_back
-from .channels import Channel, append_channels, is_external
+from .channels import Author, Channel, NewRecord, append_channels, is_external, read_back
 from .plan import Plan
 from .positions import Appended, changelogs_of, group_offsets, inputs_of, new_positions, spread
 from .session import RecoverySession, topic_id_of

@@ -153,11 +153,14 @@ class Target:
         )
 
     def collected(
-        self, begins: Begins, own: Collection[TopicPartition], editing: Editing | None = None
+        self,
+        begins: Begins,
+        own: Collection[TopicPartition],
+        edit: Callable[[Iterator[KafkaRecord]], Iterator[KafkaRecord]] = lambda records: records,
     ) -> Iterator[Channel]:
         """Collect the records of these inputs. Blocks."""
         bulk, apart = self.session.bulk, self.elsewhere
-        return channels(bulk, begins.ranges, begins.stored, own, begins.ledger_id, editing, apart=apart)
+        return channels(bulk, begins.ranges, begins.stored, own, begins.ledger_id, edit, apart=apart)
 
     def channels_of(
         self, begins: Begins, count: Callable[[KafkaRecord], None] = lambda record: None
@@ -170,8 +173,10 @@ class Target:
         own: Collection[TopicPartition] = begins.inputs
         if self.in_place:
             needed = {*begins.stored, *begins.begun}
-            own = holds_own(self.session.bulk, begins.ranges, needed, begins.ledger_id, self.editing, count)
-        return self.collected(begins, own, self.editing)
+            own = holds_own(
+                self.session.bulk, begins.ranges, needed, begins.ledger_id, self.editing.erases_any, count
+            )
+        return self.collected(begins, own, self.editing.edit)
 
     async def existing(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Find the partitions that exist in the cluster."""

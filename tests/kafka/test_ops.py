@@ -19,7 +19,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
-from snapkafka.ops.in_use import snapshots_in_use
+from snapkafka.ops.pruning import snapshots_in_use
 from snapkafka.protocol import Dead, Fork, Hello, Restore, Status, Trigger
 from snapkafka.units import wall_ms
 from tests.kafka.processes import process

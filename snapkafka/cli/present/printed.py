@@ -14,7 +14,7 @@ from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import CheckEntry, WitnessEntry, saw_nothing
 from snapkafka.ops import Checkpointed, Details, JobResult, Summary
 from snapkafka.ops.listing import ProcessRow, WaitRow
-from snapkafka.ops.switching import Switched
+from snapkafka.ops.snapshots import Switched
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.records import CheckResult
 from snapkafka.units import local_time, rounded_ms, wall_ms

@@ -19,14 +19,14 @@ from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.keep import keep
-from snapkafka.ops.querying import query
-from snapkafka.ops.triggering import trigger
+from snapkafka.ops.reading import query
+from snapkafka.ops.snapshots import trigger
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
 from snapkafka.recovery.forks import drop_forks, plan_drop
 from snapkafka.recovery.plan import Plan, Recovered, Request, raise_refused
-from snapkafka.recovery.recovery import plan_recovery, recover
+from snapkafka.recovery.planning import plan_recovery, recover
 from snapkafka.recovery.stored_rows import GroupAdmin
 from snapkafka.store import read_manifest
 from snapkafka.units import wall_ms

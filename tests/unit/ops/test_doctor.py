@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.ops import checkpointing
+from snapkafka.ops import pruning
 from snapkafka.protocol import (
     FOREIGN,
     Bye,
@@ -305,8 +305,8 @@ async def test_a_checkpoint_is_proposed_when_it_would_remove_many_records(
     shop = Shop()
     shop.join()
     entries = shop.the_ledger.entries
-    monkeypatch.setattr(checkpointing, "DUE", len(entries) - 1)
-    an_hour_later = entries[-1].timestamp_ms + checkpointing.KEEP_MS
+    monkeypatch.setattr(pruning, "DUE", len(entries) - 1)
+    an_hour_later = entries[-1].timestamp_ms + pruning.KEEP_MS
     assert await shop.found(clock=lambda: an_hour_later) == {"warning ledger-long"}
     assert await shop.found(clock=lambda: an_hour_later - 1) == set()
     await ops.checkpoint(shop, "ns", now_ms=an_hour_later)

@@ -15,8 +15,8 @@ from snapkafka.errors import BadInputError
 from snapkafka.manifest import dump
 from snapkafka.manifest_entries import CheckEntry, InvariantEntry, WitnessEntry
 from snapkafka.ops import Holding
-from snapkafka.ops.in_use import snapshots_in_use
 from snapkafka.ops.invariants import WATCHED_IN, prove_violations, violations_in
+from snapkafka.ops.pruning import snapshots_in_use
 from snapkafka.protocol import SENT_BARE, Abort, CheckResult, TopicPartition, Trigger, Verdict
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker

@@ -23,7 +23,7 @@ from snapkafka.errors import (
 )
 from snapkafka.manifest import dump
 from snapkafka.manifest_entries import CheckEntry, WitnessEntry
-from snapkafka.ops import Outcome, checkpointing
+from snapkafka.ops import Outcome, pruning
 from snapkafka.ops.keep import OF_ALL, keeping_lock
 from snapkafka.protocol import Trigger, Verdict
 from snapkafka.store import LocalStore
@@ -205,7 +205,7 @@ async def test_a_round_proposes_a_checkpoint_when_one_is_due(
 ) -> None:
     assert (await keeper.round(0)).checkpoint_due == 0
     records = len(keeper.cluster.the_ledger.entries)
-    monkeypatch.setattr(checkpointing, "DUE", records - 1)
+    monkeypatch.setattr(pruning, "DUE", records - 1)
     assert (await keeper.round(10)).checkpoint_due == records
 
 

@@ -15,7 +15,7 @@ from snapkafka.errors import (
     TriggerRefusedError,
     UnknownSnapshotError,
 )
-from snapkafka.ops import checkpointing, triggering
+from snapkafka.ops import pruning, snapshots
 from snapkafka.protocol import (
     Abort,
     Assigned,
@@ -118,7 +118,7 @@ async def test_who_waits_may_ask_for_retries_with_growing_pauses(
         return 0
 
     worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
-    monkeypatch.setattr(triggering, "pause_after", pause)
+    monkeypatch.setattr(snapshots, "pause_after", pause)
     with pytest.raises(SnapshotFailedError, match="100"):
         await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=1)
     assert [trigger.attempt for trigger in records(cluster, Trigger)] == [1, 2]
@@ -141,7 +141,7 @@ async def test_a_retry_that_finds_nobody_is_an_attempt_too(
         return 0
 
     Worker(cluster.the_ledger, "shop", "orders", reports=False)
-    monkeypatch.setattr(triggering, "pause_after", pause)
+    monkeypatch.setattr(snapshots, "pause_after", pause)
     with pytest.raises(TriggerRefusedError):
         await ops.trigger(cluster, "ns", snapshot_id="r", ttl_ms=100, wait=True, retries=1)
     Worker(cluster.the_ledger, "shop", "orders", reports=False)
@@ -326,7 +326,7 @@ async def test_what_is_young_stays_as_it_is(cluster: FakeCluster) -> None:
     ledger = cluster.the_ledger
     young = ledger.clock_ms
     await ops.trigger(cluster, "ns", wait=True)
-    found = await ops.checkpoint(cluster, "ns", now_ms=young + checkpointing.KEEP_MS)
+    found = await ops.checkpoint(cluster, "ns", now_ms=young + pruning.KEEP_MS)
     assert ledger.first == found.upto == 2
     found = await ops.checkpoint(cluster, "ns", now_ms=young)
     assert found == ops.Checkpointed(namespace="ns", upto=0, records=0, kept=0, chunks=0)
@@ -337,7 +337,7 @@ async def test_chunks_are_no_larger_than_the_ledger_takes(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reports of processes with many partitions are long."""
-    monkeypatch.setattr(checkpointing, "RECORD_BYTES_MAX", 1_000)
+    monkeypatch.setattr(pruning, "RECORD_BYTES_MAX", 1_000)
     for n in range(9):
         Worker(cluster.the_ledger, f"app-{n}", "orders", partitions=4)
     await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)

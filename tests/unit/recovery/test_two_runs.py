@@ -18,8 +18,8 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka import KafkaRecord
 from snapkafka.protocol import RestoreView
-from snapkafka.recovery import recovery, session, steps
-from snapkafka.recovery.appending import Author, read_back
+from snapkafka.recovery import planning, session, steps
+from snapkafka.recovery.channels import Author, read_back
 from tests.worlds.copies import Fork
 from tests.worlds.fakes import FakeHold
 from tests.worlds.recovery import (
@@ -205,7 +205,7 @@ async def test_without_the_lease_a_second_run_begins_beside_the_first(
 async def test_without_the_pinned_plan_something_else_is_done_than_was_confirmed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "raise_changed", lambda confirmed, now: None)
+    monkeypatch.setattr(planning, "raise_changed", lambda confirmed, now: None)
     plan = await world.plan()
     world.positions[RAW] += 5
     await world.do(plan)

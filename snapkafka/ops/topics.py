@@ -1,5 +1,5 @@
-"""The retention of topics: whether they keep what a snapshot needs until assembly has read it, and which settings
-would.
+"""`topics create`, and the retention of topics: whether they keep what a snapshot needs until assembly has read it, and
+which settings would.
 
 A snapshot copies nothing, so three causes may remove its records: time (`retention.ms`), size (`retention.bytes`) and
 compaction (`min.compaction.lag.ms`). A changelog has to hold the state as well, however old: one that deletes by age
@@ -10,10 +10,13 @@ changelog, for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snapkafka.advice import Advice, Weight
+from snapkafka.kafka.cluster.admin import administration
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import ProcessView
 from snapkafka.topic_config import UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms
@@ -169,3 +172,56 @@ def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str
         + (f" --add-config {add}" if add else "")
         + (f" --delete-config {delete}" if delete else "")
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedTopic:
+    """A topic as it is now. `created`: False where it existed before; then nothing was changed. `other`: its own values
+    of the settings that were asked for and that it does not have; empty text: it has no such setting."""
+
+    topic: str
+    created: bool
+    partitions: int
+    compacted: bool
+    other: Mapping[str, str]
+
+
+async def create_topics(
+    where: Connection | Cluster,
+    names: Collection[str],
+    *,
+    partitions: int = 1,
+    settings: Mapping[str, str] | None = None,
+) -> tuple[CreatedTopic, ...]:
+    """Create topics, and wait until they are visible. If one is refused, create none.
+
+    Topics that exist stay as they are.
+
+    Args:
+        settings: by Kafka's names.
+
+    Raises:
+        BrokerUnavailableError: no broker answers.
+        LedgerUnusableError: unauthorized, or the broker refuses one, with its own reason.
+    """
+    wanted = settings or {}
+    async with administration(where) as admin:
+        for name in names:
+            await admin.create_topic(name, partitions=partitions, settings=wanted, validate_only=True)
+        created = {
+            name: await admin.create_topic(name, partitions=partitions, settings=wanted) for name in names
+        }
+        described = await admin.describe_topics(created)
+        found = []
+        for name, is_new in created.items():
+            now, _ = await admin.topic_settings(name)
+            found.append(
+                CreatedTopic(
+                    topic=name,
+                    created=is_new,
+                    partitions=described[name].partitions,
+                    compacted=TopicSettings.parse(now).compacts,
+                    other={key: now.get(key, "") for key, value in wanted.items() if now.get(key) != value},
+                )
+            )
+        return tuple(found)

@@ -1,0 +1,331 @@
+"""Snapshots as they are taken: `trigger`, the wait for one, `pause`, `resume`, `retire` and `abort`.
+
+All of them append records to the ledger that every service obeys, without a restart (R10, R15).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Unpack
+
+from snapkafka.backoff import pause_after
+from snapkafka.errors import BadInputError, Option, SnapshotFailedError, TriggerRefusedError, Verb
+from snapkafka.kafka.ledger.reading import Opened, find_snapshot, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.preflight import TriggerOptions, compose_trigger, require_id
+from snapkafka.ports import Cluster
+from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.protocol.records import Abort, Dead, LedgerRecord, Pause, Retire, Trigger
+
+from .listing import Summary, WaitRow, details, summary
+
+#: Pauses between the attempts of a snapshot: the first, and the longest.
+PAUSE_S: Final = 1.0
+PAUSE_MOST_S: Final = 60.0
+
+
+async def trigger(
+    where: Connection | Cluster,
+    namespace: str,
+    *,
+    snapshot_id: str = "",
+    retries: int = 0,
+    wait: bool = False,
+    progress: Callable[[CaptureProgress], None] | None = None,
+    **options: Unpack[TriggerOptions],
+) -> Summary:
+    """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.
+
+    Args:
+        snapshot_id: empty: an id is generated.
+        retries: how often to start the next attempt if the snapshot fails, with growing pauses. One that had failed
+            before is tried again at once; without `wait` that is all.
+        wait: whether to wait until it is captured.
+        progress: called from time to time while waiting.
+        options: see `kafka.preflight.compose_trigger`.
+
+    Raises:
+        BadInputError, UnknownSnapshotError, TriggerRefusedError: it cannot start.
+        SnapshotFailedError: the snapshot failed, now or earlier.
+        StorageError: the URI of the storage contains a secret.
+    """
+    require_id(
+        snapshot_id
+    )  # also where an earlier release has taken such a snapshot: what it names is another one
+    if retries < 0:
+        raise BadInputError(f"must be 0 or more, got {retries}", hint="0 tries it once", field="retries")
+    if retries and not (snapshot_id or wait):
+        raise BadInputError(
+            "needs a snapshot that is named or waited for",
+            hint=("add ", Option("wait"), ", or the ", Option("id"), " of a snapshot that failed"),
+            field="retries",
+        )
+    async with opened(where, namespace) as work:
+        compose = partial(compose_trigger, work.admin, work.reading.state, catch_up=work.catch_up, **options)
+        view = _latest(work, snapshot_id)
+        if view is None:
+            view = await _triggered(work, await compose(snapshot_id=snapshot_id))
+        elif view.failure is not None and retries:
+            retries -= 1
+            view = await _triggered(
+                work, await compose(snapshot_id=snapshot_id, attempt=view.trigger.attempt + 1)
+            )
+        if wait:
+            await follow(work, view, progress)
+            while view.failure is not None and retries:
+                retries -= 1
+                view = await _again(work, view, compose, last=not retries)
+                await follow(work, view, progress)
+        if view.failure is not None:
+            raise SnapshotFailedError(
+                f"snapshot {view.trigger.id} failed: {view.failure.reason}",
+                hint=(
+                    Verb("show", (view.trigger.id,)),
+                    " has the details; ",
+                    Option("retries", "1"),
+                    " starts its next attempt",
+                ),
+            )
+        return summary(work.reading, view)
+
+
+async def _again(
+    work: Opened, failed: SnapshotView, compose: Callable[..., Awaitable[Trigger]], *, last: bool
+) -> SnapshotView:
+    """Start the next attempt, after a pause. If it cannot start because no process is running, that counts as an
+    attempt."""
+    await asyncio.sleep(
+        pause_after(failed.trigger.attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S)
+    )
+    await work.catch_up()
+    try:
+        record = await compose(snapshot_id=failed.trigger.id, attempt=failed.trigger.attempt + 1)
+    except TriggerRefusedError:
+        if last:
+            raise
+        return failed
+    return await _triggered(work, record)
+
+
+def _latest(work: Opened, snapshot_id: str) -> SnapshotView | None:
+    """Return the last attempt of the snapshot with this id."""
+    state = work.reading.state
+    epoch = state.latest_of.get(snapshot_id) if snapshot_id else None
+    return None if epoch is None else state.snapshots[epoch]
+
+
+async def _triggered(work: Opened, record: Trigger) -> SnapshotView:
+    """Append a trigger; return the snapshot of the first trigger of its (id, attempt): ours, or one that came
+    between."""
+    await _append(work, record)
+    state = work.reading.state
+    return state.snapshots[state.by_id[record.id, record.attempt]]
+
+
+#: How often progress is reported though nothing happened, so that a person sees time pass.
+TICK_S: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureProgress:
+    """The progress of a running snapshot: `done` of `needed` (inputs cut and senders closed), and what it waits for."""
+
+    id: str
+    waited_ms: int
+    done: int
+    needed: int
+    waits: tuple[WaitRow, ...]
+
+
+async def await_captured(
+    where: Connection | Cluster,
+    namespace: str,
+    name: str,
+    *,
+    progress: Callable[[CaptureProgress], None] | None = None,
+) -> Summary:
+    """Wait until a snapshot is captured; abort it when its time to live is over (R12).
+
+    Args:
+        name: its id, its epoch, or `latest`, the last one triggered.
+        progress: called from time to time.
+
+    Raises:
+        UnknownSnapshotError: the ledger has no such snapshot.
+        SnapshotFailedError: the snapshot failed, now or earlier.
+    """
+    async with opened(where, namespace) as work:
+        view = find_snapshot(work.reading.state, name)
+        await follow(work, view, progress)
+        if view.failure is not None:
+            raise SnapshotFailedError(f"snapshot {view.trigger.id} failed: {view.failure.reason}")
+        return summary(work.reading, view)
+
+
+async def follow(
+    work: Opened, view: SnapshotView, progress: Callable[[CaptureProgress], None] | None
+) -> None:
+    """Wait until the snapshot is captured or has failed; fail it when its time to live is over.
+
+    Any process that notices this aborts it, and declares the senders dead that have given no sign, so that the next
+    snapshot does not wait for them; they take a new identity when they read that.
+    """
+    loop = asyncio.get_running_loop()
+    # Its whole time from now on, though some may be over: the ledger's clock and this one may differ by more than that.
+    deadline = loop.time() + view.trigger.ttl_ms / 1000
+    started, aborted = loop.time(), False
+    changed = asyncio.Event()
+    reader = asyncio.ensure_future(_read(work, changed))
+    try:
+        while view.open:
+            if progress is not None:
+                progress(_progress(work, view, round((loop.time() - started) * 1000)))
+            left = deadline - loop.time()
+            if left <= 0 and not aborted:
+                aborted = True
+                await _give_up(work, view)
+            changed.clear()
+            wait = asyncio.ensure_future(changed.wait())
+            tick = TICK_S if aborted else min(TICK_S, max(left, 0.001))
+            await asyncio.wait([wait, reader], timeout=tick, return_when=asyncio.FIRST_COMPLETED)
+            wait.cancel()
+            if reader.done():
+                reader.result()
+    finally:
+        reader.cancel()
+        await asyncio.gather(reader, return_exceptions=True)
+
+
+async def _read(work: Opened, changed: asyncio.Event) -> None:
+    async for entry in work.ledger.read(work.reading.state.end):
+        work.reading.apply(entry)
+        changed.set()
+
+
+async def _give_up(work: Opened, view: SnapshotView) -> None:
+    waits = work.reading.state.waiting(view.epoch)
+    first = str(waits[0]) if waits else "nothing that the ledger shows"
+    await work.ledger.append(
+        Abort(
+            n=random.getrandbits(63),
+            epoch=view.epoch,
+            code="ttl",
+            reason=f"not captured within {view.trigger.ttl_ms} ms: waited for {first}",
+            culprit=first,
+        )
+    )
+    for wait in waits:
+        if wait.what == "report":
+            await work.ledger.append(Dead(n=random.getrandbits(63), dead=wait.process))
+
+
+def _progress(work: Opened, view: SnapshotView, waited_ms: int) -> CaptureProgress:
+    state = work.reading.state
+    waits = state.waiting(view.epoch)
+    needed = len(view.required) + len(view.expected)
+    rows = details(work.reading, view, work.reading.times_ms[view.epoch - 1] + waited_ms).waits
+    return CaptureProgress(
+        id=view.trigger.id, waited_ms=waited_ms, done=needed - len(waits), needed=needed, waits=rows
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switched:
+    """The state of a namespace. `changed`: whether this call changed it. `aborted`: snapshots that were in progress."""
+
+    namespace: str
+    paused: bool
+    retired: tuple[str, ...]
+    changed: bool
+    aborted: tuple[str, ...] = ()
+
+
+async def pause(where: Connection | Cluster, namespace: str) -> Switched:
+    """Allow no snapshots until further notice, and abort those in progress. Nothing else stops or restarts."""
+    async with opened(where, namespace) as work:
+        changed = not work.reading.state.paused
+        under_way = [view.trigger.id for view in work.reading.state.open.values()]
+        if changed:
+            await _append(work, Pause(n=random.getrandbits(63), paused=True))
+        return _switched(work, changed=changed, aborted=tuple(under_way) if changed else ())
+
+
+async def resume(where: Connection | Cluster, namespace: str) -> Switched:
+    """Allow snapshots again."""
+    async with opened(where, namespace) as work:
+        changed = work.reading.state.paused
+        if changed:
+            await _append(work, Pause(n=random.getrandbits(63), paused=False))
+        return _switched(work, changed=changed)
+
+
+async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switched:
+    """Retire an app for good: snapshots no longer wait for its inputs. If it joins again, it is back.
+
+    Raises:
+        BadInputError: the app is unknown, or still runs.
+    """
+    async with opened(where, namespace) as work:
+        state = work.reading.state
+        known = {view.hello.app for view in state.processes.values()}
+        if app not in known:
+            raise BadInputError(
+                f"no app {app!r} has ever joined {namespace}",
+                hint=f"known apps: {', '.join(sorted(known))}" if known else "no app has joined yet",
+            )
+        if living := [view.name for view in state.living() if view.hello.app == app]:
+            raise BadInputError(
+                f"app {app} is still running: {', '.join(living)}",
+                hint="stop it first; a killed process is removed by the next snapshot that waits for it",
+            )
+        changed = app not in state.retired_apps()
+        if changed:
+            await _append(work, Retire(n=random.getrandbits(63), app=app))
+        return _switched(work, changed=changed)
+
+
+async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: str = "") -> Summary:
+    """End a running snapshot. One that was aborted already stays so; the first record in the ledger counts.
+
+    Args:
+        name: its id, its epoch, or `latest`, the last one triggered.
+        who: the caller, for people.
+
+    Raises:
+        UnknownSnapshotError: there is no such snapshot.
+        TriggerRefusedError: it is captured, or has failed for another reason: there is nothing left to abort.
+    """
+    async with opened(where, namespace) as work:
+        view = find_snapshot(work.reading.state, name)
+        if view.open:
+            reason = f"aborted by {who}" if who else "aborted on request"
+            await _append(
+                work,
+                Abort(n=random.getrandbits(63), epoch=view.epoch, code="aborted", reason=reason, culprit=who),
+            )
+        found = summary(work.reading, view)
+        if found.failure_code != "aborted":
+            raise TriggerRefusedError(
+                f"snapshot {found.id} cannot be aborted: it is {found.status}",
+                hint=("only a running one can; ", Verb("show", (found.id,)), " shows its result"),
+            )
+        return found
+
+
+async def _append(work: Opened, record: LedgerRecord) -> None:
+    await work.catch_up(to=await work.ledger.append(record) + 1)
+
+
+def _switched(work: Opened, *, changed: bool, aborted: tuple[str, ...] = ()) -> Switched:
+    state = work.reading.state
+    return Switched(
+        namespace=work.namespace,
+        paused=state.paused,
+        retired=tuple(sorted(state.retired_apps())),
+        changed=changed,
+        aborted=aborted,
+    )
