@@ -59,6 +59,8 @@ ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
     ("GET", "/v1/invariants/{name}"): ("invariant", Role.READ),
     ("GET", "/v1/events"): ("events", Role.READ),
 }
+#: What does not wait for the ledger's end: what is new comes by itself, or decides nothing.
+AT_ONCE: Final = frozenset({"trigger", "events", "access", "job"})
 #: The page may be kept for a minute; everything else is asked for anew.
 PAGE_CACHE: Final = "public, max-age=60"
 
@@ -101,13 +103,10 @@ def make_app(
     recovery = Recovery(where, follower, list_forks=list_forks)
     overview = Overview(follower, settings, handlers.rows)
     handled = {
-        "restores": recovery.restores,
-        "forks": recovery.forks,
-        "access": overview.access,
-        "doctor": overview.doctor,
-        "invariants": overview.invariants,
-        "invariant": overview.invariant,
+        name: next(getattr(it, name) for it in (handlers, recovery, overview) if hasattr(it, name))
+        for name, _ in ROUTES.values()
     }
+    handled |= {name: fresh(follower, it) for name, it in handled.items() if name not in AT_ONCE}
     metrics = Metrics(follower, handlers.streams)
 
     @contextlib.asynccontextmanager
@@ -122,10 +121,7 @@ def make_app(
 
     inner = Starlette(
         routes=[
-            *(
-                Route(path, fresh(follower, handled.get(name) or getattr(handlers, name)), methods=[method])
-                for (method, path), (name, _) in ROUTES.items()
-            ),
+            *(Route(path, handled[name], methods=[method]) for (method, path), (name, _) in ROUTES.items()),
             Route("/metrics", scraped),
             Route("/healthz", _healthy),
             Route("/readyz", _ready_of(follower)),

@@ -41,6 +41,7 @@ class Shared(Generic[_K, _V]):
         began, task = self._asked.get(key, (now, None))
         if task is None or (task.done() and self._is_over(task, now - began)):
             began, task = now, asyncio.create_task(self._ask(key))
+            task.add_done_callback(retrieve)
             self._asked[key] = began, task
             while len(self._asked) > self._most:
                 self._asked.popitem(last=False)
@@ -49,3 +50,9 @@ class Shared(Generic[_K, _V]):
 
     def _is_over(self, task: asyncio.Task[_V], age_s: float) -> bool:
         return task.cancelled() or task.exception() is not None or age_s >= self._kept_s(task.result())
+
+
+def retrieve(task: asyncio.Task[Any]) -> None:
+    """Take note of a failure: nobody may wait for it any more."""
+    if not task.cancelled():
+        task.exception()

@@ -33,7 +33,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.units import wall_ms
 
-from .cache import Shared
+from .cache import Shared, retrieve
 
 logger = logging.getLogger("snapkafka")
 
@@ -187,6 +187,7 @@ class LedgerFollower:
         """Ask for the ledger's end. Who asks while a question is under way shares the next one with others."""
         if self._next_end is None:
             self._next_end = asyncio.create_task(self._ask_end())
+            self._next_end.add_done_callback(retrieve)
         return await asyncio.shield(self._next_end)
 
     async def _ask_end(self) -> int:
