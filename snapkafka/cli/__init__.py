@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -27,17 +26,6 @@ def main() -> None:
     except DependencyMissingError as error:
         print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
         sys.exit(error.exit_status)
-    from .screen import StandardOutputError, printing
     from .verbs import app
 
-    try:
-        with printing():
-            try:
-                app(prog_name="snapkafka")
-            finally:
-                if sys.stdout is not None:  # it was closed before the start
-                    sys.stdout.flush()
-    except StandardOutputError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in its buffer
-        print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
-        sys.exit(error.exit_status)
+    app(prog_name="snapkafka")

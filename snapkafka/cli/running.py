@@ -28,7 +28,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.runtime.signals import CODES, Interrupted, exit_status
 
 from .event_loop import ENDS_WITHIN_S, require_text, run_until_signalled
-from .screen import StandardOutputError, printing, standard
+from .screen import standard
 
 #: Results go here.
 console: Final = standard()
@@ -109,7 +109,7 @@ def run(
     try:
         require_text()
         return run_until_signalled(work, ends_within_s=ends_within_s)
-    except (BrokenPipeError, StandardOutputError):  # of `| head`, of a full disk
+    except BrokenPipeError:  # of `| head`
         raise
     except SnapkafkaError as error:
         message, advice = error.message, error.advice
@@ -136,8 +136,7 @@ def print_json(value: Any, *, in_lines: bool = False) -> None:
     indent = None if in_lines else 2
     ascii_alone = not (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=msgspec.to_builtins)
-    with printing():
-        print(text, flush=in_lines)
+    print(text, flush=in_lines)
 
 
 def data_output() -> TextIO:

@@ -6,36 +6,18 @@ In a pipe nothing is wrapped: `grep` and `cut` read it.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from rich.console import Capture, Console
+from rich.console import Console
 from rich.text import Text
 
-from snapkafka.errors import OutputError
-
-from .present.layout import HANG, Part, Table, printable, text_of, wrapped
+from .present.layout import HANG, Column, Line, Part, Table, printable, text_of, wrapped
 
 #: The width where nothing is wrapped.
 UNBOUNDED: Final = 1_000_000
-
-
-class StandardOutputError(OutputError):
-    """What `main` reports: no command can print anything any more."""
-
-
-@contextlib.contextmanager
-def printing() -> Iterator[None]:
-    """Name the error of an output that cannot be written. A pipe that is closed is none: it is of `| head`."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise StandardOutputError(f"the output cannot be written: {error.strerror}") from error
 
 
 class Screen:
@@ -47,32 +29,7 @@ class Screen:
 
     def __init__(self, console: Console) -> None:
         self.console, self.of = console, ""
-        self._begun = self._after_table = self._renewed = False
-
-    @property
-    def width(self) -> int:
-        return self.console.width
-
-    @width.setter
-    def width(self, width: int) -> None:
-        self.console.width = width
-
-    @property
-    def is_terminal(self) -> bool:
-        return self.console.is_terminal
-
-    def capture(self) -> Capture:
-        """Return a block in which what is printed is kept, and not printed."""
-        return self.console.capture()
-
-    def renew(self, line: str) -> None:
-        """Print a line of progress in place of the last one; an empty line, or any other text, removes it. For a
-        terminal."""
-        self._renewed = bool(line)
-        text = Text(printable(line))
-        text.truncate(self.width - 1, overflow="ellipsis")
-        self.console.file.write(f"\r\x1b[2K{text.plain}")
-        self.console.file.flush()
+        self._begun = self._after_table = False
 
     def begin(self, command: str) -> None:
         """Begin the output of a command."""
@@ -90,13 +47,25 @@ class Screen:
         text.stylize(style)
         blanks = len(text.plain) - len(text.plain.lstrip(" "))
         self._break()
-        self._lines(wrapped(text, self.width, hang=blanks + HANG if hang is None else hang))
+        self._lines(wrapped(text, self.console.width, hang=blanks + HANG if hang is None else hang))
 
-    def table(self, table: Table) -> None:
-        """Print a table, between empty lines."""
-        self._break(before_table=True)
-        self._lines(table.lines(self.width))
-        self._after_table = True
+    def note(self, head: str, lines: Iterable[object], style: str = "yellow") -> None:
+        """Print lines that begin with the same word."""
+        for line in lines:
+            self.print((f"{head}:", style), f" {line}")
+
+    def table(
+        self,
+        items: Iterable[Any],
+        *columns: Column,
+        notes: Callable[[Any], Iterable[Line]] = lambda item: (),
+        whole: bool = False,
+    ) -> None:
+        """Print a table (see `Table`) between empty lines; nothing, if there are no items."""
+        if rows := Table(items, *columns, notes=notes, whole=whole):
+            self._break(before_table=True)
+            self._lines(rows.lines(self.console.width))
+            self._after_table = True
 
     def command(self, command: str, *, indent: int = 0) -> None:
         """Print a command on one line, however long: it is meant to be copied."""
@@ -104,16 +73,13 @@ class Screen:
         self._lines([Text(" " * indent + printable(command))])
 
     def _break(self, *, before_table: bool = False) -> None:
-        if self._renewed:
-            self.renew("")
         if self._begun and (before_table or self._after_table):
             self.console.print()
         self._begun, self._after_table = True, False
 
     def _lines(self, lines: Iterable[Text]) -> None:
-        with printing():
-            for line in lines:
-                self.console.print(line, soft_wrap=True)
+        for line in lines:
+            self.console.print(line, soft_wrap=True)
 
 
 def standard(*, error: bool = False) -> Screen:

@@ -127,7 +127,7 @@ def _world(home: Path, width: int = 80, long: str = "") -> Iterator[str]:
         patch.setattr(time, "time", lambda: NOW_S)
         patch.setattr(time, "time_ns", lambda: round(NOW_S * 1e9))
         patch.setattr(running, "Connection", SimpleNamespace(from_environment=lambda *_: CLUSTERS[0]))
-        patch.setattr(running.console, "width", width)
+        patch.setattr(running.console.console, "width", width)
         _answers(patch, storage, long)
         yield str(storage)
     time.tzset()

@@ -8,9 +8,9 @@ import msgspec
 
 from snapkafka import ops
 from snapkafka.cli.build import READING, AsJson, printed
-from snapkafka.cli.present.layout import Part, Table
+from snapkafka.cli.present.layout import Part
 from snapkafka.cli.present.printed import count
-from snapkafka.cli.progress import job_log, progress_lines
+from snapkafka.cli.progress import print_line, progress_lines
 from snapkafka.cli.running import connect, console, run, who
 from snapkafka.verbs import Audit, Where
 
@@ -24,16 +24,16 @@ def audit(
     spec: Annotated[ops.JobSpec, ("storage", *READING)],
     as_json: AsJson = False,
 ) -> None:
-    with progress_lines(printed=not as_json) as capturing, job_log(printed=not as_json) as log:
+    with progress_lines(printed=not as_json) as progress:
         found = run(
             lambda: ops.audit(
                 connect(at.bootstrap),
                 msgspec.structs.replace(spec, namespace=at.namespace),
                 **msgspec.structs.asdict(asked),
                 who=who(),
-                capturing=capturing,
-                notify=log.print_line,
-                progress=log.progress,
+                capturing=progress,
+                notify=None if as_json else print_line,
+                progress=progress,
             ),
             as_json=as_json,
         )
@@ -41,13 +41,15 @@ def audit(
 
 
 def _print(found: ops.AuditReport) -> None:
-    rows = Table("app", "table", "partition", "keys", "result", right=("partition", "keys"))
-    for part in found.partitions:
-        partition = "-" if part.partition < 0 else f"{part.partition}"
-        rows.add(part.app, part.table, partition, f"{part.keys:,}", _result(part))
-    console.table(rows)
-    for finding in found.findings[:SHOWN]:
-        console.print(("differs", "red"), f": {finding.cause}")
+    console.table(
+        found.partitions,
+        "app",
+        "table",
+        ("partition", lambda it: "-" if it.partition < 0 else it.partition),
+        "keys:,",
+        ("result", _result),
+    )
+    console.note("differs", (it.cause for it in found.findings[:SHOWN]), "red")
     if len(found.findings) > SHOWN:
         console.print(f"and {len(found.findings) - SHOWN:,} more: --json has them")
     unaudited = sum(bool(part.reason) for part in found.partitions)
@@ -63,13 +65,10 @@ def _print(found: ops.AuditReport) -> None:
     )
 
 
-def _result(part: ops.AuditedPartition) -> list[Part]:
+def _result(part: ops.AuditedPartition) -> str:
     if part.reason:
-        return [(f"not audited: {part.reason}", "yellow")]
-    left_out = [
-        f"{keys:,} {what}"
-        for keys, what in ((part.in_progress, "in progress"), (part.expired, "expired"))
-        if keys
-    ]
-    result: Part = (f"{part.differing:,} differ", "red") if part.differing else ("same", "green")
-    return [result, *(f", {item}" for item in left_out)]
+        return f"not audited: {part.reason}"
+    result = [f"{part.differing:,} differ" if part.differing else "same"]
+    result += [f"{part.in_progress:,} in progress"] if part.in_progress else []
+    result += [f"{part.expired:,} expired"] if part.expired else []
+    return ", ".join(result)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from snapkafka import ops
 from snapkafka.cli.build import AsJson, printed
 from snapkafka.cli.present.advice import print_advice
-from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, run
 from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
 from snapkafka.errors import BadInputError
@@ -78,28 +77,21 @@ def _described(path: str) -> DescribedApp:
 
 def _print_described(found: DescribedApp, *, verbose: bool) -> None:
     console.print("app ", (found.app, "bold"))
-    agents = Table("agent", "reads", "concurrency", right=("concurrency",))
-    for agent in found.agents:
-        agents.add(
-            agent.name,
-            ", ".join(agent.topics) or "an in-memory channel",
-            str(agent.concurrency),
-        )
-    topics = Table("topic", "read by")
-    for topic in found.topics:
-        topics.add(topic.name, ", ".join(topic.agents))
-    tables = Table("table", "kind", "changelog", "partitions", "windows live", right=("partitions",))
-    for row in found.tables:
-        tables.add(
-            row.name,
-            row.kind,
-            row.changelog,
-            "as the app's" if row.partitions is None else str(row.partitions),
-            rounded_ms(row.expires_ms) if row.expires_ms else "",
-        )
-    for shown in (agents, topics, tables):
-        if shown:
-            console.table(shown)
+    console.table(
+        found.agents,
+        "agent=name",
+        ("reads", lambda it: ", ".join(it.topics) or "an in-memory channel"),
+        "concurrency",
+    )
+    console.table(found.topics, "topic=name", ("read by", lambda it: ", ".join(it.agents)))
+    console.table(
+        found.tables,
+        "table=name",
+        "kind",
+        "changelog",
+        ("partitions", lambda it: "as the app's" if it.partitions is None else it.partitions),
+        ("windows live", lambda it: rounded_ms(it.expires_ms) if it.expires_ms else ""),
+    )
     print_advice(found.found, verbose=verbose)
     if not found.found:
         console.print(("Snapshots hold all of this app.", "green"))

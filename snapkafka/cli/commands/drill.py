@@ -13,7 +13,6 @@ import typer
 from snapkafka import ops
 from snapkafka.cli.build import READING
 from snapkafka.cli.output_file import write_whole
-from snapkafka.cli.present.layout import Table
 from snapkafka.cli.running import connect, console, data_output, notices, run, who
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops.drill import records_of
@@ -22,7 +21,6 @@ from snapkafka.verbs import Drill, Where
 
 #: After Ctrl-C: workers leave their groups, and topics are deleted.
 PUTS_AWAY_WITHIN_S = 180.0
-COLOURS = {"done": "green", "failed": "red", "not-run": "yellow"}
 
 
 def drill(
@@ -60,24 +58,21 @@ def _write(place: str, text: str) -> None:
 
 
 def _print(found: ops.Drill) -> None:
-    phases = Table("phase", "status", "seconds", "result", right=("seconds",))
-    for phase in found.phases:
-        phases.add(
-            phase.name,
-            (phase.status, COLOURS[phase.status]),
-            f"{phase.seconds:.1f}" if phase.status != "not-run" else "",
-            phase.what if phase.status == "done" else "",
-            notes=(phase.what,) if phase.status != "done" and phase.what else (),
-        )
-    console.table(phases)
+    console.table(
+        found.phases,
+        "phase=name",
+        "status",
+        ("seconds", lambda it: f"{it.seconds:.1f}" if it.status != "not-run" else ""),
+        ("result", lambda it: it.what if it.status == "done" else ""),
+        notes=lambda it: [it.what] if it.status != "done" and it.what else [],
+    )
     for item in found.compared:
         console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
         if judged is not None:
             console.print(f"{name}: {judged.verdict}, {records_of(judged):,} records checked")
     console.print(f"RPO {format_seconds(found.rpo_s)}, RTO {format_seconds(found.rto_s)}")
-    for reason in found.reasons:
-        console.print(("reason", "red"), f": {reason}")
+    console.note("reason", found.reasons, "red")
     if found.trusted:
         console.print(("the backup can be trusted", "bold green"), f": {found.snapshot}")
     else:

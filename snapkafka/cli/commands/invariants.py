@@ -7,13 +7,12 @@ from typing import Any
 
 from snapkafka import ops
 from snapkafka.cli.build import AsJson, printed
-from snapkafka.cli.present.layout import Part, Table
+from snapkafka.cli.present.printed import coloured
 from snapkafka.cli.running import connect, console, run
 from snapkafka.ops import Evaluation, Holding, InvariantHistory
 from snapkafka.units import utc_time
 from snapkafka.verbs import Invariants, Where
 
-COLOURS = {Holding.HOLDS: "green", Holding.VIOLATED: "bold red", Holding.UNPROVEN: "yellow"}
 #: How many of the newest snapshots of a history are printed; `--json` has them all.
 SHOWN = 20
 
@@ -43,23 +42,19 @@ def _print_all(found: Sequence[InvariantHistory]) -> None:
     if not found:
         console.print("No snapshot evaluates an invariant. Add some by `snapkafka keep --invariants DIR`.")
         return
-    rows = Table("invariant", "state", "rows", "last held in", "first violated in", right=("rows",))
-    for item in found:
-        last = item.last
-        broke = item.broke if item.violated else None
-        rows.add(
-            item.name,
-            _state(item),
-            "" if last is None else f"{last.found:,}",
-            item.last_ok.id if item.last_ok else "none",
-            broke.id if broke else "",
-        )
-    console.table(rows)
+    console.table(
+        found,
+        "invariant=name",
+        ("state", _state),
+        ("rows", lambda it: it.last and it.last.found),
+        ("last held in", lambda it: it.last_ok.id if it.last_ok else "none"),
+        ("first violated in", lambda it: it.broke.id if it.broke and it.violated else ""),
+    )
 
 
 def _print_history(found: InvariantHistory) -> None:
     last, broke = found.last, found.broke
-    console.print("invariant ", (found.name, "bold"), "  ", _state(found))
+    console.print("invariant ", (found.name, "bold"), "  ", coloured(_state(found)))
     if broke is not None:
         _print_rows("first violated in", broke)
     if last is not None and found.violated and last != broke:
@@ -68,10 +63,13 @@ def _print_history(found: InvariantHistory) -> None:
         console.print(f"last held in {found.last_ok.id}, {utc_time(found.last_ok.triggered_ms)} UTC")
     for item in found.other_query:
         console.print(f"{item.id} evaluated another query, so its rows are not comparable")
-    rows = Table("snapshot", "when (UTC)", "state", "rows", right=("rows",))
-    for item in found.evaluations[-SHOWN:]:
-        rows.add(item.id, utc_time(item.triggered_ms), _coloured(item.holding), f"{item.found:,}")
-    console.table(rows)
+    console.table(
+        found.evaluations[-SHOWN:],
+        "snapshot=id",
+        ("when (UTC)", lambda it: utc_time(it.triggered_ms)),
+        "state=holding",
+        "rows=found",
+    )
 
 
 def _print_rows(title: str, item: Evaluation) -> None:
@@ -84,12 +82,10 @@ def _print_rows(title: str, item: Evaluation) -> None:
             console.print(f"    causes: snapkafka trace {row.topic} {row.partition} {row.offset}")
 
 
-def _state(found: InvariantHistory) -> Part:
+def _state(found: InvariantHistory) -> str:
     since = found.not_evaluated_since
-    if found.state is not Holding.UNPROVEN or since is None:
-        return _coloured(found.state)
-    return (f"not evaluated since {since.id}", "yellow")
-
-
-def _coloured(holding: Holding) -> Part:
-    return (holding, COLOURS[holding])
+    return (
+        found.state
+        if found.state is not Holding.UNPROVEN or since is None
+        else f"not evaluated since {since.id}"
+    )

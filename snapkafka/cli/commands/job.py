@@ -9,8 +9,8 @@ import typer
 
 from snapkafka import ops
 from snapkafka.cli.build import READING, AsJson, printed
-from snapkafka.cli.present.printed import print_assembled
-from snapkafka.cli.progress import job_log
+from snapkafka.cli.present.printed import headline, print_assembled
+from snapkafka.cli.progress import print_line, progress_lines
 from snapkafka.cli.running import connect, console, run
 from snapkafka.units import format_bytes
 from snapkafka.verbs import Where
@@ -77,10 +77,10 @@ def verify(
 def _judge(verb: str, at: Where, spec: ops.JobSpec, *, as_json: bool) -> None:
     """Run the job, and print its results; one that is not good also sets the exit status."""
     wanted = ops.changed(spec, namespace=at.namespace)
-    with job_log(printed=not as_json) as log:
+    with progress_lines(printed=not as_json) as progress:
         found: tuple[ops.JobResult, ...] = run(
             lambda: getattr(ops, verb)(
-                connect(at.bootstrap), wanted, notify=log.print_line, progress=log.progress
+                connect(at.bootstrap), wanted, notify=None if as_json else print_line, progress=progress
             ),
             as_json=as_json,
         )
@@ -95,13 +95,8 @@ def _judge(verb: str, at: Where, spec: ops.JobSpec, *, as_json: bool) -> None:
 
 def _print_examined(found: ops.ExaminedFiles) -> None:
     """Print the damage, file by file."""
-    for damage in found.damage:
-        console.print(("damaged", "red"), f" {damage.file}: {damage.what}")
+    console.note("damaged", (f"{damage.file}: {damage.what}" for damage in found.damage), "red")
     if not found.damage:
-        console.print(
-            "snapshot ",
-            (found.id, "bold"),
-            f"  epoch {found.epoch}: {found.files} files,"
-            f" {format_bytes(found.bytes)}, unaltered; verdict {found.verdict}",
-        )
+        console.print(*headline(found.id, found.epoch, found.verdict))
+        console.print(f"{found.files} files, {format_bytes(found.bytes)}, unaltered")
     console.print(f"manifest: {found.manifest}")

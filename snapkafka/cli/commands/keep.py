@@ -9,22 +9,16 @@ import typer
 
 from snapkafka import ops
 from snapkafka.cli.build import READING, AsJson
-from snapkafka.cli.present.printed import witness_line
+from snapkafka.cli.present.printed import coloured, witness_line
 from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, all_errors
-from snapkafka.ops import Answer, KeptRound, Outcome
+from snapkafka.ops import KeptRound, Outcome
 from snapkafka.units import local_time
 from snapkafka.verbs import Keep, Where
 
 #: How many rows of a violated invariant are printed: rounds are frequent.
 ROWS_SHOWN = 5
-COLOURS = {
-    Outcome.VERIFIED: "green",
-    Outcome.NOT_GOOD: "bold red",
-    Outcome.FAILED: "red",
-}
-ANSWERS = {Answer.HOLDS: "green", Answer.NOT_YET: "cyan", Answer.UNPROVEN: "yellow"}
 
 
 def keep(
@@ -62,7 +56,7 @@ def _print_round(item: KeptRound) -> None:
     if item.checkpoint_due:
         parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")
     more = "  ".join(part for part in parts if part)
-    console.print(f"{item.id}  ", (item.outcome, COLOURS[item.outcome]), f"  {more}")
+    console.print(f"{item.id}  ", coloured(item.outcome), f"  {more}")
     for violation in item.violated:
         name = violation.name
         where = "" if violation.id == item.id else f" in {violation.id}"
@@ -78,7 +72,7 @@ def _print_answer(item: KeptRound) -> None:
     more = item.why or item.verdict
     if item.witnesses:
         more = f"{item.found:,} rows, first: {witness_line(item.witnesses[0])}"
-    console.print(f"{item.id}  ", (item.answer, ANSWERS[item.answer]), f"  {more}")
+    console.print(f"{item.id}  ", coloured(item.answer), f"  {more}")
     if item.holds_ms is not None:
         held = f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest"
         if item.not_yet_ms is not None:

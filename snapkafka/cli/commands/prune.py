@@ -6,12 +6,12 @@ from typing import Annotated
 
 from snapkafka import ops
 from snapkafka.cli.build import AsJson
-from snapkafka.cli.present.layout import Table
 from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops.pruning import KeptSnapshot, Prunable
+from snapkafka.store import Leftover
 from snapkafka.units import format_bytes
 from snapkafka.verbs import Change, Prune, Where
 
@@ -48,37 +48,24 @@ async def _planned(storage: str, policy: ops.Policy, where: Connection | None) -
 
 
 def _print_plan(planned: ops.Pruning) -> None:
-    rows = Table(
-        "snapshot",
-        "namespace",
-        "verdict",
-        "assembled",
-        "plan",
-        "why",
-        "bytes",
-        right=("bytes",),
+    console.table(
+        (*planned.kept, *planned.removed, *planned.leftovers),
+        ("snapshot", lambda it: it.name if isinstance(it, Leftover) else it.id),
+        ("namespace", lambda it: getattr(it, "namespace", "")),
+        ("verdict", lambda it: getattr(it, "verdict", "")),
+        ("assembled", lambda it: getattr(it, "assembled_at", "")[:16].replace("T", " ")),
+        ("plan", lambda it: "keep" if isinstance(it, KeptSnapshot) else ("remove", "bold")),
+        ("why", _why),
+        ("bytes", lambda it: "" if isinstance(it, KeptSnapshot) else format_bytes(it.bytes)),
     )
-    for kept in planned.kept:
-        rows.add(*_cells(kept), "keep", kept.why, "")
-    for item in planned.removed:
-        others = f"keeps {', '.join(item.foreign[:2])}" if item.foreign else ""
-        more = f" and {len(item.foreign) - 2} more" if len(item.foreign) > 2 else ""
-        rows.add(*_cells(item), ("remove", "bold"), others + more, format_bytes(item.bytes))
-    for left in planned.leftovers:
-        rows.add(left.name, "", "", "", ("remove", "bold"), "never finished", format_bytes(left.bytes))
-    if rows:
-        console.table(rows)
     if not (planned.removed or planned.leftovers):
         console.print(("Nothing to remove.", "green"))
 
 
-def _cells(item: KeptSnapshot | Prunable) -> tuple[str, ...]:
-    return (
-        item.id,
-        item.namespace,
-        item.verdict,
-        item.assembled_at[:16].replace("T", " "),
-    )
+def _why(item: KeptSnapshot | Prunable | Leftover) -> str:
+    if isinstance(item, Prunable):
+        return f"keeps {', '.join(item.foreign)}" if item.foreign else ""
+    return item.why if isinstance(item, KeptSnapshot) else "never finished"
 
 
 def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from snapkafka import ops
 from snapkafka.cli.build import AsJson
 from snapkafka.cli.output_file import write_whole
-from snapkafka.cli.present.difference import ROWS_SHOWN, cell, print_trust
-from snapkafka.cli.present.layout import Table
-from snapkafka.cli.present.printed import coloured, count
+from snapkafka.cli.present.difference import ROWS_SHOWN, cell
+from snapkafka.cli.present.printed import count, headline
 from snapkafka.cli.running import connect, console, data_output, print_json, run
 from snapkafka.errors import BadInputError
 from snapkafka.runtime.extras import require_extra
@@ -101,20 +102,18 @@ def _write_csv(found: ops.Queried, file: TextIO) -> None:
 
 
 def _print_queried(found: ops.Queried) -> None:
-    console.print("snapshot ", (found.id, "bold"), f"  epoch {found.epoch}  ", coloured(found.verdict))
+    console.print(*headline(found.id, found.epoch, found.verdict))
     hidden = [name for name in found.columns if name.endswith(RAW)]
     if len(hidden) == len(found.columns):
         hidden = []
     columns = [name for name in found.columns if name not in hidden]
-    numbers = {
-        name for name in columns if all(isinstance(row[name], int | float | None) for row in found.rows)
-    }
-    rows = Table(*columns, right=numbers)
-    for row in found.rows:
-        rows.add(*(cell(row[name]) for name in columns))
-    console.table(rows)
+    console.table(found.rows, *((name, partial(_cell_of, name)) for name in columns), whole=True)
     if hidden:
         console.print(f"Not shown: {', '.join(hidden)} (bytes; --csv).", style="dim")
     if found.more:
         console.print(f"... more than {len(found.rows)} rows: --json and --csv print all")
-    print_trust(found.trust)
+    console.note("note", found.trust.not_compared)
+
+
+def _cell_of(name: str, row: Mapping[str, Any]) -> str:
+    return cell(row[name])

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from snapkafka import ops
 from snapkafka.cli.build import AsJson, printed
-from snapkafka.cli.present.printed import count
 from snapkafka.cli.running import connect, console, run
 from snapkafka.errors import BadInputError
 from snapkafka.verbs import TopicsCreate, Where
@@ -24,13 +23,14 @@ def create(at: Annotated[Where, ("bootstrap",)], asked: TopicsCreate, as_json: A
 
 
 def _print(found: Sequence[ops.CreatedTopic]) -> None:
-    for item in found:
-        what = "created" if item.created else "exists already"
-        kept = ", compacted" if item.compacted else ""
-        console.print(f"{item.topic}: {what}, {count(item.partitions, 'partition')}{kept}")
-        if item.other:
-            other = ", ".join(f"{key}={value}" for key, value in item.other.items())
-            console.print(f"  its own settings stay: {other}")
+    console.table(
+        found,
+        "topic",
+        ("result", lambda it: "created" if it.created else "exists already"),
+        "partitions",
+        ("cleanup", lambda it: "compact" if it.compacted else ""),
+        ("its own settings", lambda it: ", ".join(f"{key}={value}" for key, value in it.other.items())),
+    )
 
 
 def _settings(given: Iterable[str]) -> dict[str, str]:

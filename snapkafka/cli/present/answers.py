@@ -8,8 +8,6 @@ from snapkafka import ops
 from snapkafka.cli.running import console
 from snapkafka.units import utc_time
 
-from .layout import Table
-
 
 def print_trace(found: ops.Trace) -> None:
     """Print the chain of causes."""
@@ -23,32 +21,25 @@ def step_line(step: ops.TraceStep) -> str:
     if step.process < 0:
         return f"{place}, external"
     what = "marker of" if step.marker else "sent by"
-    return f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {_when(step)}"
-
-
-def _when(step: ops.TraceStep) -> str:
-    return f"after snapshot {step.after or f'of epoch {step.epoch}'}" if step.epoch else "before any snapshot"
+    when = f"after snapshot {step.after or f'of epoch {step.epoch}'}" if step.epoch else "before any snapshot"
+    return f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {when}"
 
 
 def print_forks(found: Sequence[ops.Fork]) -> None:
     """Print one line for each fork."""
-    rows = Table("fork", "of", "snapshot", "state", "created", "expires", "topics", "by", right=("topics",))
-    for it in found:
-        expires = moment(it.expires_ms) if it.expires_ms else "never"
-        rows.add(
-            it.fork,
-            it.source,
-            it.snapshot,
-            it.stage,
-            moment(it.created_ms),
-            expires,
-            str(len(it.topics)),
-            it.who,
-        )
-    if found:
-        console.table(rows)
-    else:
+    if not found:
         console.print("No forks.")
+    console.table(
+        found,
+        "fork",
+        "of=source",
+        "snapshot",
+        "state=stage",
+        ("created", lambda it: moment(it.created_ms)),
+        ("expires", lambda it: moment(it.expires_ms) if it.expires_ms else "never"),
+        ("topics", lambda it: len(it.topics)),
+        "by=who",
+    )
 
 
 def moment(at_ms: int) -> str:

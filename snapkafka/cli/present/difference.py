@@ -7,20 +7,12 @@ from typing import Any, Final
 
 from snapkafka import ops
 from snapkafka.cli.running import console
-from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
-from snapkafka.query.manifest_check import Trust
+from snapkafka.ops.diffing import KeyChange, Progressed
 
-from .layout import Table
-from .printed import coloured
+from .printed import headline
 
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
-
-
-def print_trust(trust: Trust) -> None:
-    """Print the parts that the verdict above does not cover."""
-    for line in trust.not_compared:
-        console.print(("note:", "yellow"), f" {line}")
 
 
 def cell(value: Any) -> str:
@@ -32,34 +24,36 @@ def cell(value: Any) -> str:
 
 def print_difference(found: ops.Difference) -> None:
     for side in (found.before, found.after):
-        console.print("snapshot ", (side.id, "bold"), f"  epoch {side.epoch}  ", coloured(side.verdict))
-    shown = (_tables(found.tables), _keys(found.keys), _channels(found.channels), _progress(found.progress))
-    for rows in shown:
-        if rows:
-            console.table(rows)
+        console.print(*headline(side.id, side.epoch, side.verdict))
+    console.table(found.tables, "app", "table", "added:,", "changed:,", "removed:,", "unchanged:,")
+    console.table(
+        found.keys,
+        "app",
+        "table",
+        "change",
+        "partition",
+        ("key", _key),
+        ("before", lambda it: cell(it.value_before)),
+        ("after", lambda it: cell(it.value_after)),
+    )
+    console.table(
+        found.channels,
+        "sender=sender_app",
+        "receiver=receiver_app",
+        "topic",
+        ("in flight", lambda it: f"{it.messages_before:,} -> {it.messages_after:,}"),
+        ("bytes", lambda it: f"{it.bytes_before:,} -> {it.bytes_after:,}"),
+    )
+    console.table(
+        found.progress[:ROWS_SHOWN],
+        "app",
+        ("input", lambda it: f"{it.topic}[{it.partition}]"),
+        ("position", lambda it: f"{_position(it.before)} -> {_position(it.after)}"),
+        ("processed", _processed),
+    )
     if (more := len(found.progress) - ROWS_SHOWN) > 0:
         console.print(f"... and {more} more inputs: --json prints all")
-    print_trust(found.trust)
-
-
-def _tables(tables: tuple[TableChange, ...]) -> Table:
-    counts = ("added", "changed", "removed", "unchanged")
-    rows = Table("app", "table", *counts, right=counts)
-    for row in tables:
-        numbers = (row.added, row.changed, row.removed, row.unchanged)
-        rows.add(row.app, row.table, *(f"{number:,}" for number in numbers))
-    return rows
-
-
-def _keys(keys: tuple[KeyChange, ...]) -> Table:
-    values = any(row.value_before is not None or row.value_after is not None for row in keys)
-    more = ("before", "after") if values else ()
-    rows = Table("app", "table", "change", "partition", "key", *more, right=("partition",))
-    for row in keys:
-        of_values = (cell(it) for it in (row.value_before, row.value_after))
-        cells = (row.app, row.table, row.change, str(row.partition), _key(row))
-        rows.add(*cells, *(of_values if values else ()))
-    return rows
+    console.note("note", found.trust.not_compared)
 
 
 def _key(row: KeyChange) -> str:
@@ -67,31 +61,6 @@ def _key(row: KeyChange) -> str:
     if row.window_start is None:
         return key
     return f"{key} in the window from {row.window_start} to {row.window_end}"
-
-
-def _channels(channels: tuple[ChannelChange, ...]) -> Table:
-    rows = Table("sender", "receiver", "topic", "in flight", "bytes", right=("in flight", "bytes"))
-    for row in channels:
-        rows.add(
-            row.sender_app,
-            row.receiver_app,
-            row.topic,
-            f"{row.messages_before:,} -> {row.messages_after:,}",
-            f"{row.bytes_before:,} -> {row.bytes_after:,}",
-        )
-    return rows
-
-
-def _progress(progress: tuple[Progressed, ...]) -> Table:
-    rows = Table("app", "input", "position", "processed", right=("position", "processed"))
-    for row in progress[:ROWS_SHOWN]:
-        rows.add(
-            row.app,
-            f"{row.topic}[{row.partition}]",
-            f"{_position(row.before)} -> {_position(row.after)}",
-            _processed(row),
-        )
-    return rows
 
 
 def _processed(row: Progressed) -> str:

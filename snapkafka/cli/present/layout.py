@@ -7,8 +7,8 @@ by `\\x auto`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from rich.text import Text
 
@@ -16,43 +16,65 @@ from rich.text import Text
 Part = str | tuple[str, str]
 #: One part, or a list of parts that stand side by side.
 Line = Part | list[Part]
+#: `name` or `heading=name` of a field, with `:` and how it is formatted; or a heading with what computes its cell.
+Column = str | tuple[str, Callable[[Any], Any]]
 
 #: Between columns.
 GAP: Final = "  "
 #: Lines that continue a text or follow a row begin so far to the right.
 HANG: Final = 2
+#: A column of these is flush right.
+NUMBER: Final = re.compile(r"(-?\d[\d,.]*( (us|ms|s|min))?)?")
+#: The style of a word for an outcome, wherever it is a cell.
+COLOURS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("INITIATED", "CAPTURING", "not yet"), "cyan"),
+    **dict.fromkeys(("COMPLETED", "VERIFIED", "VERIFIED_WITH_REPLAYS", "VERIFIED_OPEN"), "green"),
+    **dict.fromkeys(("passed", "holds", "done", "same", "equal", "verified"), "green"),
+    **dict.fromkeys(("CAPTURED", "UNVERIFIABLE", "unverifiable", "unproven", "not-run", "warning"), "yellow"),
+    **dict.fromkeys(("FAILED", "failed", "INCONSISTENT", "violated", "not-good", "problem"), "bold red"),
+    **dict.fromkeys(("not run", "note"), "dim"),
+}
 
 
 class Table:
-    """Rows in columns.
+    """Rows of values in columns. Numbers are flush right.
 
     Args:
-        columns: their names.
-        right: those whose cells are numbers: flush right.
+        items: one for each row.
+        notes: the lines below the row of an item.
+        whole: also print columns without any value.
     """
 
-    def __init__(self, *columns: str, right: Collection[str] = ()) -> None:
-        self._columns = [text_of((name, "bold")) for name in columns]
-        self._right = [name in right for name in columns]
-        self._rows: list[tuple[list[Text], list[Text]]] = []
+    def __init__(
+        self,
+        items: Iterable[Any],
+        *columns: Column,
+        notes: Callable[[Any], Iterable[Line]] = lambda item: (),
+        whole: bool = False,
+    ) -> None:
+        rows = list(items)
+        self._notes = [list(map(text_of, notes(row))) for row in rows]
+        self._columns: list[tuple[Text, bool, list[Text]]] = []
+        for column in columns:
+            heading, value = _column(column)
+            cells = [_cell(value(row)) for row in rows]
+            if whole or any(cell.plain for cell in cells):
+                right = all(NUMBER.fullmatch(cell.plain) for cell in cells)
+                self._columns.append((text_of((heading, "bold")), right, cells))
 
     def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(self, *cells: Line, notes: Iterable[Line] = ()) -> None:
-        """Append a row; its notes are lines below it."""
-        self._rows.append((list(map(text_of, cells)), list(map(text_of, notes))))
+        return len(self._notes)
 
     def lines(self, width: int) -> Iterator[Text]:
         """Yield the lines of the table."""
-        columns = zip(self._columns, *(cells for cells, _ in self._rows), strict=True)
-        widths = [max(cell.cell_len for cell in column) for column in columns]
-        fits = sum(widths) + len(GAP) * (len(widths) - 1) <= width
-        if fits:
-            yield self._line(self._columns, widths)
-            yield Text("-" * (sum(widths) + len(GAP) * (len(widths) - 1)), style="dim")
-        for nth, (cells, notes) in enumerate(self._rows):
-            if fits:
+        widths = [max(cell.cell_len for cell in (name, *cells)) for name, _, cells in self._columns]
+        rule = sum(widths) + len(GAP) * (len(widths) - 1)
+        if rule <= width:
+            yield self._line([name for name, _, _ in self._columns], widths)
+            yield Text("-" * rule, style="dim")
+        for nth, notes in enumerate(self._notes):
+            cells = [column[nth] for _, _, column in self._columns]
+            if rule <= width:
                 yield self._line(cells, widths)
             else:
                 yield from ([Text()] if nth else [])
@@ -62,7 +84,7 @@ class Table:
 
     def _line(self, cells: list[Text], widths: list[int]) -> Text:
         line = Text()
-        for cell, width, right in zip(cells, widths, self._right, strict=True):
+        for cell, width, (_, right, _) in zip(cells, widths, self._columns, strict=True):
             blanks = Text(" " * (width - cell.cell_len))
             line.append_text(blanks + cell if right else cell + blanks).append(GAP)
         line.rstrip()
@@ -70,11 +92,32 @@ class Table:
 
     def _vertical(self, cells: list[Text], width: int) -> Iterator[Text]:
         """Yield a line for each value that is not empty."""
-        names = max(name.cell_len for name in self._columns)
-        for name, cell in zip(self._columns, cells, strict=True):
+        names = max(name.cell_len for name, _, _ in self._columns)
+        for (name, _, _), cell in zip(self._columns, cells, strict=True):
             if cell.plain:
                 label = name + Text(" " * (names - name.cell_len) + GAP)
                 yield from wrapped(label + cell, width, hang=names + len(GAP))
+
+
+def _column(column: Column) -> tuple[str, Callable[[Any], Any]]:
+    if not isinstance(column, str):
+        return column
+    column, _, spec = column.partition(":")
+    heading, _, name = column.partition("=")
+
+    def value(item: Any) -> Any:
+        found = getattr(item, name or heading)
+        return format(found, spec) if spec and found is not None else found
+
+    return heading.replace("_", " "), value
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text()
+    if isinstance(value, str):
+        return text_of((value, COLOURS.get(value, "")))
+    return text_of(value if isinstance(value, tuple | list) else str(value))
 
 
 def printable(text: str) -> str:

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from snapkafka import ops
 from snapkafka.cli.running import console
 from snapkafka.units import rounded_ms, wall_ms
 
-from .layout import Part, Table
-from .printed import count
+from .printed import count, headline
 
 
 def print_plan(plan: ops.RecoveryPlan) -> None:
     """Print the planned work, the missing parts, and every reason to refuse it."""
-    console.print(*_head(plan))
+    console.print(*headline(plan.snapshot, plan.epoch, plan.verdict))
+    console.print(_head(plan))
     for line in _facts(plan):
-        console.print("  ", *(line if isinstance(line, list) else [line]))
-    _print_moves(plan)
-    _print_work(plan)
-    _print_topics(plan)
-    _print_rules(plan.rules)
-    _print_missing(plan.absent, plan.notes)
-    _print_irrevocable(plan.irrevocable)
+        console.print("  ", line)
+    console.table(
+        plan.moves,
+        "app",
+        "input=topic",
+        "partition",
+        ("committed", lambda it: "-" if it.before < 0 else it.before),
+        ("new", lambda it: "at the appended messages" if it.after is None else it.after),
+        ("appended", lambda it: f"{it.appends:,}" if it.appends else ""),
+        ("run again", lambda it: f"{it.again:,}" if it.again else ""),
+    )
+    if plan.kind == "in-place":
+        console.table(plan.work, "topic", "kind", "records, at most=records:,")
+    console.table(
+        plan.topics,
+        "new topic=topic",
+        "partitions",
+        ("settings", lambda it: _settings({k: v for k, v in it.settings.items() if k not in it.changed})),
+        ("changed for this", lambda it: _settings(it.changed)),
+    )
+    console.table(plan.rules, "kind", "rule", "of=place", "matches=items:,")
+    _print_limits(plan)
     for refusal in plan.refusals:
         console.print(("refused", "red"), f" ({refusal.code}): {refusal.what}")
         console.print(f"        {refusal.hint}", hang=8)
@@ -39,8 +54,7 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     if plan.kind == "fork":
         console.print("created fork ", (plan.request.fork, "bold"), f" of snapshot {plan.snapshot} {took}")
     else:
-        where = f" in {into}" if into else ""
-        ran = f"{where} {took} (plan {plan.plan}): start the workers"
+        ran = f"{f' in {into}' if into else ''} {took} (plan {plan.plan}): start the workers"
         console.print(f"restored {', '.join(plan.apps)} to ", (plan.snapshot, "bold"), ran)
     if done.topics:
         console.print(f"created: {count(len(done.topics), 'topic')}")
@@ -48,32 +62,26 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
     if done.suppressed or done.masked:
         console.print(f"suppressed: {done.suppressed:,} records and rows; masked: {done.masked:,} values")
-    tables = sum(line.startswith("equal: table") for line in done.compared)
     console.print(
-        f"checked before the commit: {tables} tables and {len(done.compared) - tables} inputs equal the snapshot"
+        f"checked before the commit: {count(len(done.compared), 'table or input', 'tables and inputs')}"
     )
-    _print_missing(plan.absent, plan.notes)
-    _print_irrevocable(plan.irrevocable)
+    _print_limits(plan)
     if done.suppressed:
-        console.print(("note", "yellow"), ": snapshots of before hold the erased keys until they are pruned")
+        console.note("note", ["snapshots of before hold the erased keys until they are pruned"])
 
 
-def _head(plan: ops.RecoveryPlan) -> list[Part]:
-    verdict = f"  epoch {plan.epoch}  {plan.verdict}".rstrip()
-    snapshot: list[Part] = ["snapshot ", (plan.snapshot, "bold"), verdict]
+def _head(plan: ops.RecoveryPlan) -> str:
+    apps = ", ".join(plan.apps)
     if plan.kind == "fork":
-        return ["fork ", (plan.request.fork, "bold"), " of ", *snapshot, ": production is only read"]
-    apps = (", ".join(plan.apps), "bold")
+        return f"fork {plan.request.fork} of it: production is only read"
     if plan.kind == "cluster":
-        where = f" into another cluster, namespace {plan.namespace}"
-        return ["restore of ", apps, " from ", *snapshot, where]
-    return ["restore of ", apps, " to ", *snapshot, ": replaces all state"]
+        return f"restore of {apps} into another cluster, namespace {plan.namespace}"
+    return f"restore of {apps} to it: replaces all state"
 
 
-def _facts(plan: ops.RecoveryPlan) -> Iterable[str | list[Part]]:
-    now_ms = wall_ms()
+def _facts(plan: ops.RecoveryPlan) -> Iterator[str]:
     if plan.taken_ms:
-        yield f"the snapshot was taken {rounded_ms(now_ms - plan.taken_ms)} ago"
+        yield f"the snapshot was taken {rounded_ms(wall_ms() - plan.taken_ms)} ago"
     if plan.resumes:
         yield f"continues plan {plan.resumes}, which is {plan.stage}"
     if plan.again:
@@ -87,101 +95,45 @@ def _facts(plan: ops.RecoveryPlan) -> Iterable[str | list[Part]]:
         yield f"already there: {', '.join(plan.existing)}"
 
 
-def _print_moves(plan: ops.RecoveryPlan) -> None:
-    if not plan.moves:
-        return
-    rows = Table(
-        "app",
-        "input",
-        "partition",
-        "committed",
-        "new",
-        "appended",
-        "run again",
-        right=("partition", "committed"),
-    )
-    for move in plan.moves:
-        rows.add(
-            move.app,
-            move.topic,
-            str(move.partition),
-            "-" if move.before < 0 else str(move.before),
-            "at the appended messages" if move.after is None else str(move.after),
-            f"{move.appends:,}" if move.appends else "",
-            f"{move.again:,}" if move.again else "",
-        )
-    console.table(rows)
-
-
-def _print_work(plan: ops.RecoveryPlan) -> None:
-    if plan.kind != "in-place" or not plan.work:
-        return
-    rows = Table("topic", "kind", "records, at most", right=("records, at most",))
-    for item in plan.work:
-        rows.add(item.topic, item.kind, f"{item.records:,}")
-    console.table(rows)
-
-
-def _print_topics(plan: ops.RecoveryPlan) -> None:
-    if not plan.topics:
-        return
-    rows = Table("new topic", "partitions", "settings", "changed for this", right=("partitions",))
-    for it in plan.topics:
-        kept = {name: value for name, value in it.settings.items() if name not in it.changed}
-        rows.add(it.topic, str(it.partitions), _settings(kept), _settings(it.changed))
-    console.table(rows)
-
-
-def _print_rules(rules: Iterable[ops.RuleCount]) -> None:
-    """Print the numbers of records and rows that each rule about erased keys and each mask matches."""
-    rows = Table("rule", "", "of", "matches", right=("matches",))
-    for it in rules:
-        rows.add(it.kind, it.rule, it.place, f"{it.items:,}")
-    if rows:
-        console.table(rows)
-
-
 def _settings(settings: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
-def _print_missing(absent: Iterable[ops.AbsentInput], notes: Iterable[str]) -> None:
-    for it in absent:
-        console.print(
-            ("not restored", "yellow"),
-            f": up to {it.records:,} external records of {it.topic}[{it.partition}], unread at the cut and not stored",
-        )
-    for note in notes:
-        console.print(("note", "yellow"), f": {note}")
+def _print_limits(plan: ops.RecoveryPlan) -> None:
+    """Print what is not restored, and what cannot be undone."""
+    console.note(
+        "not restored",
+        (
+            f"up to {it.records:,} external records of {it.topic}[{it.partition}], unread at the cut and not stored"
+            for it in plan.absent
+        ),
+    )
+    console.note("note", plan.notes)
+    console.note("cannot be undone", _irrevocable(plan.irrevocable), "")
 
 
-def _print_irrevocable(found: Iterable[ops.Irrevocable]) -> None:
-    by_topic: dict[str, list[ops.Irrevocable]] = defaultdict(list)
-    for item in found:
-        by_topic[item.topic].append(item)
-    for topic, items in by_topic.items():
-        ranges = ", ".join(f"{item.partition}: {item.start}-{item.end - 1}" for item in items)
-        console.print(f"cannot be undone: outputs in {topic}, partition: offsets {ranges}")
+def _irrevocable(found: Iterable[ops.Irrevocable]) -> Iterator[str]:
+    by_topic: dict[str, list[str]] = defaultdict(list)
+    for it in found:
+        by_topic[it.topic].append(f"{it.partition}: {it.start}-{it.end - 1}")
+    yield from (f"outputs in {topic}, partition: offsets {', '.join(it)}" for topic, it in by_topic.items())
 
 
 def print_checked(checked: ops.CheckedRestore) -> None:
     """Print what differs from a snapshot."""
-    rows = Table("table", "of app", "result")
-    for it in checked.tables:
-        result = (f"{it.differing:,} differ", "red") if it.differing else ("equal", "green")
-        rows.add(it.table, it.app, result)
-    console.table(rows)
-    for it in checked.tables:
-        for key in it.keys:
-            console.print(("differs", "red"), f": table {it.table} of app {it.app}: {key}")
-        if (more := it.differing - len(it.keys)) > 0:
-            console.print(("differs", "red"), f": table {it.table} of app {it.app}: {more:,} more")
-    for sentence in checked.misplaced:
-        console.print(("differs", "red"), f": {sentence}")
+    console.table(
+        checked.tables,
+        "table",
+        "app",
+        ("result", lambda it: f"{it.differing:,} differ" if it.differing else "equal"),
+        notes=lambda it: [
+            *it.keys,
+            *([f"{more:,} more"] if (more := it.differing - len(it.keys)) > 0 else []),
+        ],
+    )
+    console.note("differs", checked.misplaced, "red")
     if checked.plan:
         console.print("last restored to ", (checked.restored, "bold"), f" (plan {checked.plan})")
     verdict = ("equals", "green") if checked.equal else ("differs from", "red")
-    console.print(
-        f"{', '.join(checked.apps)} ", verdict, " snapshot ", (checked.snapshot, "bold"),
-        f", epoch {checked.epoch} ({checked.seconds:.1f} s)",
-    )  # fmt: skip
+    took = f", epoch {checked.epoch} ({checked.seconds:.1f} s)"
+    console.print(f"{', '.join(checked.apps)} ", verdict, " snapshot ", (checked.snapshot, "bold"), took)

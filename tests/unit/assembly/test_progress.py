@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from itertools import count
-
-import pytest
-from rich.console import Console
 
 from snapkafka.assembly import Step, Work, Working
 from snapkafka.assembly.progress import as_line, from_line, in_words, now_and_then
-from snapkafka.cli import Screen, progress
-from snapkafka.cli.progress import job_log
 
 WORKING = Working(
     id="friday",
@@ -60,35 +54,3 @@ def test_it_is_reported_now_and_then() -> None:
     for _ in range(6):  # at 4, 8, 12, ... 24
         notify(WORKING)
     assert said == [in_words(WORKING)] * 2
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    out = io.StringIO()
-    monkeypatch.setattr(
-        progress, "notices", Screen(Console(file=out, force_terminal=True, width=120, highlight=False))
-    )
-    return out
-
-
-def test_bars_of_steps_below_a_log_that_stays_until_they_are_over(terminal: io.StringIO) -> None:
-    with job_log(printed=True) as log:
-        assert log.print_line is not None and log.progress is not None
-        log.print_line("starting Spark [1]")
-        log.progress(WORKING)
-        log.progress(WORKING)
-        bars = log.progress.__self__  # type: ignore[attr-defined]
-        assert [task.description for task in bars.tasks] == ["table state", "V6 [a] 'quote'"]
-        log.progress(Working(id="friday", seconds=31.0, steps=(Step(name="table state", done=15, tasks=40),)))
-        (state,) = bars.tasks
-        assert (state.completed, state.total) == (15, 40)
-        log.progress(Working(id="friday", seconds=40.0))
-        assert bars.tasks == []
-    shown = terminal.getvalue()
-    for text in ("starting Spark [1]\n", "table state", "14 of 40 tasks", "V6 [a] 'quote'"):
-        assert text in shown
-
-
-def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
-    with job_log(printed=False) as log:
-        assert (log.print_line, log.progress) == (None, None)

@@ -122,8 +122,8 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.chdir(tmp_path)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(running.console, "width", UNBOUNDED)
-    monkeypatch.setattr(running.notices, "width", UNBOUNDED)
+    monkeypatch.setattr(running.console.console, "width", UNBOUNDED)
+    monkeypatch.setattr(running.notices.console, "width", UNBOUNDED)
     monkeypatch.setattr(
         running, "Connection", types.SimpleNamespace(from_environment=lambda *_: types.SimpleNamespace())
     )
@@ -198,6 +198,6 @@ def test_errors_and_advice(world: None, monkeypatch: pytest.MonkeyPatch) -> None
 def test_progress(world: None) -> None:
     """Bars and lines of a job name its steps and topics."""
     text = Filled(flags=False).text()
-    with running.notices.capture() as captured:
+    with running.notices.console.capture() as captured:
         progress.print_line(text)
     assert list(changed(captured.get())) == []

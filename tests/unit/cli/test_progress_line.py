@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from snapkafka.assembly.progress import Step, Working
 from snapkafka.cli import Screen, progress
 from snapkafka.cli.progress import progress_line, progress_lines
 from snapkafka.ops import CaptureProgress
@@ -25,29 +26,26 @@ def test_the_line_has_the_first_wait_and_the_number_of_others() -> None:
     assert progress_line(at("a", "b", "c")) == "s: 3 of 6 after 2.0 s; waiting for a and 2 more"
 
 
+def test_the_line_of_a_job_has_its_steps() -> None:
+    steps = (Step(name="V6 [a] 'quote'", done=14, tasks=40),)
+    assert progress_line(Working(id="s", seconds=9, steps=steps)) == "s: 9 s; V6 [a] 'quote': 14 of 40 tasks"
+    with progress_lines(printed=False) as notify:
+        assert notify is None
+
+
 def test_on_a_terminal_one_line_is_renewed_and_removed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed meanwhile, such as an error, stays."""
     file = io.StringIO()
-    monkeypatch.setattr(progress, "notices", Screen(Console(file=file, force_terminal=True, width=40)))
-    with progress_lines(printed=True) as notify:
-        assert notify is not None
-        notify(at("report of process 6", "report of process 7"))
-        notify(at())
-    clear = "\r\x1b[2K"
-    lines = file.getvalue().split(clear)
-    assert lines == ["", "s: 3 of 5 after 2.0 s; waiting for rep…", "s: 3 of 3 after 2.0 s", ""]
-
-
-def test_what_is_printed_meanwhile_takes_the_place_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error ends the wait: it is printed before the progress is over."""
-    file = io.StringIO()
-    screen = Screen(Console(file=file, force_terminal=True, width=40))
+    screen = Screen(Console(file=file, force_terminal=True, width=40, _environ={}))
     monkeypatch.setattr(progress, "notices", screen)
     with progress_lines(printed=True) as notify:
         assert notify is not None
-        notify(at())
+        notify(at("report of process 6", "report of process 7"))
         screen.print("error: it failed")
-    clear = "\r\x1b[2K"
-    assert file.getvalue() == f"{clear}s: 3 of 3 after 2.0 s{clear}error: it failed\n{clear}"
+    shown = file.getvalue()
+    assert "s: 3 of 5 after 2.0 s; waiting for rep" in shown
+    assert "error: it failed\n" in shown
+    assert shown.endswith("\x1b[2K")
 
 
 def test_elsewhere_it_is_a_line_a_minute(

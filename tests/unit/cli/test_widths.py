@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from operator import itemgetter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -51,9 +53,9 @@ def test_no_line_of_a_verb_is_wider_than_the_terminal_and_no_word_is_broken(
     WIDTHS,
 )
 def test_a_table_fits_or_is_lines_of_names_and_values(rows: list[list[str]], note: str, width: int) -> None:
-    table = Table(*(f"column-{n}" for n in range(len(rows[0]))))
-    for row in rows:
-        table.add(*row, notes=(note,))
+    table = Table(
+        rows, *((f"column-{n}", itemgetter(n)) for n in range(len(rows[0]))), notes=lambda row: (note,)
+    )
     printed = [line.plain for line in table.lines(width)]
     assert too_wide("\n".join(printed), width) == []
     words = [word for row in rows for text in (*row, note) for word in text.split()]
@@ -76,9 +78,15 @@ def test_a_command_is_on_one_line() -> None:
 
 
 def test_a_table_that_does_not_fit_is_printed_as_lines_of_name_and_value() -> None:
-    table = Table("snapshot", "verdict", "found", right=("found",))
-    table.add("nightly-0", "VERIFIED", "3", notes=("V5: ran twice",))
-    table.add("x" * 28, "", "12,345")
+    rows: Any = (("nightly-0", "VERIFIED", "3", ["V5: ran twice"]), ("x" * 28, "", "12,345", []))
+    table = Table(
+        rows,
+        ("snapshot", itemgetter(0)),
+        ("verdict", itemgetter(1)),
+        ("found", itemgetter(2)),
+        ("of nobody", lambda row: None),
+        notes=itemgetter(3),
+    )
     assert [line.plain for line in table.lines(40)] == [
         "snapshot  nightly-0",
         "verdict   VERIFIED",
@@ -93,14 +101,13 @@ def test_a_table_that_does_not_fit_is_printed_as_lines_of_name_and_value() -> No
 def test_texts_and_tables_are_apart_by_one_empty_line() -> None:
     file = io.StringIO()
     screen = Screen(Console(width=40, file=file))
-    table = Table("app")
-    table.add("shop")
     screen.begin("list")
-    screen.table(table)
-    screen.table(table)
+    for _ in range(2):
+        screen.table(["shop"], ("app", str))
     screen.print("one")
     screen.print("two")
-    screen.table(table)
+    screen.table(["shop"], ("app", str))
+    screen.table([], ("app", str))
     assert file.getvalue() == "app\n----\nshop\n\napp\n----\nshop\n\none\ntwo\n\napp\n----\nshop\n"
 
 
@@ -111,17 +118,13 @@ ESCAPED = r"a\x1b[2J\x1b]0;b\x07c\x9b2Jd\r\u202ee\tf"
 def test_what_a_terminal_would_obey_is_escaped_wherever_it_is_printed() -> None:
     file = io.StringIO()
     screen = Screen(Console(width=80, file=file))
-    table = Table(HOSTILE)
-    table.add(f"{HOSTILE}\n", notes=(HOSTILE,))
     screen.begin("list")
     screen.print(HOSTILE, ("", "red"), (HOSTILE, "red"))
-    screen.table(table)
+    screen.table([f"{HOSTILE}\n"], (HOSTILE, str), notes=lambda row: (HOSTILE,))
     screen.command(HOSTILE)
-    screen.renew(HOSTILE)
     rule = "-" * (len(ESCAPED) + 2)
     assert (
-        file.getvalue().split()
-        == f"{ESCAPED * 2}  {ESCAPED} {rule} {ESCAPED}\\n {ESCAPED} {ESCAPED} \x1b[2K{ESCAPED}".split()
+        file.getvalue().split() == f"{ESCAPED * 2}  {ESCAPED} {rule} {ESCAPED}\\n {ESCAPED} {ESCAPED}".split()
     )
 
 
@@ -133,10 +136,8 @@ def test_a_locale_without_our_characters_ends_no_command(
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stdout", stream)
     screen = standard()
-    screen.width = width
-    table = Table("snapshot", "topic")
-    table.add("日本語", "x" * 90)
-    screen.table(table)
+    screen.console.width = width
+    screen.table([("日本語", "x" * 90)], ("snapshot", itemgetter(0)), ("topic", itemgetter(1)))
     stream.flush()
     shown = stream.buffer.getvalue().decode(encoding)
     assert ("日本語" if encoding == "utf-8" else r"\u65e5\u672c\u8a9e") in shown

@@ -247,11 +247,11 @@ def test_the_command_needs_no_broker_and_has_a_status_for_damage(store: LocalSto
     fine = call(*where)
     assert fine.exit_code == 0, fine.output
     assert "3 files, " in fine.stdout
-    assert "unaltered; verdict VERIFIED" in fine.stdout
+    assert "unaltered" in fine.stdout and "VERIFIED" in fine.stdout
     (store.root / STATE).unlink()
     damaged = call(*where)
     assert damaged.exit_code == 30
-    assert f"damaged {STATE}: is missing" in damaged.stdout
+    assert f"damaged: {STATE}: is missing" in damaged.stdout
     manifest_json = json.loads(call(*where, "--json").stdout)
     assert (manifest_json["good"], manifest_json["damage"]) == (
         False,
