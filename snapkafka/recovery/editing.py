@@ -4,7 +4,7 @@
 table, channel and window. `--mask FILE` replaces values by SQL expressions, per table or topic. Both fail closed: a
 record that cannot be examined or masked is refused by name, and so is a rule that matches nothing.
 
-Both files are TOML. The SQL is DuckDB's, and knows the columns of `expressions.COLUMNS`: `key` is the key within a
+Both files are TOML. The SQL is DuckDB's, and knows the columns of `COLUMNS`: `key` is the key within a
 window or a set, and each member of a set is a row that has the member as its value.
 
 Everything is examined before anything is written: `examine` takes the records to be written, `counts` returns the
@@ -14,34 +14,23 @@ matches of each rule, `raise_unmatched` refuses rules without a match.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
-from .masking import Mask, Masking
+from .masking import Mask, fields_of, replace_field
 from .state import Row
-from .suppression import (
-    Expressions,
-    Key,
-    Subject,
-    Suppression,
-    has_text,
-    header_texts,
-    members_of,
-    read_key,
-    text_of,
-)
+from .suppression import Expressions, Key, Suppression, has_text, header_texts, members_of, read_key, text_of
 
 #: Records that are examined together.
 BATCH: Final = 5_000
-
 T = TypeVar("T", Row, KafkaRecord)
 
 
@@ -75,7 +64,7 @@ class Editing:
         allow_unmatched: accept a rule that matches nothing.
 
     Raises:
-        BadInputError: a mask names something that the snapshot does not have, or its SQL is invalid.
+        BadInputError: a mask names something that the snapshot does not have, or SQL is invalid.
         DependencyMissingError: DuckDB is needed, and not installed.
     """
 
@@ -91,17 +80,33 @@ class Editing:
         self._allow_unmatched = allow_unmatched
         self._cuts = {cut.topic: cut for cut in captured.changelogs}
         self._inputs = {cut.topic: cut for cut in captured.inputs}
-        self._suppression = suppression or Suppression()
-        named = {*self._suppression.binary}
+        self._suppression = found = suppression or Suppression()
+        named = {*found.binary}
         self._binary = named | {topic for topic, cut in self._cuts.items() if cut.table in named}
-        self._exact = frozenset(self._suppression.keys)
-        self._matched: Counter[tuple[str, str]] = Counter()
-        self._expressions = Expressions() if masks or self._suppression.sql else None
-        for sql in self._suppression.sql:  # a wrong expression is found before anything is written
-            self._hold(sql)
-        self._masking = (
-            None if self._expressions is None else Masking(self._expressions, captured, masks, self._subject)
-        )
+        self._masks = [(mask, mask.topics(captured)) for mask in masks]
+        self._rules = [("key", key, "") for key in found.keys] + [("prefix", it, "") for it in found.prefixes]
+        self._rules += [("sql", sql, "") for sql in found.sql]
+        self._rules += [
+            ("mask", part, topic) for mask, topics in self._masks for topic in topics for part in mask.parts
+        ]
+        #: The examined matches of each rule, and the examined values of topics that are masked.
+        self._matched: Counter[tuple[str, str, str]] = Counter()
+        self._values: Counter[str] = Counter()
+        self._sql = Expressions() if masks or found.sql else None
+        self._compile()
+
+    def _compile(self) -> None:
+        """Find what is wrong before anything is written."""
+        for sql in self._suppression.sql:
+            list(self._hold(sql, ()))
+        for mask, topics in self._masks:
+            if not topics:
+                raise BadInputError(
+                    f"the snapshot has no {mask}: the mask would hide nothing",
+                    hint="correct its name; inputs go by topic, changelogs by table",
+                )
+            for sql in mask.parts.values():
+                self._replacements(mask, sql)
 
     # -- before anything is written ------------------------------------------------------------------------------
 
@@ -114,39 +119,38 @@ class Editing:
         Raises:
             BadInputError: something cannot be examined or masked.
         """
-        remaining = iter(items)
         with self.uncounted():
-            while batch := list(itertools.islice(remaining, BATCH)):
-                self._apply(batch, examining=True)
+            for batch in _batches(items):
+                kept = self._kept(batch, self._matched)
+                self._values.update(item.tp.topic for item in kept if item.value is not None)
+                self._mask(kept, self._matched)
         return self.counts
 
     @property
     def counts(self) -> tuple[RuleCount, ...]:
         """The number of examined records and rows that each rule has matched."""
-        named = [
-            *(("key", key) for key in self._suppression.keys),
-            *(("prefix", prefix) for prefix in self._suppression.prefixes),
-            *(("sql", sql) for sql in self._suppression.sql),
-        ]
-        found = [RuleCount(kind=kind, rule=rule, items=self._matched[kind, rule]) for kind, rule in named]
-        if self._masking is not None:
-            found += [
-                RuleCount(kind="mask", rule=part, items=count, place=place)
-                for place, part, count in self._masking.counts()
-            ]
-        return tuple(found)
+        return tuple(
+            RuleCount(kind=kind, rule=rule, items=self._matched[kind, rule, place], place=place)
+            for kind, rule, place in self._rules
+        )
 
     def raise_unmatched(self) -> None:
-        """Refuse rules without a match among the examined records.
+        """Refuse rules without a match among the examined records, and parts of masks that no record has: in a topic
+        that has values, or anywhere.
 
         Raises:
             BadInputError: there is such a rule, and it is not allowed.
         """
-        if self._allow_unmatched:
-            return
         unmatched = [f"{it.kind} {it.rule}" for it in self.counts if not it.items and it.kind != "mask"]
-        unmatched += self._masking.unmatched() if self._masking is not None else []
-        if unmatched:
+        unmatched += [
+            f"{part} in the mask of {topic}"
+            for mask, topics in self._masks
+            for part in mask.parts
+            for topic in topics
+            if not self._matched["mask", part, topic]
+            and (self._values[topic] or not any(self._matched["mask", part, other] for other in topics))
+        ]
+        if unmatched and not self._allow_unmatched:
             raise BadInputError(
                 f"nothing was changed: the snapshot holds nothing for {'; '.join(unmatched)}",
                 hint="correct the name, or add --allow-unmatched",
@@ -156,9 +160,11 @@ class Editing:
 
     def edit(self, items: Iterable[T]) -> Iterator[T]:
         """Leave out what is erased, also members of sets, and mask the rest; the order stays."""
-        remaining = iter(items)
-        while batch := list(itertools.islice(remaining, BATCH)):
-            yield from self._apply(batch, examining=False)
+        for batch in _batches(items):
+            kept = self._kept(batch, Counter())
+            masked = self._mask(kept, Counter())
+            self.masked += sum(new is not old for new, old in zip(masked, kept, strict=True))
+            yield from masked
 
     def erases_any(self, items: Iterable[T]) -> bool:
         """Return whether one of them is erased."""
@@ -182,42 +188,36 @@ class Editing:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do."""
-        return not self._suppression and self._masking is None
-
-    def _apply(self, batch: list[T], *, examining: bool) -> list[T]:
-        kept = self._kept(batch, self._matched if examining else Counter()) if self._suppression else batch
-        if self._masking is None:
-            return kept
-        masked = self._masking.apply(kept, count=examining)
-        self.masked += sum(new is not old for new, old in zip(masked, kept, strict=True))
-        return masked
+        return not self._suppression and not self._masks
 
     # -- erased keys -----------------------------------------------------------------------------------------------
 
-    def _kept(self, batch: Sequence[T], matched: Counter[tuple[str, str]]) -> list[T]:
+    def _kept(self, batch: Sequence[T], matched: Counter[tuple[str, str, str]]) -> list[T]:
+        if not self._suppression:
+            return list(batch)
         units = [unit for number, item in enumerate(batch) for unit in self._units(number, item)]
-        erased = [self._names(unit, matched) for unit in units]
-        if self._expressions is not None and self._suppression.sql:
-            self._expressions.fill(
-                [self._subject(batch[unit.number], unit.value, unit.key.text) for unit in units]
-            )
+        rules = [
+            {rule for key in (unit.key, unit.member) if key for rule in key.rules(self._suppression)}
+            for unit in units
+        ]
+        if self._sql is not None and self._suppression.sql:
+            self._sql.fill([self._subject(batch[it.number], it.value, it.key.text) for it in units])
             for sql in self._suppression.sql:
-                for at, holds in enumerate(self._hold(sql, [batch[unit.number] for unit in units])):
-                    erased[at] |= holds
-                    matched["sql", sql] += holds
-        of_items: list[list[tuple[_Unit, bool]]] = [[] for _ in batch]
-        for unit, is_erased in zip(units, erased, strict=True):
-            of_items[unit.number].append((unit, is_erased))
-        kept = []
-        for item, found in zip(batch, of_items, strict=True):
-            stay = [unit.value or b"" for unit, is_erased in found if not is_erased]
-            if len(stay) == len(found):
-                kept.append(item)
-                continue
-            self.suppressed += 1
-            if stay:  # of a set
-                kept.append(item._replace(value=b"[[%s],[]]" % b",".join(stay)))
-        return kept
+                for of, holds in zip(rules, self._hold(sql, [batch[it.number] for it in units]), strict=True):
+                    if holds:
+                        of.add(("sql", sql))
+        matched.update((kind, rule, "") for of in rules for kind, rule in of)
+        stay: defaultdict[int, list[bytes]] = defaultdict(list)
+        for unit, of in zip(units, rules, strict=True):
+            if not of:
+                stay[unit.number].append(unit.value or b"")
+        lost = {unit.number for unit, of in zip(units, rules, strict=True) if of}
+        self.suppressed += len(lost)
+        return [
+            item if number not in lost else item._replace(value=b"[[%s],[]]" % b",".join(stay[number]))
+            for number, item in enumerate(batch)
+            if number not in lost or stay[number]  # members of a set
+        ]
 
     def _units(self, number: int, item: Row | KafkaRecord) -> Iterator[_Unit]:
         """Split an item into units, and refuse what cannot be examined; a row of an unknown table is not written."""
@@ -259,41 +259,114 @@ class Editing:
     def _is_binary(self, item: Row | KafkaRecord) -> bool:
         return item.tp.topic in self._binary
 
-    def _names(self, unit: _Unit, matched: Counter[tuple[str, str]]) -> bool:
-        """Return whether it is one of the exact keys, or begins with a prefix."""
-        keys = (unit.key,) if unit.member is None else (unit.key, unit.member)
-        exact = {name for key in keys for name in key.is_one_of(self._exact)}
-        begins = [
-            prefix for prefix in self._suppression.prefixes if any(key.begins_with(prefix) for key in keys)
-        ]
-        if not exact and not begins:
-            return False
-        matched.update(("key", name) for name in exact)
-        matched.update(("prefix", prefix) for prefix in begins)
-        return True
-
-    def _hold(self, sql: str, items: Sequence[Row | KafkaRecord] = ()) -> list[bool]:
-        assert self._expressions is not None
-        found = []
-        for at, holds in enumerate(self._expressions.hold(sql)):
+    def _hold(self, sql: str, items: Sequence[Row | KafkaRecord]) -> Iterator[bool]:
+        assert self._sql is not None
+        found = self._sql.ask(f"CAST(({sql}\n) AS BOOLEAN)", sql)
+        for item, holds in zip(items, found, strict=True):
             if holds is None:
                 raise BadInputError(
-                    f"the SQL {sql} is NULL for a record of {items[at].tp.topic}: that is neither yes nor no",
+                    f"the SQL {sql} is NULL for a record of {item.tp.topic}: that is neither yes nor no",
                     hint="write coalesce(..., false) where nothing is to be found, or limit it by topic or table",
                 )
-            found.append(holds)
-        return found
+            yield holds
 
-    def _subject(self, item: Row | KafkaRecord, value: bytes | None, key: str | None) -> Subject:
+    def _subject(self, item: Row | KafkaRecord, value: bytes | None, key: str | None) -> tuple[Any, ...]:
+        """Return the values of `COLUMNS`."""
         cut = self._cuts.get(item.tp.topic)
-        return Subject(
-            app="" if cut is None else cut.app,
-            table_name="" if cut is None else cut.table,
-            topic=item.tp.topic,
-            partition=item.tp.partition,
-            key=key,
-            value=text_of(value),
-            headers="[]" if isinstance(item, Row) else header_texts(item.headers),
-            key_raw=item.key,
-            value_raw=value,
+        names = ("", "") if cut is None else (cut.app, cut.table)
+        headers = "[]" if isinstance(item, Row) else header_texts(item.headers)
+        return (*names, *item.tp, key, text_of(value), headers, item.key, value)
+
+    # -- masks -----------------------------------------------------------------------------------------------------
+
+    def _mask(self, items: Sequence[T], matched: Counter[tuple[str, str, str]]) -> list[T]:
+        """Mask records, each mask to the result of the one before.
+
+        Raises:
+            BadInputError: one cannot be masked.
+        """
+        found: list[T] = list(items)
+        for mask, topics in self._masks:
+            covered = [at for at, it in enumerate(found) if it.tp.topic in topics and it.value is not None]
+            if not (covered and mask.parts):
+                continue
+            old: list[bytes] = [self._maskable(mask, found[at]) for at in covered]
+            changed = list(old)
+            self._fill([found[at] for at in covered])
+            for part, sql in mask.parts.items():
+                for number, new in enumerate(self._replacements(mask, sql)):
+                    item = found[covered[number]]
+                    if mask.value:
+                        made = self._required(mask, item, new)
+                    else:
+                        made = replace_field(
+                            changed[number], part.removeprefix("field "), (new or "").encode()
+                        )
+                    if made is not None:
+                        changed[number] = made
+                        matched["mask", part, item.tp.topic] += 1
+            for at, before, after in zip(covered, old, changed, strict=True):
+                found[at] = found[at] if after is before else found[at]._replace(value=after)
+        return [self._with_headers(it) for it in found]
+
+    def _fill(self, items: Sequence[Row | KafkaRecord]) -> None:
+        assert self._sql is not None
+        cuts = self._cuts
+        self._sql.fill(
+            [self._subject(it, it.value, read_key(it.key, cuts.get(it.tp.topic)).text) for it in items]
         )
+
+    def _replacements(self, mask: Mask, sql: str) -> list[str | None]:
+        """Evaluate an expression for the filled records: as text, or for a field as JSON."""
+        assert self._sql is not None
+        if mask.value:
+            return self._sql.ask(f"CAST(({sql}\n) AS VARCHAR)", str(mask))
+        return [text[1:-1] for text in self._sql.ask(f"CAST(json_array(({sql}\n)) AS VARCHAR)", str(mask))]
+
+    def _maskable(self, mask: Mask, item: Row | KafkaRecord) -> bytes:
+        text = text_of(item.value) if has_text(item.value) else None
+        if text is None:
+            raise _not_masked(mask, item, "it is not text")
+        if mask.fields and fields_of(text.encode()) is None:
+            raise _not_masked(mask, item, "it is not a JSON object")
+        return text.encode()
+
+    def _required(self, mask: Mask, item: Row | KafkaRecord, value: str | None) -> bytes:
+        if value is None:
+            raise _not_masked(mask, item, "no mask covers it")
+        cut = self._cuts.get(item.tp.topic)
+        if cut is not None and cut.sets and members_of(value.encode()) is None:
+            raise _not_masked(mask, item, "it would not be a set: [[member, ...], []]")
+        return value.encode()
+
+    def _with_headers(self, record: T) -> T:
+        """Drop or keep the headers of a record by the masks of its topic.
+
+        Raises:
+            BadInputError: no mask decides about headers.
+        """
+        if isinstance(record, Row):
+            return record
+        masks = [mask for mask, _ in self._masks if mask.topic == record.topic]
+        own, decided = wire.without_header(record.headers), {mask.headers for mask in masks}
+        if not masks or not own or ("keep" in decided and "drop" not in decided):
+            return record
+        if "drop" in decided:
+            return record._replace(headers=tuple(it for it in record.headers if it[0] == wire.HEADER))
+        raise BadInputError(
+            f"a record in {record.tp} has a header {own[0][0]}, which the mask of {masks[0]} does not mention",
+            hint='add headers = "drop" or headers = "keep" to the mask',
+        )
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while batch := list(itertools.islice(remaining, BATCH)):
+        yield batch
+
+
+def _not_masked(mask: Mask, item: Row | KafkaRecord, why: str) -> BadInputError:
+    return BadInputError(
+        f"the mask of {mask} cannot be applied to a value in {item.tp}: {why}",
+        hint="mask the whole value, or suppress the key: nothing is copied as it is",
+    )

@@ -19,10 +19,27 @@ from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.runtime.extras import extra_missing
 from snapkafka.wire import headers as wire
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
 FILE_HINT: Final = "see docs/guide/fork.md for its form"
 #: Control characters that are no whitespace: they belong to binary formats (framed Avro, integers of Java's).
 CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
+
+#: The columns that an expression may use. `app`, `table_name`: empty for an input.
+COLUMNS: Final = {
+    "app": "VARCHAR",
+    "table_name": "VARCHAR",
+    "topic": "VARCHAR",
+    "partition": "BIGINT",
+    "key": "VARCHAR",
+    "value": "VARCHAR",
+    "headers": "VARCHAR",
+    "key_raw": "BLOB",
+    "value_raw": "BLOB",
+}
+SQL_HINT: Final = f"it is an expression over the columns {', '.join(COLUMNS)}"
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 T = TypeVar("T")
@@ -95,13 +112,13 @@ class Key(NamedTuple):
     numbers: frozenset[str] = frozenset()
     problem: str = ""
 
-    def is_one_of(self, keys: frozenset[str]) -> frozenset[str]:
-        """Return those of `keys` that it is, or that a field of it is."""
-        return keys & self.texts | keys & self.numbers
-
-    def begins_with(self, prefix: str) -> bool:
-        """Return whether it, or a text within it, begins with a prefix."""
-        return any(text.startswith(prefix) for text in self.texts)
+    def rules(self, suppression: Suppression) -> Iterator[tuple[str, str]]:
+        """Yield the rules by which it is erased: exact keys that it is, or that a field of it is, and prefixes of it,
+        or of a text within it."""
+        yield from (("key", key) for key in suppression.keys if key in self.texts or key in self.numbers)
+        for prefix in suppression.prefixes:
+            if any(text.startswith(prefix) for text in self.texts):
+                yield "prefix", prefix
 
 
 class _Object(dict[str, Any]):
@@ -181,43 +198,14 @@ def members_of(value: bytes | None) -> list[bytes] | None:
     return [json.dumps(member, separators=(",", ":")).encode() for member in added]
 
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
-#: The columns that an expression may use. `app`, `table_name`: empty for an input.
-COLUMNS: Final = {
-    "app": "VARCHAR",
-    "table_name": "VARCHAR",
-    "topic": "VARCHAR",
-    "partition": "BIGINT",
-    "key": "VARCHAR",
-    "value": "VARCHAR",
-    "headers": "VARCHAR",
-    "key_raw": "BLOB",
-    "value_raw": "BLOB",
-}
-SQL_HINT: Final = f"it is an expression over the columns {', '.join(COLUMNS)}"
-
-
-class Subject(NamedTuple):
-    """A row of the batch, in the order of `COLUMNS`."""
-
-    app: str
-    table_name: str
-    topic: str
-    partition: int
-    key: str | None
-    value: str | None
-    headers: str
-    key_raw: bytes | None
-    value_raw: bytes | None
+# --- SQL --------------------------------------------------------------------------------------------------------------
 
 
 class Expressions:
-    """An evaluator of expressions over batches.
+    """DuckDB, which sees a batch of records and nothing else of this machine.
 
     Raises:
-        DependencyMissingError: DuckDB is not installed.
+        DependencyMissingError: it is not installed.
     """
 
     def __init__(self) -> None:
@@ -238,8 +226,8 @@ class Expressions:
         self._database.execute("SET enable_external_access = false")
         self._database.execute("SET lock_configuration = true")
 
-    def fill(self, subjects: Sequence[Subject]) -> None:
-        """Replace the batch."""
+    def fill(self, subjects: Sequence[tuple[Any, ...]]) -> None:
+        """Replace the batch: of each record the values of `COLUMNS`."""
         self._count = len(subjects)
         self._database.execute("DELETE FROM records")
         if subjects:
@@ -247,35 +235,16 @@ class Expressions:
             marks = ", ".join("unnest(?)" for _ in lists)
             self._execute(f"INSERT INTO records SELECT {marks}", "a record", lists)
 
-    def hold(self, sql: str) -> list[bool | None]:
-        """Return for each subject whether an expression holds; None: it is NULL.
+    def ask(self, asked: str, what: str) -> list[Any]:
+        """Evaluate an expression for each record.
+
+        Args:
+            what: the name of its source, for the error.
 
         Raises:
             BadInputError: it fails.
         """
-        return [holds for (holds,) in self._ask(f"CAST(({sql}\n) AS BOOLEAN)", sql)]
-
-    def texts(self, sql: str, what: str) -> list[str | None]:
-        """Return the value of an expression for each subject as text; None: it is NULL.
-
-        Raises:
-            BadInputError: it fails.
-        """
-        return [text for (text,) in self._ask(f"CAST(({sql}\n) AS VARCHAR)", what)]
-
-    def json(self, sql: str, what: str) -> list[str]:
-        """Return the value of an expression for each subject as JSON.
-
-        Raises:
-            BadInputError: it fails.
-        """
-        found = self._ask(f"CAST(json_array(({sql}\n)) AS VARCHAR)", what)
-        return [text[1:-1] for (text,) in found]
-
-    def _ask(self, asked: str, what: str) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = self._execute(
-            f"SELECT {asked} FROM records ORDER BY n", what
-        ).fetchall()
+        found = [it for (it,) in self._execute(f"SELECT {asked} FROM records ORDER BY n", what).fetchall()]
         if len(found) != self._count:
             raise BadInputError(
                 f"the SQL of {what} gives {len(found):,} values for {self._count:,} records", hint=SQL_HINT
