@@ -296,12 +296,12 @@ class Editing:
             for part, sql in mask.parts.items():
                 for number, new in enumerate(self._replacements(mask, sql)):
                     item = found[covered[number]]
+                    made: bytes | None
                     if mask.value:
                         made = self._required(mask, item, new)
                     else:
-                        made = replace_field(
-                            changed[number], part.removeprefix("field "), (new or "").encode()
-                        )
+                        path = part.removeprefix("field ")
+                        made = replace_field(changed[number], path, (new or "").encode())
                     if made is not None:
                         changed[number] = made
                         matched["mask", part, item.tp.topic] += 1
