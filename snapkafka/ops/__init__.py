@@ -13,7 +13,7 @@ from snapkafka.drawing.wall_clock import WallCut
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.query.engine import Bounds
 from snapkafka.recovery.editing import RuleCount
-from snapkafka.recovery.forks import Dropped, Dropping, Fork, drop_forks, list_forks, plan_drop
+from snapkafka.recovery.forks import Dropping, Fork, drop_forks, list_forks, plan_drop
 from snapkafka.recovery.masking import Mask, read_masks
 from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered
 from snapkafka.recovery.plan import Plan as RecoveryPlan

@@ -107,28 +107,18 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prunable:
-    """A snapshot to remove. `bytes`: of its manifest and its files; `foreign`: other files among them, which stay."""
+class PlannedSnapshot:
+    """A snapshot, and `why` it is kept; empty: it is removed. Then `bytes`: of its manifest and its files; `foreign`:
+    other files among them, which stay."""
 
     id: str
     epoch: int
     namespace: str
     verdict: str
     assembled_at: str
-    bytes: int
+    why: str = ""
+    bytes: int = 0
     foreign: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptSnapshot:
-    """A snapshot to keep, and why."""
-
-    id: str
-    epoch: int
-    namespace: str
-    verdict: str
-    assembled_at: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +126,9 @@ class Pruning:
     """The snapshots to remove and to keep; as a result of `prune`, those that were removed and kept."""
 
     storage: str
-    removed: tuple[Prunable, ...]
+    removed: tuple[PlannedSnapshot, ...]
     leftovers: tuple[Leftover, ...]
-    kept: tuple[KeptSnapshot, ...]
+    kept: tuple[PlannedSnapshot, ...]
 
     @property
     def bytes(self) -> int:
@@ -196,7 +186,7 @@ async def prune(
     return Pruning(storage=now.storage, removed=removed, leftovers=gone, kept=now.kept)
 
 
-def _remove(store: Store, doomed: Iterable[Prunable], gone: Iterable[Leftover]) -> None:
+def _remove(store: Store, doomed: Iterable[PlannedSnapshot], gone: Iterable[Leftover]) -> None:
     for item in doomed:
         with contextlib.suppress(UnknownSnapshotError):  # somebody else has removed it
             store.remove(store.read(item.id))
@@ -219,13 +209,12 @@ def _plan(store: Store, policy: Policy, in_use: InUse) -> Pruning:
         if manifest_name(manifest.id) == name:  # a copy under another name is none of ours
             found[file_stem(manifest.id)] = manifest
     why = reasons_to_keep(found, policy, in_use)
-    in_order = oldest_first(found.values())
+    planned = [_planned(store, it, why.get(file_stem(it.id), "")) for it in oldest_first(found.values())]
     return Pruning(
         storage=store.uri,
-        # The newest first: what builds on another goes before it.
-        removed=tuple(_prunable(store, m) for m in reversed(in_order) if file_stem(m.id) not in why),
+        removed=tuple(it for it in reversed(planned) if not it.why),  # what builds on another goes before it
         leftovers=tuple(store.leftovers(older_than_s=LEFTOVER_AFTER_S)),
-        kept=tuple(_kept(m, why[file_stem(m.id)]) for m in in_order if file_stem(m.id) in why),
+        kept=tuple(it for it in planned if it.why),
     )
 
 
@@ -292,26 +281,16 @@ def _builds_on(manifest: Manifest) -> set[str]:
     }
 
 
-def _prunable(store: Store, manifest: Manifest) -> Prunable:
-    return Prunable(
-        id=manifest.id,
-        epoch=manifest.epoch,
-        namespace=manifest.namespace,
-        verdict=manifest.verdict,
-        assembled_at=manifest.times.assembled_at,
-        bytes=store.bytes_of(manifest),
-        foreign=tuple(store.foreign_files(manifest)),
-    )
-
-
-def _kept(manifest: Manifest, why: str) -> KeptSnapshot:
-    return KeptSnapshot(
+def _planned(store: Store, manifest: Manifest, why: str) -> PlannedSnapshot:
+    return PlannedSnapshot(
         id=manifest.id,
         epoch=manifest.epoch,
         namespace=manifest.namespace,
         verdict=manifest.verdict,
         assembled_at=manifest.times.assembled_at,
         why=why,
+        bytes=0 if why else store.bytes_of(manifest),
+        foreign=() if why else tuple(store.foreign_files(manifest)),
     )
 
 

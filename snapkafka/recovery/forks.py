@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, cast
 
 from snapkafka.errors import (
@@ -65,18 +65,9 @@ class Fork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
-    """A removed fork. `kept`: why nothing was removed; empty: it was removed."""
-
-    fork: str
-    topics: tuple[str, ...]
-    groups: tuple[str, ...]
-    kept: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dropping:
-    """The plan of a removal. `topics`: with their ids. `kept`: see `Dropped`."""
+    """The removal of a fork, planned or done. `topics`: with their ids. `kept`: why nothing is removed; empty: it
+    is."""
 
     fork: str
     namespace: str
@@ -181,7 +172,7 @@ async def drop_forks(
     *,
     groups: GroupRemoval | None = None,
     notify: Callable[[str], None] = lambda text: None,
-) -> tuple[Dropped, ...]:
+) -> tuple[Dropping, ...]:
     """Remove what was planned, and nothing else.
 
     Args:
@@ -197,23 +188,23 @@ async def drop_forks(
             groups = cast(GroupRemoval, KafkaBulk(where))
         for it in planned:
             if kept := it.kept or await _running(admin, it.apps):
-                found.append(Dropped(fork=it.fork, topics=(), groups=(), kept=kept))
+                found.append(replace(it, kept=kept))
                 continue
             there = await admin.describe_topics()
             if {name: of.topic_id for name, of in there.items() if of_fork(it.fork, name)} != dict(it.topics):
                 raise PlanChangedError(f"fork {it.fork} has other topics by now: nothing of it was removed")
-            found.append(await _removed(admin, it, groups, notify))
+            await _remove(admin, it, groups, notify)
+            found.append(it)
     return tuple(found)
 
 
-async def _removed(
+async def _remove(
     admin: Topics, it: Dropping, groups: GroupRemoval | None, notify: Callable[[str], None]
-) -> Dropped:
+) -> None:
     """Remove a fork, its ledger last: as long as that exists, the rest is known."""
     ledger = LEDGER + it.namespace
     first = [name for name, _ in it.topics if name != ledger]
     of_groups = [*it.apps, *(positions_group(it.namespace, app) for app in it.apps)]
-    there = [name for name in of_groups if await admin.committed(name)]  # offsets go with their topics
     notify(f"removing {len(first)} topics")
     if first:
         await admin.delete_topics(*first)
@@ -222,7 +213,6 @@ async def _removed(
         await asyncio.to_thread(groups.delete_groups, of_groups)
     await admin.delete_topics(ledger)
     await await_gone(admin, [ledger])
-    return Dropped(fork=it.fork, topics=(*first, ledger), groups=tuple(there) if groups is not None else ())
 
 
 async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iterable[str]) -> tuple[str, ...]:

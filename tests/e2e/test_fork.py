@@ -129,9 +129,8 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             assert len(groups) == 2 * len(apps), "of each app its own, and the one that shows its positions"
             planned = asyncio.run(ops.plan_drop(connection, namespace, FORK))
             (dropped,) = asyncio.run(ops.drop_forks(connection, planned))
-            assert set(dropped.groups) == groups
             assert not groups_of_forks(observer)
-            assert set(done.topics) <= set(dropped.topics)
+            assert set(done.topics) <= dict(dropped.topics).keys()
             left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
             assert not [name for name in left if name.startswith(("fork.", "_snapkafka.fork."))]
             assert [fingerprint(kafka.bootstrap, cycle.prefix)] == before

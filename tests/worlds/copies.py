@@ -192,7 +192,7 @@ class Fork(System):
             {name: dict(it) for name, it in self.admin.settings.items() if not name.startswith(P)},
         )
 
-    async def drop(self, namespace: str = "shop", **options: Any) -> tuple[ops.Dropped, ...]:
+    async def drop(self, namespace: str = "shop", **options: Any) -> tuple[ops.Dropping, ...]:
         name = "" if options.get("expired") else "staging"
         planned = await ops.plan_drop(self.cluster, namespace, name, **options)
         return await ops.drop_forks(self.cluster, planned, groups=self.ports)

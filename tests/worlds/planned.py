@@ -108,7 +108,6 @@ DROPPING = ops.Dropping(
     topics=(("fork.staging.orders", "0" * 32),),
     apps=("fork.staging.accounts",),
 )
-DROPPED = ops.Dropped(fork="staging", topics=("fork.staging.orders",), groups=("g",))
 
 
 def checked(table: ops.CheckedTable, *misplaced: str) -> ops.CheckedRestore:

@@ -91,7 +91,7 @@ def _print_dropping(planned: tuple[ops.Dropping, ...]) -> None:
             console.print(f"  {name}")
 
 
-def _print_dropped(found: tuple[ops.Dropped, ...]) -> None:
+def _print_dropped(found: tuple[ops.Dropping, ...]) -> None:
     for it in found:
         if it.kept:
             console.print("fork ", (it.fork, "bold"), f" stays: {it.kept}")

@@ -10,7 +10,7 @@ from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.ops.pruning import KeptSnapshot, Prunable
+from snapkafka.ops.pruning import PlannedSnapshot
 from snapkafka.store import Leftover
 from snapkafka.units import format_bytes
 from snapkafka.verbs import Change, Prune, Where
@@ -54,18 +54,18 @@ def _print_plan(planned: ops.Pruning) -> None:
         ("namespace", lambda it: getattr(it, "namespace", "")),
         ("verdict", lambda it: getattr(it, "verdict", "")),
         ("assembled", lambda it: getattr(it, "assembled_at", "")[:16].replace("T", " ")),
-        ("plan", lambda it: "keep" if isinstance(it, KeptSnapshot) else ("remove", "bold")),
+        ("plan", lambda it: "keep" if getattr(it, "why", "") else ("remove", "bold")),
         ("why", _why),
-        ("bytes", lambda it: "" if isinstance(it, KeptSnapshot) else format_bytes(it.bytes)),
+        ("bytes", lambda it: "" if getattr(it, "why", "") else format_bytes(it.bytes)),
     )
     if not (planned.removed or planned.leftovers):
         console.print(("Nothing to remove.", "green"))
 
 
-def _why(item: KeptSnapshot | Prunable | Leftover) -> str:
-    if isinstance(item, Prunable):
-        return f"keeps {', '.join(item.foreign)}" if item.foreign else ""
-    return item.why if isinstance(item, KeptSnapshot) else "never finished"
+def _why(item: PlannedSnapshot | Leftover) -> str:
+    if isinstance(item, Leftover):
+        return "never finished"
+    return item.why or f"keeps {', '.join(item.foreign)}" * bool(item.foreign)
 
 
 def _print_done(planned: ops.Pruning, done: ops.Pruning) -> None:

@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str, str, Any, Any, Any]] = {
         "drop_forks",
         (planned.DROPPING,),
         (replace(planned.DROPPING, kept="group g has 2 members"),),
-        (planned.DROPPED,),
+        (planned.DROPPING,),
     ),
 }
 

@@ -195,25 +195,6 @@ def test_a_locked_fork_connects_through_its_door_by_each_mechanism(
         assert broker.connected == 1, done
 
 
-def test_what_is_no_stream_to_elsewhere_works_as_before() -> None:
-    text = """if True:
-        import asyncio, socket, subprocess
-        ours, theirs = socket.socketpair()
-        ours.sendmsg([b"pair"])
-        assert theirs.recv(9) == b"pair"
-        datagrams = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-        datagrams.bind(("::1", 0))
-        datagrams.sendto(b"datagram", datagrams.getsockname())
-        assert datagrams.recv(9) == b"datagram"
-        socket.create_server(("127.0.0.1", 0)).setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        socket.getaddrinfo("localhost", 80)
-        asyncio.run(asyncio.to_thread(subprocess.run, ["true"], check=True))
-        print("works")
-    """
-    done = subprocess.run(locked([sys.executable, "-c", text]), capture_output=True, text=True)
-    assert done.stdout == "works\n", done
-
-
 def test_allowed_ports_are_open_and_others_are_not(tmp_path: Path, broker: Broker) -> None:
     other = Broker()
     for port in (broker.port, other.port):

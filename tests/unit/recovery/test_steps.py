@@ -363,10 +363,11 @@ async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> N
         await fork.drop("bank")
     fork.admin.member_counts = [2, 2]
     (stays,) = await fork.drop()
-    assert (stays.topics, bool(stays.kept)) == ((), True), "its workers run"
+    assert stays.kept, "its workers run"
+    assert fork.named(IN).topic in fork.admin.topics
     fork.admin.member_counts = []
     (dropped,) = await fork.drop("", expired=True, now_ms=done.expires_ms)
-    assert f"{fork.prefix}app-__assignor-__leader" in dropped.topics
+    assert f"{fork.prefix}app-__assignor-__leader" in dict(dropped.topics)
     shown = [f"{fork.prefix}snapkafka.shop.app", f"{fork.prefix}snapkafka.shop.later"]
     assert fork.ports.groups_deleted == [f"{fork.prefix}app", f"{fork.prefix}later", *shown]
     assert fork.admin.topics.pop("fork.other.in", None) is not None

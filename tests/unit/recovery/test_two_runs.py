@@ -1,9 +1,8 @@
-"""Two runs of one recovery, suspended and resumed at every step, and what goes wrong without each guard."""
+"""Two runs of one recovery, suspended and resumed at every step."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,26 +11,16 @@ from snapkafka import ops
 from snapkafka.errors import (
     ForkRefusedError,
     OvertakenError,
-    RestoreFailedError,
     RestoreRefusedError,
     SnapkafkaError,
 )
-from snapkafka.kafka import KafkaRecord
-from snapkafka.protocol import RestoreView
-from snapkafka.recovery import planning, session, steps
-from snapkafka.recovery.channels import Author, read_back
+from snapkafka.recovery import session, steps
 from tests.worlds.copies import Fork
-from tests.worlds.fakes import FakeHold
 from tests.worlds.recovery import (
     IN,
-    LOG,
-    RAW,
     STEPS,
-    CrashError,
     System,
     World,
-    crash_at,
-    when,
 )
 
 # --- Two runs ---------------------------------------------------------------------------------------------------------
@@ -157,107 +146,3 @@ async def test_a_run_that_loses_its_groups_while_it_appends_appends_no_more(
     world.log.appended = lambda record: None
     await world.restore()
     world.holds_the_snapshot()
-
-
-# --- What goes wrong without each guard -------------------------------------------------------------------------------
-
-
-async def test_without_the_fence_a_run_that_was_suspended_sets_the_groups_back(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It looks neither at the ledger nor at its holds before it sets offsets."""
-
-    async def mine(run: Any) -> None:
-        await run.work.catch_up()
-
-    async def commit(hold: FakeHold, positions: Any, note: str) -> None:
-        hold.admin.commits.setdefault(hold.group, {}).update(positions)
-
-    monkeypatch.setattr(steps.RecoveryRun, "require_mine", mine)
-    monkeypatch.setattr(FakeHold, "commit", commit)
-    asleep = Suspended("groups")
-    first = await asleep.run(world)
-    expire(world.admin)
-    await world.restore()
-    positions = {tp: at + 30 for tp, at in world.positions.items()}
-    world.admin.commits["app"] = dict(positions)
-    asleep.resumed.set()
-    with pytest.raises(SnapkafkaError):
-        await asyncio.wait_for(first, 30)
-    assert world.positions != positions, "30 events run twice"
-
-
-async def test_without_the_lease_a_second_run_begins_beside_the_first(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def acquire(hold: FakeHold) -> None:
-        hold.admin.held[hold.group] = hold
-
-    monkeypatch.setattr(FakeHold, "acquire", acquire)
-    asleep = Suspended("channels")
-    first = await asleep.run(world)
-    await world.restore()
-    asleep.resumed.set()
-    with pytest.raises(OvertakenError):
-        await asyncio.wait_for(first, 30)
-
-
-async def test_without_the_pinned_plan_something_else_is_done_than_was_confirmed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(planning, "raise_changed", lambda confirmed, now: None)
-    plan = await world.plan()
-    world.positions[RAW] += 5
-    await world.do(plan)
-    assert next(move.before for move in plan.moves if move.topic == "raw") == 9
-    assert world.positions[RAW] == 2, "5 events more than were shown run again"
-
-
-async def test_where_an_abort_forgets_what_was_appended_messages_are_taken_in_twice(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RestoreView, "leaves", frozenset())
-    with pytest.raises(CrashError):
-        await world.restore(crash=crash_at("groups"))
-    await ops.abort_restore(world.cluster, "shop", reason="a test")
-    assert world.state.restores.open is None, "workers start"
-    unread = [record.value for record in world.log.records[IN][world.positions[IN] :]]
-    assert unread == world.takes["a"], "all of these were processed"
-    assert world.folded() == {b'"x"': b"1", b'"y"': b"2"}, "and the table is that of the snapshot"
-
-
-async def test_where_others_may_write_during_a_restore_it_commits_what_it_did_not_write(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lax(records: Sequence[KafkaRecord], author: Author, expected: Any, *_: Any, timed: bool) -> None:
-        read_back(records, author, None, lambda record: True)
-
-    async def uncompared(run: Any) -> None:
-        """The second net, which the first one is tried without."""
-
-    monkeypatch.setattr(steps, "read_back", lax)
-    monkeypatch.setattr(steps.RecoveryRun, "_compare", uncompared)
-    await world.restore(crash=when("read back", lambda: world.log.put(LOG, b'"x"', b"666")))
-    assert world.folded()[b'"x"'] == b"666"
-
-
-async def test_without_stamps_nothing_is_committed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Author, "stamped", lambda self, record: record)
-    with pytest.raises(RestoreFailedError):
-        await world.restore()
-    assert not world.state.restores.bases
-
-
-async def test_where_a_group_with_workers_can_be_held_a_restore_begins_beside_them(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = await world.plan()
-    world.admin.member_counts = [1] * 99
-    before = world.fingerprint()
-    with pytest.raises(RestoreRefusedError):
-        await world.do(plan)
-    assert world.fingerprint() == before
-    monkeypatch.setattr(world.admin, "busy", lambda group: False)
-    world.admin.member_counts = [1] * 99
-    await world.do(plan)
-    assert world.state.restores.views[plan.plan].stage == "done", "beside workers that run"
