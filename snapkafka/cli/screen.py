@@ -7,6 +7,7 @@ In a pipe nothing is wrapped: `grep` and `cut` read it.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -89,4 +90,14 @@ def standard(*, error: bool = False) -> Screen:
         stream.reconfigure(errors="backslashreplace")  # a name that the locale lacks ends no command
     bounded = stream is not None and stream.isatty()
     width = None if bounded else UNBOUNDED
-    return Screen(Console(stderr=error, width=width, highlight=False, markup=False, emoji=False))
+    kind = Unread if error else Console
+    return Screen(kind(stderr=error, width=width, highlight=False, markup=False, emoji=False))
+
+
+class Unread(Console):
+    """Standard error, whose reader may be gone: then nothing is printed, and what runs goes on to its end."""
+
+    def on_broken_pipe(self) -> None:
+        """Print nothing more, where rich would end us in the middle of whatever we clean up."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -78,7 +78,7 @@ def test_each_damage_is_found_by_the_right_check_at_the_very_offset(namespace: s
             system.take(name)
         red = _red_below_a_position(system)
         system.observer.stop_load()
-        assert assemble(system.bootstrap, namespace, [*HEALTHY, "red-below"], tmp_path) == 1
+        assert assemble(system.bootstrap, namespace, [*HEALTHY, "red-below"], tmp_path) == 30
         paths = {name: tmp_path / f"{name}.json" for name in (*HEALTHY, "red-below")}
         drawn = asyncio.run(ops.draw(None, "", manifest=str(paths["red-below"]))).svg
         assert f'class="message backward" data-at="{red[0]}[{red[1]}] offset {red[2]}"' in drawn

@@ -54,7 +54,6 @@ def test_a_round_that_was_killed_is_finished_by_the_next_and_repeated_by_none(
             os.kill(killed.pid, signal.SIGKILL)
             killed.wait()
         assert second.returncode == TimedOutError.exit_status
-        assert f"another `snapkafka keep` of namespace {namespace} runs" in second.stderr
         wait_until("its Spark job to end", lambda: not any(job.is_running() for job in jobs), timeout_s=15)
         (view,) = system.observer.state.snapshots.values()
         assert view.failure is None, view.failure
