@@ -113,7 +113,7 @@ class Config:
             try:
                 duration_ms(str(self.changelog_lag), "changelog_lag")
             except BadInputError as error:
-                found.append(f"{error.message}; {error.advice}")
+                found.append(f"{error.message}; {error.hint}")
         topics: object = self.sources
         if not isinstance(topics, tuple) or not all(isinstance(topic, str) and topic for topic in topics):
             found.append(f"sources is {topics!r}; it can be a list of names of topics")

@@ -21,10 +21,11 @@ from snapkafka.cli.running import STATUSES
 from snapkafka.cli.verbs import app
 from snapkafka.config import Config
 from snapkafka.drivers.metrics import Metrics, families
+from snapkafka.errors import all_errors
 from snapkafka.ops import Freshness, gauges
 from snapkafka.options import Option, options_of
 from snapkafka.service.metrics import described
-from snapkafka.service.problems import HTTP_STATUS, REFUSALS
+from snapkafka.service.problems import REFUSALS
 from snapkafka.service.settings import Settings
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -227,11 +228,12 @@ def variables_in_code() -> set[str]:
 
 def errors_page() -> str:
     """Return codes with exit statuses and HTTP statuses, from the tables of the command and of the service."""
+    http = {cls.code: str(cls.http) for cls in all_errors()}
     rows = [
-        (str(status), code(name if status else "ok"), str(HTTP_STATUS.get(name, "")), meaning)
+        (str(status), code(name if status else "ok"), http.get(name, ""), meaning)
         for status, name, meaning in STATUSES
     ]
-    refusals = table(("code", "HTTP"), ((code(name), str(status)) for name, status in REFUSALS.items()))
+    refusals = table(("code", "HTTP"), ((code(name), str(http)) for name, (http, _) in REFUSALS.items()))
     return f"""# Errors and exit statuses
 
 The command returns the status; `--json` and REST give the code, a message, a hint and the status.

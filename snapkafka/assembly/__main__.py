@@ -14,7 +14,7 @@ try:
     if missing_of("embedded"):
         require_extra("spark", "assembly")
 except DependencyMissingError as error:
-    print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
+    print(f"error: {error}\nwhat to do: {error.hint}", file=sys.stderr)
     sys.exit(error.exit_status)
 
 from snapkafka.assembly.spark.entry import start

@@ -10,7 +10,7 @@ from typing import Final
 
 from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError, Verb
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
@@ -116,7 +116,7 @@ def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolatio
     except UnknownSnapshotError as error:
         raise UnknownSnapshotError(
             f"snapshot {captured.id} builds on {captured.parent or 'no other'}, which is not assembled in {store}",
-            hint=(Verb("assemble", (captured.parent,)), f" first, into the same storage; else {FULL}"),
+            hint=f"`snapkafka assemble {captured.parent}` first, into the same storage; else {FULL}",
         ) from error
     if why := next(_obstacles(captured, parent, ledger, isolation), ""):
         raise BadInputError(

@@ -96,7 +96,7 @@ def _output(path: str) -> Iterator[TextIO]:
 def _failed(error: SnapkafkaError, options: argparse.Namespace, output: TextIO) -> int:
     _print(JobReport(error=JobError.of(error)), output)
     if not options.progress:  # else the caller prints the error
-        _print_line(f"error: {_one_line(error.message)}\n       {_one_line(error.advice)}")
+        _print_line(f"error: {_one_line(error.message)}\n       {_one_line(error.hint)}")
     return error.exit_status
 
 

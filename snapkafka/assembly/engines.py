@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from snapkafka.checks import Checked, CutView
-from snapkafka.errors import BadInputError, Option
+from snapkafka.errors import BadInputError
 from snapkafka.manifest import Manifest
 from snapkafka.runtime.extras import missing_of, require_engine, require_extra
 
@@ -68,7 +68,7 @@ class _Chosen:
         if self._job.spec.engine == "embedded":
             raise BadInputError(
                 f"the embedded engine does not do {reason}",
-                hint=("leave ", Option("engine"), " to auto, or take spark"),
+                hint="leave --engine to auto, or take spark",
             )
         if self._job.spec.engine == "auto":
             self._job.notify(f"taking Spark: the embedded engine does not do {reason}")

@@ -23,7 +23,7 @@ def with_time_of_loss(store: Store, captured: Captured) -> Iterator[None]:
         message = (
             f"{error.message}; it could be restored until {expected.until}: {expected.topic} {expected.why}"
         )
-        raise OffsetsGoneError(message, hint=error.advice) from error
+        raise OffsetsGoneError(message, hint=error.hint) from error
 
 
 def _expected_before(store: Store, captured: Captured) -> RestorableEntry | None:

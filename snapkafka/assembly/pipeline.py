@@ -15,7 +15,7 @@ from snapkafka.checks import Checked, CutView, Verdict, reading_ranges, require_
 from snapkafka.checks.invariants import Invariant, load, parse_parameters
 from snapkafka.checks.split_keys import noted
 from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, Option, Verb
+from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
@@ -93,7 +93,7 @@ class Job:
         if not self.spec.bootstrap:
             raise BadInputError(
                 "no broker is given",
-                hint=("add ", Option("bootstrap", "host:port"), ", or set SNAPKAFKA_BOOTSTRAP"),
+                hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP",
             )
         return Connection.from_environment(self.spec.bootstrap, os.environ)
 
@@ -136,11 +136,9 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
     """Assemble the snapshots of a job, in the order of their epochs; one that fails does not stop the others."""
     spec = job.spec
     if problem := namespace_problem(spec.namespace):
-        raise BadInputError(problem, hint=("add ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE"))
+        raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
     if not spec.snapshots:
-        raise BadInputError(
-            "no snapshot is named", hint=("add ", Option("snapshot", "ID"), "; ", Verb("list"), " shows them")
-        )
+        raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
     wanted, asked = job.sql()
     require_valid(asked)
     connection, decoding = job.connection(), job.decoding()
@@ -251,7 +249,7 @@ def isolation_of(manifest: Manifest, asked: str) -> str:
     if asked and manifest.isolation and asked != manifest.isolation:
         raise BadInputError(
             f"snapshot {manifest.id} was assembled with {manifest.isolation}, and cannot be verified with {asked}",
-            hint=("leave ", Option("isolation"), " out"),
+            hint="leave --isolation out",
         )
     return asked or manifest.isolation or DEFAULT_ISOLATION
 

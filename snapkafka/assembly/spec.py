@@ -237,7 +237,7 @@ class JobError(Reported):
         return cls(
             **asdict(Reported.of(error)),
             message=error.message,
-            hint=error.advice,
+            hint=error.hint,
             exit_status=error.exit_status,
             id=snapshot_id,
         )

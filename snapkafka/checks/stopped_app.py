@@ -63,7 +63,7 @@ async def _require_empty(admin: TopicAdmin, app: str) -> None:
         members = await admin.members(app)
     except SnapkafkaError as error:
         raise TriggerRefusedError(
-            f"app {app} is not known to be stopped: {error}", hint=error.advice, reason=APP_RUNS_WITHOUT
+            f"app {app} is not known to be stopped: {error}", hint=error.hint, reason=APP_RUNS_WITHOUT
         ) from error
     if members:
         raise TriggerRefusedError(

@@ -24,7 +24,7 @@ def main() -> None:
     try:
         require_extra("cli", "the command")
     except DependencyMissingError as error:
-        print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
+        print(f"error: {error.message}\n       {error.hint}", file=sys.stderr)
         sys.exit(error.exit_status)
     from .verbs import app
 

@@ -112,14 +112,14 @@ def run(
     except BrokenPipeError:  # of `| head`
         raise
     except SnapkafkaError as error:
-        message, advice = error.message, error.advice
+        message, advice = error.message, error.hint
         print_error(error.code, message, advice, error.exit_status)
         notices.print(("error:", "bold red"), f" {_plain(message)}", hang=7)
         notices.print(f"       {_plain(advice)}", hang=7)
         raise typer.Exit(error.exit_status) from None
     except Exception as error:
         bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
-        print_error(bug.code, bug.message, bug.advice, bug.exit_status)
+        print_error(bug.code, bug.message, bug.hint, bug.exit_status)
         notices.print(("error:", "bold red"), " a bug in snapkafka; please report it with this:", hang=7)
         traceback.print_exc()
         raise typer.Exit(bug.exit_status) from None

@@ -17,7 +17,7 @@ from snapkafka.runtime.extras import require_extra
 try:
     require_extra("demo", "the demo")
 except DependencyMissingError as error:
-    print(f"error: {error}\nwhat to do: {error.advice}", file=sys.stderr)
+    print(f"error: {error}\nwhat to do: {error.hint}", file=sys.stderr)
     sys.exit(error.exit_status)
 
 import msgspec
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> int:
         return exit_status(interrupted.number)
     except SnapkafkaError as error:
         progress.stop()
-        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
+        print(f"error: {error.message}\nwhat to do: {error.hint}", file=sys.stderr)
         return error.exit_status
     if arguments.json:
         data = as_data(taken)

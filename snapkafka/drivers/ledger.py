@@ -124,7 +124,7 @@ class LedgerFollower(LedgerWaits):
             if str(error) != self._unread:
                 self._unread = str(error)
                 logger.warning(
-                    "snapkafka: %s; this worker tries again (%s)", error, error.advice, extra=host.about()
+                    "snapkafka: %s; this worker tries again (%s)", error, error.hint, extra=host.about()
                 )
             await asyncio.sleep(RETRY_S)
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypedDict
 
 from snapkafka.checks.stopped_app import stopped_app
 from snapkafka.config import TTL_MS_RANGE
-from snapkafka.errors import BadInputError, Option, SnapkafkaError, TriggerRefusedError, Verb
+from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.alignment import known_graph
@@ -199,7 +199,7 @@ def check_trigger(
     if state.paused:
         raise TriggerRefusedError(
             "snapshots are paused in this namespace",
-            hint=(Verb("resume"), " ends the pause"),
+            hint="`snapkafka resume` ends the pause",
             reason="paused",
         )
     living = _participants(state, apps)
@@ -219,27 +219,21 @@ def check_trigger(
     if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
         raise TriggerRefusedError(
             f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
-            hint=(
-                'start all its workers with mode="on" once all are upgraded, or leave the app out of ',
-                Option("apps"),
-            ),
+            hint='start all its workers with mode="on" once all are upgraded, or leave the app out of --apps',
             reason="stamping",
             apps=stamping,
         )
     if len(state.open) >= RUNNING_MAX:
         raise TriggerRefusedError(
             f"{len(state.open)} snapshots are running already",
-            hint=("wait for them, or see ", Verb("list")),
+            hint="wait for them, or see `snapkafka list`",
             reason="too-many",
         )
     latest = {view.hello.app: view.hello for view in living}
     if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
         raise TriggerRefusedError(
             "; ".join(unlike),
-            hint=(
-                "make the counts equal and restart the app (Faust fails at a write), or leave it out of ",
-                Option("apps"),
-            ),
+            hint="make the counts equal and restart the app (Faust fails at a write), or leave it out of --apps",
             reason="partition-counts",
         )
 
@@ -255,7 +249,7 @@ def check_alignment(
     if align and (cycle := known_graph(state, state.topics_of(state.standing(apps))).cycle()):
         raise TriggerRefusedError(
             f"these apps cannot be aligned, they send to each other in a cycle: {cycle}",
-            hint=("leave out ", Option("align"), ": any other snapshot works on a cycle"),
+            hint="leave out --align: any other snapshot works on a cycle",
             reason="cycle",
         )
 
@@ -332,7 +326,7 @@ def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
     """Return the parent of the snapshot. It may still be assembled later, but it has to be captured."""
     if type_ == "full":
         if parent:
-            raise BadInputError("a full snapshot has no parent", hint=("add ", Option("type", "incremental")))
+            raise BadInputError("a full snapshot has no parent", hint="add --type incremental")
         return ""
     if not parent:
         verified = [view for _, view in sorted(state.snapshots.items()) if good(view)]
@@ -348,7 +342,7 @@ def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
     if found.captured_at is None:
         raise TriggerRefusedError(
             f"snapshot {parent} is not captured and cannot be a parent",
-            hint=(Verb("show", (parent,)), " shows the reason"),
+            hint=f"`snapkafka show {parent}` shows the reason",
             reason="no-parent",
         )
     return found.trigger.id

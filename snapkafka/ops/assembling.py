@@ -18,7 +18,7 @@ from snapkafka.assembly.progress import Working, from_line
 from snapkafka.assembly.spark.entry import CHILD
 from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, InternalError, Option, StorageError, UnknownSnapshotError, Verb
+from snapkafka.errors import BadInputError, InternalError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LaterVersionError, Manifest, load
@@ -82,7 +82,7 @@ async def assemble(
             messages explain.
     """
     if not spec.snapshots:
-        raise BadInputError("no snapshot is named", hint=(Verb("list"), " shows them"))
+        raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
     wanted = changed(spec, bootstrap=where.bootstrap, manifests=())
     return await _job(wanted, notify, progress, launch)
 
@@ -107,7 +107,7 @@ async def verify(
         UnknownSnapshotError: there is no manifest of that snapshot.
     """
     if not (spec.snapshots or spec.manifests):
-        raise BadInputError("no snapshot is named", hint=("give an id, or ", Option("manifest", "PATH")))
+        raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
     if not launch.python:
         require_engine(spec.engine)
     places = spec.manifests or await manifest_places(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapkafka.assembly.progress import Working
 from snapkafka.assembly.spec import JobSpec, changed
-from snapkafka.errors import BadInputError, LedgerUnusableError, Verb
+from snapkafka.errors import BadInputError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.reading import find_captured, find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
@@ -112,7 +112,7 @@ async def audit(
         if not find_snapshot(work.reading.state, snapshot).trigger.audit:
             raise BadInputError(
                 f"snapshot {snapshot} was not triggered for an audit",
-                hint=("without a snapshot ", Verb("audit"), " triggers one"),
+                hint="without a snapshot `snapkafka audit` triggers one",
             )
         captured = find_captured(work.reading.state, snapshot)
     (result,) = await assemble(
@@ -155,7 +155,7 @@ async def _answers(where: Connection, topic: str, captured: Captured, within_s: 
         except LedgerUnusableError as error:
             raise BadInputError(
                 f"what the workers sent cannot be read: {error.message}",
-                hint=("an audit needs topic ", topic, ", which ", Verb("audit"), " creates"),
+                hint=f"an audit needs topic {topic}, which `snapkafka audit` creates",
             ) from error
         if all(answer.ended is not None for answer in answers.values()):
             break

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, ForkRefusedError, Option, Verb
+from snapkafka.errors import BadInputError, ForkRefusedError
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
@@ -181,10 +181,10 @@ async def _sides(
     fork."""
     if not fork:
         if not before:
-            raise BadInputError("name two snapshots, or a fork", hint=(Verb("list"), " shows them"))
+            raise BadInputError("name two snapshots, or a fork", hint="`snapkafka list` shows them")
         return await manifest_places(where, namespace, [before, after], storage=storage, good=True)
     if where is None:
-        raise BadInputError("a fork is found through its ledger", hint=("add ", Option("bootstrap")))
+        raise BadInputError("a fork is found through its ledger", hint="add --bootstrap")
     forked = prefixed(fork, namespace)
     async with admin_of(where) as admin:
         there = await admin.describe_topics([LEDGER + forked])
@@ -275,7 +275,7 @@ def require_keys(keys: int, *, values: bool) -> None:
     if keys < 0:
         raise BadInputError(f"must be 0 or more, got {keys}", hint="0 lists none", field="keys")
     if values and not keys:
-        raise BadInputError("needs keys to list", hint=("add ", Option("keys", "N")), field="values")
+        raise BadInputError("needs keys to list", hint="add --keys N", field="values")
 
 
 def _compared_sql(keys: int, *, values: bool, prefix: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from .topics import judged, roles
 
 def not_examined(code: str, error: SnapkafkaError, so: str = "") -> Advice:
     """Compose the finding that something could not be examined."""
-    return Advice(code=code, weight=Weight.WARNING, what=f"{error}{so}", do=error.advice)
+    return Advice(code=code, weight=Weight.WARNING, what=f"{error}{so}", do=error.hint)
 
 
 async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
@@ -156,7 +156,7 @@ async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Adv
             {tp: offset for tp, offset in wanted.items() if starts.get(tp, 0) <= offset < ends.get(tp, 0)}
         )
     except SnapkafkaError as error:
-        return [Advice(code="headers-unseen", weight=Weight.WARNING, what=str(error), do=error.advice)]
+        return [Advice(code="headers-unseen", weight=Weight.WARNING, what=str(error), do=error.hint)]
     lost: dict[str, TopicPartition] = {}
     for tp, pairs in sorted(found.items()):
         if all(name != HEADER for name, _ in pairs):

@@ -14,7 +14,7 @@ from typing import Final
 
 from snapkafka.checks import Status
 from snapkafka.checks.verdict import GOOD, Verdict
-from snapkafka.errors import BadInputError, SnapkafkaError, Verb
+from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import CheckEntry, WitnessEntry
@@ -179,7 +179,9 @@ def history_in(reading: LedgerReading, name: str, *, most: int | None = None) ->
                 break
     if not found:
         names = f"it can be {', '.join(sorted(known))}" if known else "no snapshot has evaluated any"
-        raise BadInputError(f"invariant {name[:40]!r} is unknown", hint=(names, "; see ", Verb("invariants")))
+        raise BadInputError(
+            f"invariant {name[:40]!r} is unknown", hint=f"{names}; see `snapkafka invariants`"
+        )
     return InvariantHistory(name=name, evaluations=tuple(reversed(found)))
 
 

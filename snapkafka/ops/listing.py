@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, Option, Verb
+from snapkafka.errors import BadInputError
 from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.reading import (
     LedgerReading,
@@ -160,8 +160,8 @@ async def show(
     """
     if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
         raise BadInputError(
-            ("name one snapshot: an id, `latest`, ", Option("epoch"), " or ", Option("at")),
-            hint=(Verb("show", ("latest",)), " shows the latest"),
+            "name one snapshot: an id, `latest`, --epoch or --at",
+            hint="`snapkafka show latest` shows the latest",
         )
     async with opened(where, namespace) as work:
         reading, now_ms = work.reading, clock()

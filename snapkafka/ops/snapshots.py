@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, Unpack
 
 from snapkafka.backoff import pause_after
-from snapkafka.errors import BadInputError, Option, SnapshotFailedError, TriggerRefusedError, Verb
+from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka.ledger.reading import Opened, find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import TriggerOptions, compose_trigger, require_id
@@ -61,7 +61,7 @@ async def trigger(
     if retries and not (snapshot_id or wait):
         raise BadInputError(
             "needs a snapshot that is named or waited for",
-            hint=("add ", Option("wait"), ", or the ", Option("id"), " of a snapshot that failed"),
+            hint="add --wait, or the --id of a snapshot that failed",
             field="retries",
         )
     async with opened(where, namespace) as work:
@@ -83,12 +83,7 @@ async def trigger(
         if view.failure is not None:
             raise SnapshotFailedError(
                 f"snapshot {view.trigger.id} failed: {view.failure.reason}",
-                hint=(
-                    Verb("show", (view.trigger.id,)),
-                    " has the details; ",
-                    Option("retries", "1"),
-                    " starts its next attempt",
-                ),
+                hint=f"`snapkafka show {view.trigger.id}` has the details; --retries 1 starts its next attempt",
             )
         return summary(work.reading, view)
 
@@ -311,7 +306,7 @@ async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: 
         if found.failure_code != "aborted":
             raise TriggerRefusedError(
                 f"snapshot {found.id} cannot be aborted: it is {found.status}",
-                hint=("only a running one can; ", Verb("show", (found.id,)), " shows its result"),
+                hint=f"only a running one can; `snapkafka show {found.id}` shows its result",
             )
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, Option, StorageError, UnknownSnapshotError, Verb
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in, find_snapshot, read_ledger
 from snapkafka.kafka.ledger.reading import good as verified
 from snapkafka.kafka.login.connection import Connection
@@ -39,7 +39,7 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
     if len(namespaces := sorted({head.namespace for head in found})) > 1:
         raise BadInputError(
             f"{store} has snapshots of {', '.join(namespaces)}",
-            hint=("choose one by ", Option("namespace")),
+            hint="choose one by --namespace",
             namespaces=namespaces,
         )
     if name == LATEST:
@@ -59,7 +59,7 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
         what = "good snapshot" if good and name == LATEST else f"snapshot {name!r}"
         of = f" of {namespace}" if namespace else ""
         raise UnknownSnapshotError(
-            f"no {what}{of} is assembled in {store}", hint=(Verb("assemble"), " builds its tables")
+            f"no {what}{of} is assembled in {store}", hint="`snapkafka assemble` builds its tables"
         )
     return store.read(found[0].id)
 
@@ -90,13 +90,7 @@ async def manifest_places(
     if where is None:
         raise StorageError(
             "no storage is given",
-            hint=(
-                "add ",
-                Option("storage", "DIR"),
-                ", or ",
-                Option("bootstrap"),
-                ": the ledger names their place",
-            ),
+            hint="add --storage DIR, or --bootstrap: the ledger names their place",
         )
     state = (await read_ledger(where, namespace)).state
     views = [find_snapshot(state, name, usable=verified if good else _assembled) for name in names]

@@ -11,9 +11,7 @@ from snapkafka.errors import (
     ForkFailedError,
     ForkRefusedError,
     LedgerUnusableError,
-    Option,
     PlanChangedError,
-    Verb,
 )
 from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.kafka.ledger.reading import Opened, opened
@@ -148,13 +146,13 @@ async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> D
         own = LEDGER + prefixed(fork, namespace)
         if not names:
             raise ForkRefusedError(
-                f"there is no fork {fork}", hint=(Verb("fork list"), " lists those there are")
+                f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are"
             )
         others = [name for name in names if name.startswith(LEDGER) and name != own]
         if others:
             raise ForkRefusedError(
                 f"fork {fork} is not of namespace {namespace}: its ledger is {others[0]}",
-                hint=("add ", Option("namespace", others[0].removeprefix(LEDGER + prefixed(fork, "")))),
+                hint=f"add --namespace {others[0].removeprefix(LEDGER + prefixed(fork, ''))}",
             )
         apps = await _apps(where, own, fork, names)
         return Dropping(

@@ -109,4 +109,4 @@ if __name__ == "__main__":
         for each in sys.argv[1:]:
             print(f"{each}: {len(locked_jars(each))} jars in {cache_dir()}")
     except DependencyMissingError as problem:
-        sys.exit(f"error: {problem}\nwhat to do: {problem.advice}")
+        sys.exit(f"error: {problem}\nwhat to do: {problem.hint}")

@@ -132,7 +132,6 @@ def make_app(
         lifespan=lifespan,
         exception_handlers={
             SnapkafkaError: _known,
-            RefusedError: _known,
             HTTPException: _http,
             Exception: _bug,
         },
@@ -168,7 +167,7 @@ def fresh(
 
 
 async def _known(request: Request, error: Exception) -> Response:
-    assert isinstance(error, SnapkafkaError | RefusedError)
+    assert isinstance(error, SnapkafkaError)
     return problem(error)
 
 

@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Participant, Place
 from snapkafka.drivers.foreign.settings import Bounds, Marker
-from snapkafka.errors import BadInputError, Option, SnapkafkaError
+from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.login.connection import Connection
@@ -39,22 +39,6 @@ logger = logging.getLogger("snapkafka")
 T = TypeVar("T")
 
 SERVICE: Final = "distributed.snapshot.SnapshotService"
-#: Code of an error -> gRPC status: those of HTTP (`problems`), as gRPC names them.
-GRPC_STATUS: Final[Mapping[str, grpc.StatusCode]] = {
-    "bad-input": grpc.StatusCode.INVALID_ARGUMENT,
-    "broker-unavailable": grpc.StatusCode.UNAVAILABLE,
-    "authentication-failed": grpc.StatusCode.UNAVAILABLE,
-    "wrong-mechanism": grpc.StatusCode.UNAVAILABLE,
-    "certificate": grpc.StatusCode.UNAVAILABLE,
-    "ledger-unusable": grpc.StatusCode.UNAVAILABLE,
-    "unknown-snapshot": grpc.StatusCode.NOT_FOUND,
-    "trigger-refused": grpc.StatusCode.FAILED_PRECONDITION,
-    "timed-out": grpc.StatusCode.DEADLINE_EXCEEDED,
-    "unauthorized": grpc.StatusCode.UNAUTHENTICATED,
-    "forbidden": grpc.StatusCode.PERMISSION_DENIED,
-    "busy": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "offsets-gone": grpc.StatusCode.OUT_OF_RANGE,
-}
 #: A message is a chunk of state or a record, and a little more.
 MESSAGE_BYTES_MAX: Final = 1024 * 1024
 METADATA_BYTES_MAX: Final = 8 * 1024
@@ -159,7 +143,7 @@ class Servicer:
                     value=record.value,
                     timestamp_ms=record.timestamp_ms,
                 )
-        except (SnapkafkaError, RefusedError) as error:
+        except SnapkafkaError as error:
             await _abort(context, error)
 
     async def Processed(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -178,7 +162,7 @@ class Servicer:
         try:
             async with asyncio.timeout(self._call_s if left is None else min(left, self._call_s)):
                 return await call()
-        except (SnapkafkaError, RefusedError) as error:
+        except SnapkafkaError as error:
             await _abort(context, error)
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"not done within {self._call_s:g} s")
@@ -222,13 +206,9 @@ async def _forbid(context: Any, topic: str, what: str, setting: str) -> None:
     )
 
 
-async def _abort(context: Any, error: SnapkafkaError | RefusedError) -> None:
-    status = GRPC_STATUS.get(error.code, grpc.StatusCode.INTERNAL)
-    if isinstance(error, RefusedError):
-        detail, hint = error.message, error.hint
-    else:
-        detail, hint = error.message, error.advice
-    await context.abort(status, f"{detail}; {hint}" if hint else detail, (("snapkafka-code", error.code),))
+async def _abort(context: Any, error: SnapkafkaError) -> None:
+    detail = f"{error.message}; {error.hint}" if error.hint else error.message
+    await context.abort(grpc.StatusCode[error.grpc], detail, (("snapkafka-code", error.code),))
 
 
 class _Admission(grpc.aio.ServerInterceptor):
@@ -360,12 +340,7 @@ def _listen(server: Any, settings: Settings) -> str:
             port = server.add_insecure_port(wanted)
     except (RuntimeError, OSError) as error:
         raise BadInputError(
-            (
-                Option("host", settings.host),
-                " ",
-                Option("grpc-port", str(settings.grpc_port)),
-                f" cannot be listened on: {error}",
-            ),
+            f"--host {settings.host} --grpc-port {settings.grpc_port} cannot be listened on: {error}",
             hint="choose another port; check the certificate",
         ) from error
     return f"{host}:{port}"

@@ -60,7 +60,7 @@ class Job:
             "error": {
                 "code": error.code,
                 "detail": error.message,
-                "hint": error.advice,
+                "hint": error.hint,
             }
             if error
             else None,

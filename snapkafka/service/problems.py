@@ -1,117 +1,86 @@
-"""Errors as problem+json (RFC 9457): the status of each code, and the fields and routes that stand for options and
-verbs."""
+"""Errors as problem+json (RFC 9457), and those that only a server has."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final
+from itertools import chain
+from typing import Final
 
+import msgspec
 from starlette.responses import Response
 
-from snapkafka.errors import SnapkafkaError
+from snapkafka.assembly.spec import JobSpec
+from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.options import options_of
+from snapkafka.verbs import Trigger
 
 PROBLEM_JSON: Final = "application/problem+json"
-
-#: Code of a `SnapkafkaError` -> HTTP status. Exit statuses and gRPC go by the same codes.
-HTTP_STATUS: Final[Mapping[str, int]] = {
-    "bad-input": 400,
-    "broker-unavailable": 503,
-    "ledger-unusable": 503,
-    "unknown-snapshot": 404,
-    "trigger-refused": 409,
-    "snapshot-failed": 409,
-    "storage": 502,
-    "offsets-gone": 410,
-    "timed-out": 504,
-    "install": 500,
-    "dependency-missing": 501,
-    "output": 500,
-    "restore-refused": 409,
-    "restore-failed": 500,
-    "fork-refused": 409,
-    "plan-changed": 409,
-    "overtaken": 409,
-    "fork-failed": 500,
-    "fork-isolation": 500,
-    "authentication-failed": 503,
-    "wrong-mechanism": 503,
-    "certificate": 503,
-    "internal": 500,
+#: What only a server refuses: code -> its statuses over HTTP and gRPC.
+REFUSALS: Final[Mapping[str, tuple[int, str]]] = {
+    "bad-input": (BadInputError.http, BadInputError.grpc),
+    "unauthorized": (401, "UNAUTHENTICATED"),
+    "forbidden": (403, "PERMISSION_DENIED"),
+    "not-found": (404, "NOT_FOUND"),
+    "method-not-allowed": (405, "UNIMPLEMENTED"),
+    "too-large": (413, "RESOURCE_EXHAUSTED"),
+    "unsupported-media-type": (415, "INVALID_ARGUMENT"),
+    "busy": (503, "RESOURCE_EXHAUSTED"),
 }
-#: What only a server refuses: code -> HTTP status.
-REFUSALS: Final[Mapping[str, int]] = {
-    "unauthorized": 401,
-    "forbidden": 403,
-    "not-found": 404,
-    "method-not-allowed": 405,
-    "too-large": 413,
-    "unsupported-media-type": 415,
-    "busy": 503,
-}
-
-#: Option -> its field or parameter in a request, where that has another name.
+#: Option -> its field in a request.
 FIELDS: Final[Mapping[str, str]] = {
-    "align-timeout": "align_timeout_ms",
-    "id": "snapshot_id",
-    "parent": "parent_snapshot_id",
-    "set": "parameters",
-    "sink": "sinks",
-    "source": "sources",
-    "storage": "target_storage_uri",
-    "ttl": "ttl_ms",
-    "type": "snapshot_type",
+    found.flag.removeprefix("--"): item.encode_name
+    for item, found in chain.from_iterable(
+        zip(msgspec.structs.fields(kind), options_of(kind).values(), strict=True)
+        for kind in (JobSpec, Trigger)
+    )
+    if found.flag
 }
 
 
-class RefusedError(Exception):
-    """The server refuses a request, whatever the snapshot: a `code` of `REFUSALS`, or of invalid input; a message,
-    what to do, and the field or parameter that is wrong."""
+class RefusedError(SnapkafkaError):
+    """The server refuses a request, whatever the snapshot.
+
+    Args:
+        code: of `REFUSALS`.
+        field: the field or parameter that is wrong.
+        headers: of the answer.
+    """
 
     def __init__(
         self,
         code: str,
-        message: str,
+        problem: str,
         hint: str = "",
         *,
         field: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.code, self.message, self.hint, self.field = code, message, hint, field
-        self.status = REFUSALS.get(code) or HTTP_STATUS[code]
+        super().__init__(problem, hint=hint, field=field)
+        self.code, (self.http, self.grpc) = code, REFUSALS[code]
         self.headers = dict(headers or {})
 
-
-def problem_body(code: str, status: int, detail: str, hint: str, field: str = "") -> bytes:
-    """Format a problem as JSON.
-
-    Args:
-        field: the one field or parameter that is wrong.
-    """
-    found: dict[str, Any] = {
-        "type": f"urn:snapkafka:problem:{code}",
-        "title": code.replace("-", " "),
-        "status": status,
-        "detail": detail,
-        "code": code,
-        "hint": hint,
-    }
-    return json.dumps({**found, "field": field} if field else found).encode()
+    @property
+    def message(self) -> str:
+        return self.problem
 
 
-def problem(error: SnapkafkaError | RefusedError) -> Response:
+def problem(error: SnapkafkaError) -> Response:
     """Create the response for an error."""
     if isinstance(error, RefusedError):
-        status, detail, hint, headers = error.status, error.message, error.hint, error.headers
-        field = error.field
+        headers, field = error.headers, error.field
     else:
-        status, headers = HTTP_STATUS[error.code], {}
-        detail, hint = error.message, error.advice
-        field = FIELDS.get(error.field, error.field.replace("-", "_"))
-    if status == 503:
+        headers, field = {}, FIELDS.get(error.field, error.field.replace("-", "_"))
+    if error.http == 503:
         headers.setdefault("Retry-After", "1")
-    if status == 413:  # the rest of the body may still come
+    if error.http == 413:  # the rest of the body may still come
         headers["Connection"] = "close"
-    body = problem_body(error.code, status, detail, hint, field)
-    return Response(body, status, headers, media_type=PROBLEM_JSON)
+    found = {
+        "type": f"urn:snapkafka:problem:{error.code}",
+        "title": error.code.replace("-", " "),
+        "status": error.http,
+        "detail": error.message,
+        "code": error.code,
+        "hint": error.hint,
+    }
+    body = msgspec.json.encode(found | ({"field": field} if field else {}))
+    return Response(body, error.http, headers, media_type=PROBLEM_JSON)

@@ -17,7 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from snapkafka.errors import BadInputError, Option
+from snapkafka.errors import BadInputError
 
 from .settings import Settings
 
@@ -91,7 +91,7 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
         context.load_cert_chain(settings.certificate, settings.key, password=lambda: "")
     except OSError as error:  # ssl.SSLError is one
         raise BadInputError(
-            f"the certificate cannot be used: {error}", hint=("check ", Option("tls-certificate"))
+            f"the certificate cannot be used: {error}", hint="check --tls-certificate"
         ) from error
     return context
 
@@ -139,8 +139,8 @@ async def serve(app: ASGIApp, settings: Settings, started: Callable[[str], None]
     try:
         listening = config.bind_socket()
     except SystemExit:
-        where = Option("host", settings.host), " ", Option("port", str(settings.port))
-        raise BadInputError((*where, " cannot be listened on"), hint="choose another port") from None
+        where = f"--host {settings.host} --port {settings.port}"
+        raise BadInputError(f"{where} cannot be listened on", hint="choose another port") from None
     # asyncio does that for sockets of its own alone: without, half of an answer waits for the client's next packet
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     scheme = "https" if settings.certificate else "http"

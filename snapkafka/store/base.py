@@ -16,7 +16,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError, Verb
+from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import Column, FileEntry, Manifest, TableEntry, file_stem, load
 
 #: No assembly works on its tables for so long without writing any of them.
@@ -151,7 +151,7 @@ class Store(ABC):
         if text is None:
             raise UnknownSnapshotError(
                 f"snapshot {snapshot_id} is not assembled in {self}",
-                hint=(Verb("assemble", (snapshot_id,)), " builds its tables"),
+                hint=f"`snapkafka assemble {snapshot_id}` builds its tables",
             )
         return load(text, where=place)
 

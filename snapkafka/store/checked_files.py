@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from snapkafka.errors import StorageError, Verb
+from snapkafka.errors import StorageError
 from snapkafka.manifest import FileEntry
 
 from .base import Store
@@ -31,7 +31,7 @@ def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
         place = store.place(file.path)
         raise StorageError(
             f"file {place} has changed since it was written",
-            hint=(Verb("verify", options=("offline",)), " lists all damage; assemble it again"),
+            hint="`snapkafka verify --offline` lists all damage; assemble it again",
             file=place,
         )
     return sum(size is not None for size in sizes.values()) if hashed else 0

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 
-from snapkafka.errors import Option, StorageError
+from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest, TableEntry, dump, file_stem
 from snapkafka.runtime.homes import expand_home
 
@@ -71,7 +71,7 @@ class LocalStore(Store):
 
     def texts(self) -> dict[str, str]:
         if not self.root.is_dir():
-            raise StorageError(f"storage {self.root} is not a directory", hint=("check ", Option("storage")))
+            raise StorageError(f"storage {self.root} is not a directory", hint="check --storage")
         found = {}
         with self._errors("read"):
             for path in sorted(self.root.glob("*.json")):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from snapkafka.errors import Option, Text
-
 #: What has not answered by then is not there, or not for us: seconds.
 CONNECT_TIMEOUT_S: Final = 5
 READ_TIMEOUT_S: Final = 60
@@ -17,7 +15,7 @@ BLOCK_BYTES: Final = 8 << 20
 #: Each waits for a random time, up to twice as long as the one before: half a minute in all.
 ATTEMPTS_MAX: Final = 6
 
-_BUCKET: Final = ("create it, or check ", Option("storage"))
+_BUCKET: Final = "create it, or check --storage"
 _RIGHTS: Final = "check the credentials (AWS_ACCESS_KEY_ID or AWS_PROFILE) and their rights on the bucket"
 #: A part of an error's name or message -> its meaning, and what to do. The first that fits counts.
 _SIGNS: Final = (
@@ -87,7 +85,7 @@ def region() -> str:
     return os.environ.get("AWS_DEFAULT_REGION") or os.environ.get("AWS_REGION") or ""
 
 
-def reason(error: BaseException) -> tuple[str, Text | None]:
+def reason(error: BaseException) -> tuple[str, str | None]:
     """Explain in a line why a storage cannot be reached, with a remedy."""
     chain: list[str] = []
     one: BaseException | None = error

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from snapkafka.errors import SnapkafkaError, StorageError, Text, Verb
+from snapkafka.errors import SnapkafkaError, StorageError
 from snapkafka.manifest import FileEntry, Manifest, TableEntry, state_table
 
 from .base import Store, first_change
@@ -74,8 +74,11 @@ def require_same_files(part: Manifest, found: Iterable[FileEntry]) -> None:
         raise StorageError(f"snapshot {part.id}: {change}", hint=_again(part.id))
 
 
-def _again(*names: str) -> Text:
-    return (Verb("assemble", names), " makes them again while the log holds them; else take a full snapshot")
+def _again(*names: str) -> str:
+    return (
+        f"`snapkafka assemble {' '.join(names)}` makes them again"
+        " while the log holds them; else take a full snapshot"
+    )
 
 
 def state_sql(store: Store, parts: Iterable[Manifest]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from snapkafka.errors import Option, StorageError
+from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest, load
 from snapkafka.runtime.homes import expand_home
 
@@ -91,9 +91,7 @@ def open_store(uri: str) -> Store:
             hint=f"give a directory, or a URI that begins with one of file, {', '.join(SCHEMES)}",
         )
     if not uri:
-        raise StorageError(
-            "no storage is given", hint=("add ", Option("storage", "DIR"), ", here or with the trigger")
-        )
+        raise StorageError("no storage is given", hint="add --storage DIR, here or with the trigger")
     return LocalStore(Path(uri))
 
 

@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     except Interrupted as interrupted:
         return exit_status(interrupted.number)
     except SnapkafkaError as error:
-        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
+        print(f"error: {error.message}\nwhat to do: {error.hint}", file=sys.stderr)
         return error.exit_status
 
 

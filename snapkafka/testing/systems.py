@@ -140,7 +140,7 @@ class RunningSystem:
             self.wait_until(f"{len(self.workers)} workers to join", ready, timeout_s=START_TIMEOUT_S)
         except SnapkafkaError as error:
             logs = "\n".join(f"{worker.app}:\n{worker.last_lines()}" for worker in self.workers)
-            raise TimedOutError(f"{error.message}\n{logs}", hint=error.advice) from error
+            raise TimedOutError(f"{error.message}\n{logs}", hint=error.hint) from error
 
 
 @contextlib.contextmanager

@@ -125,12 +125,12 @@ def _print(study: Study, files: Sequence[Path]) -> None:
 
 
 def _failed(error: SnapkafkaError, *, as_json: bool) -> int:
-    print(f"error: {error}\n  hint: {error.advice}", file=sys.stderr)
+    print(f"error: {error}\n  hint: {error.hint}", file=sys.stderr)
     if as_json:
         said = {
             "code": error.code,
             "message": str(error),
-            "hint": error.advice,
+            "hint": error.hint,
             "exit_status": error.exit_status,
         }
         print(json.dumps({"error": said}))

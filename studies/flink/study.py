@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         cluster.require_tools()
         _print(options, load)
     except SnapkafkaError as error:
-        print(f"error: {error.message}\n       {error.advice}", file=sys.stderr)
+        print(f"error: {error.message}\n       {error.hint}", file=sys.stderr)
         return error.exit_status
     return EXIT_OK
 

@@ -53,7 +53,7 @@ def test_twice_is_an_error_that_says_so() -> None:
     with pytest.raises(InstallError, match="already installed on this app") as caught:
         snapkafka.install(app, namespace="n")
     assert caught.value.exit_status == InstallError.exit_status
-    assert "once per faust.App" in caught.value.advice
+    assert "once per faust.App" in caught.value.hint
 
 
 def test_settings_that_make_no_sense_are_all_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_settings_that_make_no_sense_are_all_named(monkeypatch: pytest.MonkeyPat
         "SNAPKAFKA is 'sometimes'",
     ):
         assert words in caught.value.message
-    assert "every, hear, " in caught.value.advice
+    assert "every, hear, " in caught.value.hint
     with pytest.raises(InstallError, match=r"hear has \[\['x'\]\]"):
         install(app, namespace="n", hear=[["x"]])
     assert getattr(app, "snapkafka", None) is None, "a failed install leaves no trace"
@@ -87,7 +87,7 @@ def test_without_a_namespace_that_of_the_environment_counts(monkeypatch: pytest.
     monkeypatch.delenv("SNAPKAFKA_NAMESPACE", raising=False)
     with pytest.raises(InstallError, match="no namespace is given") as caught:
         installed()
-    assert 'snapkafka.install(app, namespace="shop"), or set SNAPKAFKA_NAMESPACE' in caught.value.advice
+    assert 'snapkafka.install(app, namespace="shop"), or set SNAPKAFKA_NAMESPACE' in caught.value.hint
     monkeypatch.setenv("SNAPKAFKA_NAMESPACE", "found")
     assert installed() == "found"
     assert installed(namespace="told") == "told"

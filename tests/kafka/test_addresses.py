@@ -78,7 +78,7 @@ async def test_the_namespaces_of_a_cluster_are_listed_where_one_is_missing_or_un
     with pytest.raises(LedgerUnusableError, match=r"_snapkafka\.shopp") as unknown:
         await ops.list_snapshots(where, "shopp")
     for raised in (missing, unknown):
-        assert all(name in raised.value.advice for name in ("shop", "bank"))
+        assert all(name in raised.value.hint for name in ("shop", "bank"))
 
 
 async def test_a_broker_that_gives_an_address_out_of_reach_may_have_the_wrong_listeners(
@@ -92,7 +92,7 @@ async def test_a_broker_that_gives_an_address_out_of_reach_may_have_the_wrong_li
     finally:
         await admin.close()
     assert listeners.astray in raised.value.message
-    assert "advertised.listeners" in raised.value.advice
+    assert "advertised.listeners" in raised.value.hint
 
 
 async def test_an_unknown_host_is_called_that() -> None:

@@ -81,4 +81,4 @@ async def test_one_that_has_or_inherits_them_is_refused_by_name(
     with pytest.raises(LedgerUnusableError, match=said) as raised:
         await ledgers().open()
     (name,) = chosen
-    assert f"--add-config {name}=" in raised.value.advice
+    assert f"--add-config {name}=" in raised.value.hint

@@ -178,4 +178,4 @@ def test_a_wrong_protocol(secured: Secured) -> None:
         error = refused(bootstrap, environ)
         assert type(error) is BrokerUnavailableError
         assert bootstrap in error.message
-        assert "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL" in error.advice
+        assert "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL" in error.hint

@@ -14,7 +14,6 @@ from snapkafka.errors import (
     OffsetsGoneError,
     SnapkafkaError,
     StorageError,
-    Text,
 )
 
 #: What is in a Java message -> what it means. The first that fits counts.
@@ -56,7 +55,7 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
 _PARTITION: Final = re.compile(r"(?:[Pp]artitions?|TopicPartition:?) [\[{(]*([\w.-]+)-(\d+)\b")
 
 #: What to do next, where it is not what such an error says by itself.
-_HINTS: Final[Mapping[type[SnapkafkaError], Text]] = {
+_HINTS: Final[Mapping[type[SnapkafkaError], str]] = {
     LedgerUnusableError: "docs/reference/ledger.md lists the rights that the assembly job needs",
 }
 

@@ -17,7 +17,7 @@ import fastavro
 from fastavro import _read_py as in_python
 
 from snapkafka.assembly.schemas import UNIX_EPOCH
-from snapkafka.errors import BadInputError, Option
+from snapkafka.errors import BadInputError
 
 from .json_text import with_quoted_constants
 
@@ -142,9 +142,7 @@ def read_schemas(given: Iterable[str]) -> dict[str, str]:
             schemas[name] = Path(path).read_text(encoding="utf-8")
             reader_of(Schema(schemas[name]))
         except (OSError, ValueError) as error:
-            raise BadInputError(
-                f"invalid Avro schema {path}: {error}", hint=("check ", Option("avro"))
-            ) from error
+            raise BadInputError(f"invalid Avro schema {path}: {error}", hint="check --avro") from error
     return schemas
 
 

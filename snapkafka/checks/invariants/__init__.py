@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import BadInputError, Option
+from snapkafka.errors import BadInputError
 from snapkafka.runtime.homes import expand_home
 
-CHECK: Final = ("check ", Option("invariants"))
+CHECK: Final = "check --invariants"
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")
 #: A value lands inside SQL, often inside quotes: these would end the quotes, and outside of quotes call a function.
 _UNSAFE: Final = re.compile(r"['\"\\`;()\n\r]")
@@ -96,7 +96,7 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
     if unknown:
         raise BadInputError(
             f"no invariant has a parameter {unknown[0]}",
-            hint=("check ", Option("set"), " and ", Option("invariants")),
+            hint="check --set and --invariants",
         )
     return tuple(loaded)
 
@@ -136,7 +136,7 @@ def _found(item: str, path: Path) -> list[Path]:
         return [Path(__file__).parent / f"{item}.sql"]
     raise BadInputError(
         f"there are no invariants at {item}",
-        hint=(Option("invariants"), f" takes a folder, a file, or one of: {', '.join(ready_made())}"),
+        hint=f"--invariants takes a folder, a file, or one of: {', '.join(ready_made())}",
     )
 
 
@@ -147,7 +147,7 @@ def _filled(path: Path, sql: str, parameters: Mapping[str, str]) -> str:
             return parameters[name]
         if default is None:
             raise BadInputError(
-                f"invariant {path.stem} needs a value for {name}", hint=("add ", Option("set", f"{name}=..."))
+                f"invariant {path.stem} needs a value for {name}", hint=f"add --set {name}=..."
             )
         return default
 

@@ -149,7 +149,7 @@ class AppliedRestores:
         except SnapkafkaError as error:
             raise InstallError(
                 f"app {app} was restored, and what its group has committed is unknown: {error}",
-                hint=error.advice,
+                hint=error.hint,
             ) from error
         starts = ledger.restored_starts(app)
         lost = sorted(tp for tp in starts.keys() - committed.keys() if tp.topic in topics)
@@ -180,7 +180,7 @@ class AppliedRestores:
                 f"app {self._host.app.conf.id} {restore}, and this worker has run before",
                 hint="start it again: it waits until the restore is done",
             )
-            logger.error("snapkafka: %s; %s", error, error.advice, extra=self._host.about())
+            logger.error("snapkafka: %s; %s", error, error.hint, extra=self._host.about())
             self._host.spawn(self._host.app.crash(error))
 
     def _not_run_on(self) -> str:
@@ -306,7 +306,7 @@ def crash_if_refused(host: Host, client: Any) -> None:
             f"consumer group {host.app.conf.id} is held by a restore; the broker refused this worker",
             hint="start it again: it waits until the restore is done",
         )
-        logger.error("snapkafka: %s; %s", error, error.advice, extra=host.about())
+        logger.error("snapkafka: %s; %s", error, error.hint, extra=host.about())
         host.spawn(host.app.crash(error))
 
     joins = getattr(client._coordinator, "_coordination_task", None)

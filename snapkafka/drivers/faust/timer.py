@@ -58,7 +58,7 @@ async def run_timer(
                 "snapkafka: no snapshot %s: %s (%s)",
                 name,
                 error,
-                error.advice,
+                error.hint,
                 extra=host.about(snapshot=name),
             )
 

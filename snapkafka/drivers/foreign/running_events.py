@@ -268,7 +268,7 @@ class HandedOutRecords:
         try:
             await self.commit()
         except SnapkafkaError as error:
-            logger.warning("snapkafka: %s (%s)", error, error.advice, extra=about())
+            logger.warning("snapkafka: %s (%s)", error, error.hint, extra=about())
 
     async def close(self) -> None:
         """Close the connections."""

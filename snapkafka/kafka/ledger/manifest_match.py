@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from snapkafka.errors import StorageError, Verb
+from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import records
 from snapkafka.store import Store
@@ -77,10 +77,7 @@ def not_compared(manifest: StoredManifest, reading: LedgerReading | str) -> Iter
         return
     raise StorageError(
         f"manifest {manifest.place} is not the one that was verified",
-        hint=(
-            Verb("verify", options=("tables", "record")),
-            " compares it with the log and records it as it is",
-        ),
+        hint="`snapkafka verify --tables --record` compares it with the log and records it as it is",
     )
 
 

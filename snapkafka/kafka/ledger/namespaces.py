@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapkafka.errors import Option, SnapkafkaError, Text
+from snapkafka.errors import SnapkafkaError
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.forking import LEDGER
 
@@ -17,13 +17,13 @@ async def namespaces(admin: TopicAdmin) -> tuple[str, ...]:
     return tuple(sorted(name.removeprefix(LEDGER) for name in topics if name.startswith(LEDGER)))
 
 
-async def namespaces_hint(admin: TopicAdmin) -> Text:
+async def namespaces_hint(admin: TopicAdmin) -> str:
     """Advise on a namespace that is missing or unknown: choose one of the cluster, if it has any."""
     try:
         found = await namespaces(admin)
     except SnapkafkaError:
-        return ("give ", Option("namespace"), ", or set SNAPKAFKA_NAMESPACE")
+        return "give --namespace, or set SNAPKAFKA_NAMESPACE"
     if not found:
         return "this cluster has no namespace yet: start a service that calls snapkafka.install"
     known = f"this cluster has {', '.join(found)}"
-    return (known, ": choose one by ", Option("namespace"))
+    return f"{known}: choose one by --namespace"

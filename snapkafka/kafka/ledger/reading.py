@@ -12,10 +12,8 @@ from snapkafka.config import namespace_problem
 from snapkafka.errors import (
     BadInputError,
     SnapshotFailedError,
-    Text,
     TimedOutError,
     UnknownSnapshotError,
-    Verb,
 )
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.kafka.login.connection import Connection
@@ -121,7 +119,7 @@ async def opened(
         await ledger.close()
 
 
-async def _hint(where: Connection | Cluster) -> Text:
+async def _hint(where: Connection | Cluster) -> str:
     async with administration(where) as admin:
         return await namespaces_hint(admin)
 
@@ -232,7 +230,7 @@ def find_captured(state: LedgerState, name: str) -> Captured:
         first = next(iter(state.waiting(snapshot.epoch)), "the ledger")
         raise TimedOutError(
             f"snapshot {name} is not captured yet: waiting for {first}",
-            hint=(Verb("show", (name,)), " shows what it waits for"),
+            hint=f"`snapkafka show {name}` shows what it waits for",
         )
     return gather(state, snapshot.epoch)
 

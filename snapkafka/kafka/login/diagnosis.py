@@ -18,7 +18,6 @@ from snapkafka.errors import (
     BrokerUnavailableError,
     CertificateError,
     MechanismError,
-    Option,
     SnapkafkaError,
 )
 
@@ -90,7 +89,7 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
         case socket.gaierror():
             return BrokerUnavailableError(
                 f"no host of the name in {where} is known",
-                hint=("check ", Option("bootstrap"), "; a name may be known in another network only"),
+                hint="check --bootstrap; a name may be known in another network only",
             )
     # Errors of the package gssapi, which need not be installed; aiokafka lets them through.
     if any(kind.__module__.split(".")[0] == "gssapi" for kind in type(error).__mro__):

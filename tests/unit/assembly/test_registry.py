@@ -199,4 +199,4 @@ def test_credentials_do_not_follow_a_redirect_to_another_place(port: Port) -> No
 def test_a_url_that_is_none_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(BadInputError) as raised:
         Registry(url)
-    assert "secret" not in raised.value.message + raised.value.advice
+    assert "secret" not in raised.value.message + raised.value.hint

@@ -39,4 +39,4 @@ def test_a_user_without_a_name_is_told_what_to_set(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(pwd, "getpwuid", nameless)
     with pytest.raises(DependencyMissingError, match=f"{os.getuid()}") as raised:
         session.require_user_name()
-    assert "runAsUser" in raised.value.advice
+    assert "runAsUser" in raised.value.hint

@@ -125,6 +125,6 @@ def test_an_error_comes_back_as_the_same_class() -> None:
     report = msgspec.json.decode(msgspec.json.encode(JobReport(error=error)), type=JobReport)
     assert report.error is not None
     raised = report.error.error()
-    assert (type(raised), raised.message, raised.advice) == (StorageError, "the disk is full", "make room")
+    assert (type(raised), raised.message, raised.hint) == (StorageError, "the disk is full", "make room")
     later = JobError("of a later release", "m", "h")
     assert isinstance(later.error(), InternalError)

@@ -30,7 +30,7 @@ def test_durations_are_written_as_people_do(text: str, ms: int) -> None:
 def test_what_is_no_duration_is_refused_with_how_to_write_one(text: str) -> None:
     with pytest.raises(BadInputError, match="--every") as refused:
         duration_ms(text, "--every")
-    assert "1h30m" in refused.value.advice
+    assert "1h30m" in refused.value.hint
 
 
 def test_a_number_alone_has_the_unit_of_its_option() -> None:

@@ -176,7 +176,7 @@ def refused(
 ) -> tuple[str, str]:
     with pytest.raises(OffsetsGoneError) as caught:
         require_offsets(CutView(captured, now), starts=starts)
-    return str(caught.value).splitlines()[0], caught.value.advice
+    return str(caught.value).splitlines()[0], caught.value.hint
 
 
 def test_a_topic_that_was_recreated_while_a_process_ran_is_reported_with_that_process() -> None:

@@ -139,4 +139,4 @@ async def test_a_fork_that_does_not_exist_does_not_start(monkeypatch: pytest.Mon
     with pytest.raises(InstallError, match="there is no such fork here") as caught:
         await asyncio.wait_for(app.on_start(), 5)
     assert asked == [[f"_snapkafka.{P}ns"]]
-    assert "snapkafka fork create staging" in caught.value.advice
+    assert "snapkafka fork create staging" in caught.value.hint

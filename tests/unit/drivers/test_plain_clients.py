@@ -100,7 +100,7 @@ async def test_what_cannot_take_part_is_one_line_with_what_to_do(given: dict[str
     with pytest.raises(BadInputError) as refused:
         participant(namespace="shop", **made)
     assert message in refused.value.message
-    assert "\n" not in refused.value.message and refused.value.advice
+    assert "\n" not in refused.value.message and refused.value.hint
 
 
 async def test_a_loop_without_a_reset_policy_starts_nowhere_by_itself() -> None:

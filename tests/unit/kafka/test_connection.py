@@ -65,7 +65,7 @@ async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one
         "Kerberos has no ticket for the broker at broker:9092: "
         "Major (458752): No credentials were supplied, Minor (2529639107): no cache found"
     )
-    assert "kinit" in error.value.advice and "KRB5_CLIENT_KTNAME" in error.value.advice
+    assert "kinit" in error.value.hint and "KRB5_CLIENT_KTNAME" in error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_failures_of_the_client_get_our_names_in_one_line(
     with pytest.raises(expected) as error, translated(HERE, "read the ledger"):
         raise raised
     assert "\n" not in error.value.message
-    assert error.value.advice
+    assert error.value.hint
 
 
 def test_bugs_of_ours_keep_their_names() -> None:

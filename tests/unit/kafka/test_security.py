@@ -102,7 +102,7 @@ def test_a_setting_of_others_is_refused_with_the_name_to_use(tmp_path: Path, lin
     config.write_text(f"security.protocol=SSL\n{line}\n")
     with pytest.raises(BadInputError, match=line.partition("=")[0]) as error:
         read({"SNAPKAFKA_KAFKA_CONFIG": str(config)})
-    assert instead in error.value.advice
+    assert instead in error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_is_wrong_is_named_with_its_setting(
     with pytest.raises(SnapkafkaError, match=said) as error:
         read(environ)
     assert type(error.value) is kind
-    assert error.value.advice
+    assert error.value.hint
 
 
 def test_certificates_in_the_form_of_each_client(pem: Certificates) -> None:
@@ -169,7 +169,7 @@ def test_a_key_that_java_cannot_read_is_named_with_the_way_to_convert_it(pem: Ce
     )
     with pytest.raises(CertificateError, match="PKCS#8") as error:
         found.for_java()
-    assert "openssl pkcs8 -topk8" in error.value.advice
+    assert "openssl pkcs8 -topk8" in error.value.hint
 
 
 def test_kerberos_as_far_as_it_can_be_tested(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_a_restore_by_kerberos_names_what_its_client_was_built_without(
     }
     with pytest.raises(DependencyMissingError, match="GSSAPI") as error:
         KafkaBulk(Connection.from_environment("127.0.0.1:1", environ))
-    assert "--no-binary confluent-kafka" in error.value.advice
+    assert "--no-binary confluent-kafka" in error.value.hint
 
     def refuses(settings: dict[str, str]) -> None:
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "no such keytab"))

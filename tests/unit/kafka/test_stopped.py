@@ -70,7 +70,7 @@ async def test_r10_a_group_that_cannot_be_seen_is_not_taken_for_an_empty_one() -
     failure = LedgerUnusableError("not allowed to describe group shop", hint="ask")
     with pytest.raises(TriggerRefusedError) as refused:
         await seen(FakeAdmin(member_failure=failure))
-    assert (refused.value.facts["reason"], refused.value.advice) == ("app-runs-without", "ask")
+    assert (refused.value.facts["reason"], refused.value.hint) == ("app-runs-without", "ask")
 
 
 def captured(state: LedgerState, app: StoppedApp) -> Captured:

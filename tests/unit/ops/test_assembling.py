@@ -190,7 +190,7 @@ async def test_without_an_engine_its_extra_is_named(
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     with pytest.raises(DependencyMissingError, match=f"assembly needs {module}, ") as raised:
         await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",), engine=engine))
-    assert f"snapkafka[{extra}]" in raised.value.advice
+    assert f"snapkafka[{extra}]" in raised.value.hint
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "confluent_kafka"])

@@ -432,7 +432,7 @@ async def test_where_commands_cannot_be_locked_nothing_is_begun(monkeypatch: pyt
     parts = Fake()
     with pytest.raises(DependencyMissingError, match="isolated from the broker here: no Landlock") as caught:
         await ops.drill(WHERE, "shop", Drill(apps=("true",)), kind=parts)
-    assert "--unlocked" in caught.value.advice
+    assert "--unlocked" in caught.value.hint
     assert parts.calls == []
     await ops.drill(WHERE, "shop", Drill(apps=("true",), unlocked=True), kind=parts)
     assert "create" in parts.calls, "who trusts the commands needs no lock"

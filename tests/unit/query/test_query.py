@@ -332,7 +332,7 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
 async def test_what_is_refused_most_often_has_a_hint_of_its_own(storage: str, sql: str, hint: str) -> None:
     with pytest.raises(BadInputError) as raised:
         await rows(storage, sql)
-    assert hint in raised.value.advice
+    assert hint in raised.value.hint
     assert len(raised.value.message) < 250
 
 
@@ -349,7 +349,7 @@ async def test_the_columns_that_are_words_of_sql_have_a_hint(storage: str) -> No
         if table in TABLES:
             with pytest.raises(BadInputError) as raised:
                 await rows(storage, f"SELECT {column} FROM {table}")
-            assert f'"{column}"' in raised.value.advice
+            assert f'"{column}"' in raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ async def test_without_duckdb_the_extra_is_named(storage: str, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(DependencyMissingError, match="duckdb") as raised:
         await rows(storage, "SELECT 1")
-    assert "query]" in raised.value.advice
+    assert "query]" in raised.value.hint
 
 
 async def test_who_gives_up_ends_the_query(storage: str) -> None:
@@ -426,7 +426,7 @@ async def test_with_bounds_it_runs_in_a_process_of_its_own(storage: str) -> None
             await ops.query(None, "", wrong, manifest=place)
         with pytest.raises(BadInputError) as there:
             await ops.query(None, "", wrong, manifest=place, bounds=bounds)
-        assert (there.value.message, there.value.advice) == (here.value.message, here.value.advice)
+        assert (there.value.message, there.value.hint) == (here.value.message, here.value.hint)
     before = set(psutil.Process().children())  # of other tests
     endless = asyncio.ensure_future(
         ops.query(None, "", "SELECT count(*) FROM range(100000000000)", manifest=place, bounds=bounds)

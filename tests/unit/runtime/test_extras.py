@@ -175,7 +175,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(DependencyMissingError) as raised:
         require_extra("demo", "the demo")
     assert raised.value.message == "the demo needs faust, duckdb, which are not installed"
-    assert raised.value.advice == "pip install 'snapkafka[demo]'"
+    assert raised.value.hint == "pip install 'snapkafka[demo]'"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ async def test_a_drill_names_what_it_lacks_before_it_makes_anything(
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name in absent else name)
     with pytest.raises(DependencyMissingError) as raised:
         await drill(Connection(bootstrap="127.0.0.1:1"), "ns", Drill(apps=("python -m shop",)))
-    assert raised.value.advice == f"pip install 'snapkafka[{named}]'"
+    assert raised.value.hint == f"pip install 'snapkafka[{named}]'"
 
 
 @pytest.mark.parametrize("door", sorted(DOORS))

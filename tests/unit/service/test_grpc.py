@@ -19,7 +19,8 @@ from snapkafka.protocol import TopicPartition
 from snapkafka.service import Settings, Tokens
 from snapkafka.service.doors import SESSION_KEY
 from snapkafka.service.grpc_api import messages as pb
-from snapkafka.service.grpc_server import GRPC_STATUS, SERVICE, serving
+from snapkafka.service.grpc_server import SERVICE, serving
+from snapkafka.service.problems import REFUSALS
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
 from tests.unit.drivers.test_foreign import trigger
 from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
@@ -131,11 +132,8 @@ def test_the_stubs_are_those_of_the_proto(tmp_path: Path) -> None:
 
 
 def test_every_error_that_a_call_can_meet_has_its_status() -> None:
-    assert GRPC_STATUS.keys() <= {error.code for error in all_errors()} | {
-        "unauthorized",
-        "forbidden",
-        "busy",
-    }
+    given = {error.grpc for error in all_errors()} | {grpc for _, grpc in REFUSALS.values()}
+    assert given <= Status.__members__.keys()
 
 
 async def test_a_process_with_nothing_but_the_contract_is_part_of_a_snapshot() -> None:

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.errors import StorageError, all_errors
 from snapkafka.protocol import Abort, Trigger, Verdict
-from snapkafka.service.problems import HTTP_STATUS, REFUSALS
+from snapkafka.service.problems import REFUSALS
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
 
@@ -238,8 +238,10 @@ def test_a_running_one_names_whom_it_waits_for_and_can_be_aborted(cluster: FakeC
 
 
 def test_every_error_has_its_status() -> None:
-    assert set(HTTP_STATUS) == {cls.code for cls in all_errors()}
-    assert not set(HTTP_STATUS) & set(REFUSALS)
+    assert {cls.code for cls in all_errors()} & REFUSALS.keys() == {"bad-input"}
+    assert {cls.code for cls in all_errors() if cls.http == 500} == {
+        *("internal", "install", "output", "restore-failed", "fork-failed", "fork-isolation"),
+    }
 
 
 @pytest.mark.parametrize(

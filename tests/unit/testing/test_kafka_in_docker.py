@@ -42,7 +42,7 @@ def test_one_that_does_not_start_is_named_and_removed(container: Mock, refusal: 
     container.start.side_effect = refusal
     with pytest.raises(BrokerUnavailableError, match="a-kafka:1") as reported, broker.kafka():
         raise AssertionError("never there")
-    assert "SNAPKAFKA_TEST_KAFKA=embedded" in reported.value.advice
+    assert "SNAPKAFKA_TEST_KAFKA=embedded" in reported.value.hint
     container.stop.assert_called_once()
 
 

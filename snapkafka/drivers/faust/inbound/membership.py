@@ -128,7 +128,7 @@ class Membership:
         try:
             await self._restored.await_turn(topics)
         except InstallError as error:
-            logger.error("snapkafka: %s; %s", error, error.advice, extra=host.about())
+            logger.error("snapkafka: %s; %s", error, error.hint, extra=host.about())
             raise
         except Exception as error:
             host.stand_down("to see whether a restore is open", error)

@@ -73,7 +73,7 @@ class SnapkafkaBaseOperator(BaseOperator):
             return asyncio.run(self._cancellable(work))
         except SnapkafkaError as error:
             kind = AirflowFailException if error.code in HOPELESS else AirflowException
-            raise kind(f"{error.code}: {error} ({error.advice})") from error
+            raise kind(f"{error.code}: {error} ({error.hint})") from error
         except asyncio.CancelledError:
             raise AirflowException("the task was killed: what it ran has ended") from None
         finally:

@@ -61,7 +61,7 @@ class SnapkafkaCapturedSensor(BaseSensorOperator):
         try:
             found = asyncio.run(wait())
         except SnapkafkaError as error:
-            raise AirflowException(f"{error} ({error.advice})") from error
+            raise AirflowException(f"{error} ({error.hint})") from error
         except TimeoutError:
             raise AirflowException(
                 f"snapshot {self.snapshot_id} was not captured within {self.timeout:g} s"

@@ -46,9 +46,7 @@ class SnapkafkaCapturedTrigger(BaseTrigger):
             await hook.aload()
             found = await ops.await_captured(hook.get_conn(), hook.namespace, self.snapshot_id)
         except SnapkafkaError as error:
-            yield TriggerEvent(
-                {"status": "error", "code": error.code, "message": f"{error} ({error.advice})"}
-            )
+            yield TriggerEvent({"status": "error", "code": error.code, "message": f"{error} ({error.hint})"})
             return
         yield TriggerEvent(
             {
