@@ -14,12 +14,11 @@ from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.query.engine import Bounds
 from snapkafka.recovery.editing import RuleCount
 from snapkafka.recovery.forks import Dropping, Fork, drop_forks, list_forks, plan_drop
-from snapkafka.recovery.masking import Mask, read_masks
 from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered
 from snapkafka.recovery.plan import Plan as RecoveryPlan
 from snapkafka.recovery.plan import Request as RecoveryRequest
 from snapkafka.recovery.planning import plan_recovery, recover
-from snapkafka.recovery.suppression import Suppression, read_suppression
+from snapkafka.recovery.rules import Mask, Suppression, read_masks, read_suppression
 
 from .assembling import ExaminedFiles, Launch, assemble, verify, verify_offline
 from .audit_comparison import AuditedPartition

@@ -24,10 +24,10 @@ from snapkafka.recovery.channels import Bulk
 from snapkafka.recovery.plan import Request
 from snapkafka.recovery.positions import apps_of, changelogs_of, group_offsets, new_positions
 from snapkafka.recovery.refusals import with_members
+from snapkafka.recovery.rules import Suppression
 from snapkafka.recovery.session import RecoverySession, admin_of, opened_session
-from snapkafka.recovery.stored_rows import workers_of
-from snapkafka.recovery.suppression import Suppression
 from snapkafka.recovery.target import Target
+from snapkafka.recovery.topics import workers_of
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 from snapkafka.wire import headers as wire

@@ -11,17 +11,15 @@ One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/f
 | `steps` | the steps of a run, in their order |
 | `refusals`, `lost_inputs` | every reason to refuse, by a stable code |
 | `positions`, `channels`, `state` | the starts of agents, and the appended records |
-| `topics` | the topics of a snapshot, and the settings that keep appended records |
-| `suppression`, `masking`, `editing` | erased keys, and replaced values |
+| `topics` | the tables and topics of a snapshot, and the settings that keep appended records |
+| `rules`, `editing` | erased keys, and replaced values |
 | `forks` | the list of forks, and their removal |
 """
 
 from .channels import NewRecord
 from .editing import Editing
 from .lost_inputs import unexplained
-from .masking import Mask
 from .plan import Irrevocable, PartitionMove, Plan, Recovered, Refusal, Request, TopicWork
+from .rules import Mask, Suppression
 from .state import Row, differences
-from .stored_rows import Carried, rows_of_state
-from .suppression import Suppression
-from .topics import NewTopic
+from .topics import Carried, NewTopic, rows_of_state

@@ -25,9 +25,20 @@ from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.wire import headers as wire
 
-from .masking import Mask, fields_of, replace_field
+from .rules import (
+    Expressions,
+    Key,
+    Mask,
+    Suppression,
+    fields_of,
+    has_text,
+    header_texts,
+    members_of,
+    read_key,
+    replace_field,
+    text_of,
+)
 from .state import Row
-from .suppression import Expressions, Key, Suppression, has_text, header_texts, members_of, read_key, text_of
 
 #: Records that are examined together.
 BATCH: Final = 5_000

@@ -27,7 +27,7 @@ from snapkafka.wire import headers as wire
 from .channels import Bulk
 from .plan import AbsentInput, Refusal
 from .positions import inputs_of, lowest_positions, started_by_all
-from .stored_rows import StoredTables
+from .topics import StoredTables
 
 
 def unexplained(

@@ -41,9 +41,8 @@ from .positions import apps_of, changelogs_of, inputs_of, lowest_positions, part
 from .refusals import Facts, refusals, replaced
 from .session import RecoverySession, held, opened_session
 from .steps import RecoveryRun
-from .stored_rows import carried_by, rows_of_state, workers_of
 from .target import Begins, Target
-from .topics import Contents, NewTopic, Source, new_topics, topics_of
+from .topics import Contents, NewTopic, Source, carried_by, new_topics, rows_of_state, topics_of, workers_of
 
 
 async def planned(target: Target) -> Plan:

@@ -35,8 +35,7 @@ from snapkafka.until import Tries
 
 from .channels import Bulk
 from .plan import Plan, Request
-from .stored_rows import Hold, StoredTables, load
-from .topics import Topics
+from .topics import Hold, StoredTables, Topics, load
 
 #: A run that was killed keeps its groups until its sessions are over, and a little longer.
 LEFT_BEHIND_S: Final = 40.0

@@ -51,8 +51,8 @@ from .channels import Author, Channel, NewRecord, append_channels, is_external, 
 from .plan import Plan
 from .positions import Appended, changelogs_of, group_offsets, inputs_of, new_positions, spread
 from .session import RecoverySession, topic_id_of
-from .stored_rows import Hold
 from .target import Target
+from .topics import Hold
 
 #: The app of the process that restores.
 APP: Final = "snapkafka-restore"

@@ -38,8 +38,7 @@ from .plan import Plan, Refusal
 from .positions import apps_of, changelogs_of, lowest_positions, renamed
 from .session import RecoverySession
 from .state import Difference, Row, differences
-from .stored_rows import rows_of_state
-from .topics import Contents, NewTopic
+from .topics import Contents, NewTopic, rows_of_state
 
 #: No stamp is of this ledger.
 NO_LEDGER: Final = -1

@@ -27,7 +27,7 @@ from snapkafka.query.locate import manifest_places
 from snapkafka.recovery.forks import drop_forks, plan_drop
 from snapkafka.recovery.plan import Plan, Recovered, Request, raise_refused
 from snapkafka.recovery.planning import plan_recovery, recover
-from snapkafka.recovery.stored_rows import GroupAdmin
+from snapkafka.recovery.topics import GroupAdmin
 from snapkafka.store import read_manifest
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed

@@ -13,8 +13,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.kafka import KafkaRecord
 from snapkafka.protocol import Captured
 from snapkafka.recovery import Editing, Mask, Row, Suppression, differences
-from snapkafka.recovery.masking import read_masks, replace_field
-from snapkafka.recovery.suppression import read_suppression
+from snapkafka.recovery.rules import read_masks, read_suppression, replace_field
 from snapkafka.wire import headers as wire
 from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS
 
