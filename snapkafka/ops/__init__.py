@@ -12,13 +12,13 @@ from snapkafka.drawing.png import png
 from snapkafka.drawing.wall_clock import WallCut
 from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.query.engine import Bounds
-from snapkafka.recovery.editing import RuleCount
-from snapkafka.recovery.forks import Dropping, Fork, drop_forks, list_forks, plan_drop
-from snapkafka.recovery.plan import AbsentInput, Irrevocable, Recovered
-from snapkafka.recovery.plan import Plan as RecoveryPlan
-from snapkafka.recovery.plan import Request as RecoveryRequest
-from snapkafka.recovery.planning import plan_recovery, recover
-from snapkafka.recovery.rules import Mask, Suppression, read_masks, read_suppression
+from snapkafka.restore.editing import RuleCount
+from snapkafka.restore.forks import Dropping, Fork, drop_forks, list_forks, plan_drop
+from snapkafka.restore.plan import AbsentInput, Irrevocable, Recovered
+from snapkafka.restore.plan import Plan as RecoveryPlan
+from snapkafka.restore.plan import Request as RecoveryRequest
+from snapkafka.restore.planning import plan_recovery, recover
+from snapkafka.restore.rules import Mask, Suppression, read_masks, read_suppression
 
 from .assembling import ExaminedFiles, Launch, assemble, verify, verify_offline
 from .audit_comparison import AuditedPartition

@@ -24,7 +24,7 @@ from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import Trust, trusted
 from snapkafka.query.sandbox import Asked, select_apart
 from snapkafka.query.sql import select
-from snapkafka.recovery.session import admin_of
+from snapkafka.restore.session import admin_of
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest, sql_text
 

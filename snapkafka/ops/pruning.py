@@ -33,8 +33,8 @@ from snapkafka.protocol.forking import LEDGER, fork_of
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.records import Fork
 from snapkafka.query.manifest_heads import oldest_first
-from snapkafka.recovery.session import admin_of
-from snapkafka.recovery.topics import Topics
+from snapkafka.restore.session import admin_of
+from snapkafka.restore.topics import Topics
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
 from snapkafka.wire.codec import encode

@@ -20,14 +20,14 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.channels import Bulk
-from snapkafka.recovery.plan import Request
-from snapkafka.recovery.positions import apps_of, changelogs_of, group_offsets, new_positions
-from snapkafka.recovery.refusals import with_members
-from snapkafka.recovery.rules import Suppression
-from snapkafka.recovery.session import RecoverySession, admin_of, opened_session
-from snapkafka.recovery.target import Target
-from snapkafka.recovery.topics import workers_of
+from snapkafka.restore.channels import Bulk
+from snapkafka.restore.plan import Request
+from snapkafka.restore.positions import apps_of, changelogs_of, group_offsets, new_positions
+from snapkafka.restore.refusals import with_members
+from snapkafka.restore.rules import Suppression
+from snapkafka.restore.session import RecoverySession, admin_of, opened_session
+from snapkafka.restore.target import Target
+from snapkafka.restore.topics import workers_of
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 from snapkafka.wire import headers as wire

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from snapkafka.errors import LedgerUnusableError, TimedOutError
 from snapkafka.kafka import Connection, KafkaBulk
 from snapkafka.protocol import TopicPartition
-from snapkafka.recovery import NewRecord
+from snapkafka.restore import NewRecord
 from snapkafka.testing import Broker, create_topics
 
 pytestmark = pytest.mark.timeout(120)

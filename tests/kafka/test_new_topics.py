@@ -8,8 +8,8 @@ import pytest
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin
-from snapkafka.recovery import Carried, NewRecord
-from snapkafka.recovery.topics import Contents
+from snapkafka.restore import Carried, NewRecord
+from snapkafka.restore.topics import Contents
 from snapkafka.testing import Broker, create_topics
 from tests.unit.base.test_manifest import example
 

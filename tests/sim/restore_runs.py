@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.protocol import NOBODY, RESTORE, AgentPosition, Bye, LogEnd, Restore, Rule, TopicId
-from snapkafka.recovery import unexplained
+from snapkafka.restore import unexplained
 
 from .restore_world import AGENTS, CHANGELOG, INPUT, Cut, SimMessage, SimWritten, SmallWorld
 

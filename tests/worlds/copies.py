@@ -13,7 +13,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.manifest_entries import ExternalEntry, TopicEntry
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, FakeTopic
-from tests.worlds.recovery import IN, LOG, OUT, RAW, SETS, Admin, FakeLog, System, World
+from tests.worlds.restore import IN, LOG, OUT, RAW, SETS, Admin, FakeLog, System, World
 
 P = "fork.staging."
 OWN = f"_snapkafka.{P}shop"

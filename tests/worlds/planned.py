@@ -7,7 +7,7 @@ from typing import Any
 from snapkafka import ops
 from snapkafka.assembly import JobResult
 from snapkafka.ops.drill import Compared, Phase
-from snapkafka.recovery import (
+from snapkafka.restore import (
     Irrevocable,
     NewTopic,
     PartitionMove,

@@ -24,10 +24,10 @@ from snapkafka.ops.snapshots import trigger
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
-from snapkafka.recovery.forks import drop_forks, plan_drop
-from snapkafka.recovery.plan import Plan, Recovered, Request, raise_refused
-from snapkafka.recovery.planning import plan_recovery, recover
-from snapkafka.recovery.topics import GroupAdmin
+from snapkafka.restore.forks import drop_forks, plan_drop
+from snapkafka.restore.plan import Plan, Recovered, Request, raise_refused
+from snapkafka.restore.planning import plan_recovery, recover
+from snapkafka.restore.topics import GroupAdmin
 from snapkafka.store import read_manifest
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed

@@ -36,7 +36,7 @@ from snapkafka.ops.drill.result import of_the_fork
 from snapkafka.ops.drill.steps import DrillRun
 from snapkafka.ops.drill.workers import Workers
 from snapkafka.protocol import fork_problem
-from snapkafka.recovery import Recovered, Request
+from snapkafka.restore import Recovered, Request
 from snapkafka.verbs import Drill
 from tests.unit.base.test_manifest import example
 from tests.worlds.planned import done as recovered

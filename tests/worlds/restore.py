@@ -30,7 +30,7 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.query import Placed
-from snapkafka.recovery import NewRecord, rows_of_state
+from snapkafka.restore import NewRecord, rows_of_state
 from snapkafka.store import LocalStore
 from snapkafka.wire import headers as wire
 from tests.unit.base.test_manifest import example

@@ -19,11 +19,11 @@ from snapkafka.errors import (
     SnapkafkaError,
 )
 from snapkafka.protocol import Hello, Restore
-from snapkafka.recovery import differences, target
+from snapkafka.restore import differences, target
 from snapkafka.wire import headers as wire
 from tests.worlds.copies import NEW_LEDGER, OWN, Fork, New
 from tests.worlds.fakes import FakeTopic
-from tests.worlds.recovery import (
+from tests.worlds.restore import (
     EPOCH,
     IN,
     LEDGER,

@@ -16,7 +16,7 @@ from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.recovery.rules import Mask, Suppression
+from snapkafka.restore.rules import Mask, Suppression
 
 from .editing import RuleCount
 from .positions import parts_of

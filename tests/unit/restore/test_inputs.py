@@ -14,7 +14,7 @@ from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.protocol import SenderEnd
 from snapkafka.wire import headers as wire
 from tests.worlds.copies import Fork, New
-from tests.worlds.recovery import (
+from tests.worlds.restore import (
     EPOCH,
     IN,
     LEDGER,

@@ -14,9 +14,9 @@ from snapkafka.errors import (
     RestoreRefusedError,
     SnapkafkaError,
 )
-from snapkafka.recovery import session, steps
+from snapkafka.restore import session, steps
 from tests.worlds.copies import Fork
-from tests.worlds.recovery import (
+from tests.worlds.restore import (
     IN,
     STEPS,
     System,

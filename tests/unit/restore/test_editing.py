@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.recovery import Mask, Suppression
+from snapkafka.restore import Mask, Suppression
 from tests.worlds.copies import Fork, New
-from tests.worlds.recovery import IN, LOG, RAW, SETS, CrashError, System, World, crash_at, delete, with_inputs
+from tests.worlds.restore import IN, LOG, RAW, SETS, CrashError, System, World, crash_at, delete, with_inputs
 
 LONG = b"\0\0\0\0\0\0\0*"
 THEIRS = """list_contains(headers->>'$[*].key', 'from') AND value IN ('two, external', '4')"""

@@ -14,11 +14,11 @@ from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedErro
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import ExternalEntry, LogEntry, SettledEntry
 from snapkafka.protocol import Agent, Hello, InputTopic, Position, Restore, Table, TopicPartition
-from snapkafka.recovery.lost_inputs import shortened
+from snapkafka.restore.lost_inputs import shortened
 from tests.unit.base.test_manifest import example
 from tests.worlds.copies import NEW_ID, Fork, New
 from tests.worlds.fakes import FakeTopic
-from tests.worlds.recovery import AGENTS, HELLO, LOG, RAW, System, World
+from tests.worlds.restore import AGENTS, HELLO, LOG, RAW, System, World
 
 Harm = Callable[[Any], object]
 

@@ -10,9 +10,9 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.protocol import Hello, TopicPartition
-from snapkafka.recovery import Suppression
+from snapkafka.restore import Suppression
 from tests.worlds.copies import New
-from tests.worlds.recovery import IN, LOG, RAW, SENDER, SETS, System, World
+from tests.worlds.restore import IN, LOG, RAW, SENDER, SETS, System, World
 
 
 async def check(system: System, **options: Any) -> ops.CheckedRestore:

@@ -12,13 +12,13 @@ import pytest
 from snapkafka.errors import PlanChangedError, UnknownSnapshotError
 from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.protocol import Position, Restore, Uncaptured
-from snapkafka.recovery import Carried, topics
-from snapkafka.recovery.positions import Appended, moved
-from snapkafka.recovery.topics import ENDLESS, Contents
+from snapkafka.restore import Carried, topics
+from snapkafka.restore.positions import Appended, moved
+from snapkafka.restore.topics import ENDLESS, Contents
 from snapkafka.units import DAY_MS
 from tests.worlds.copies import ALL, Fork, New
 from tests.worlds.fakes import FakeTopic
-from tests.worlds.recovery import EPOCH, IN, LOG, OUT, RAW, SENDER, SETS, World, captured, delete, with_inputs
+from tests.worlds.restore import EPOCH, IN, LOG, OUT, RAW, SENDER, SETS, World, captured, delete, with_inputs
 
 # --- Positions --------------------------------------------------------------------------------------------------------
 

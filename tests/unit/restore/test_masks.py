@@ -12,10 +12,10 @@ import pytest
 from snapkafka.errors import BadInputError
 from snapkafka.kafka import KafkaRecord
 from snapkafka.protocol import Captured
-from snapkafka.recovery import Editing, Mask, Row, Suppression, differences
-from snapkafka.recovery.rules import read_masks, read_suppression, replace_field
+from snapkafka.restore import Editing, Mask, Row, Suppression, differences
+from snapkafka.restore.rules import read_masks, read_suppression, replace_field
 from snapkafka.wire import headers as wire
-from tests.worlds.recovery import IN, LOG, RAW, SETS, WINDOWS
+from tests.worlds.restore import IN, LOG, RAW, SETS, WINDOWS
 
 ANN = Suppression(keys=("ann",))
 LONG = (42).to_bytes(8, "big")

@@ -10,9 +10,9 @@ import pytest
 
 from snapkafka.kafka import KafkaRecord
 from snapkafka.protocol import ChangelogCut, TopicPartition
-from snapkafka.recovery import NewRecord, Row, differences
+from snapkafka.restore import NewRecord, Row, differences
 from snapkafka.wire import headers as wire
-from tests.worlds.recovery import EPOCH, LEDGER, LOG, SENDER, SETS, captured
+from tests.worlds.restore import EPOCH, LEDGER, LOG, SENDER, SETS, captured
 
 CUTS = {TopicPartition(cut.topic, cut.partition): cut for cut in captured().changelogs}
 

@@ -11,7 +11,7 @@ import pytest
 
 from snapkafka.protocol import Captured
 from tests.worlds.copies import Fork, New, after_a_loss
-from tests.worlds.recovery import WINDOWS, System, World, captured, stopped_app
+from tests.worlds.restore import WINDOWS, System, World, captured, stopped_app
 
 #: What `system` is: the app itself, in place, in another cluster, or as a fork.
 KINDS: Final[dict[str, Callable[[World], System]]] = {
