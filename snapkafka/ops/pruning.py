@@ -24,6 +24,7 @@ import msgspec
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, LedgerUnusableError, UnknownSnapshotError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.reading import LedgerReading, opened
 from snapkafka.kafka.ledger.settings import RECORD_BYTES_MAX
 from snapkafka.kafka.login.connection import Connection
@@ -34,7 +35,6 @@ from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.records import Fork
 from snapkafka.query.manifest_heads import oldest_first
 from snapkafka.restore.session import admin_of
-from snapkafka.restore.topics import Topics
 from snapkafka.store import Leftover, Store, open_store
 from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
 from snapkafka.wire.codec import encode
@@ -83,7 +83,7 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
     return InUse(why=why, unknown=frozenset(namespaces) - there)
 
 
-async def _fork(where: Connection | Cluster, admin: Topics, ledger: str) -> Fork | None:
+async def _fork(where: Connection | Cluster, admin: KafkaTopicAdmin, ledger: str) -> Fork | None:
     """Read the fork of a ledger; None: it was dropped meanwhile, or nothing of it was written yet."""
     try:
         async with opened(where, ledger.removeprefix(LEDGER)) as work:

@@ -13,6 +13,7 @@ from snapkafka.errors import (
     LedgerUnusableError,
     PlanChangedError,
 )
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
@@ -23,7 +24,6 @@ from snapkafka.units import wall_ms
 from snapkafka.until import Tries
 
 from .session import admin_of
-from .topics import Topics
 
 #: A topic that was deleted is unknown to every broker within this time.
 GONE_WITHIN_S: Final = 20.0
@@ -197,7 +197,7 @@ async def drop_forks(
 
 
 async def _remove(
-    admin: Topics, it: Dropping, groups: GroupRemoval | None, notify: Callable[[str], None]
+    admin: KafkaTopicAdmin, it: Dropping, groups: GroupRemoval | None, notify: Callable[[str], None]
 ) -> None:
     """Remove a fork, its ledger last: as long as that exists, the rest is known."""
     ledger = LEDGER + it.namespace
@@ -227,7 +227,7 @@ async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iter
     return tuple(sorted(app for app in known if of_fork(fork, app) and ":" not in app))
 
 
-async def _running(admin: Topics, apps: Iterable[str]) -> str:
+async def _running(admin: KafkaTopicAdmin, apps: Iterable[str]) -> str:
     """Return an app that has workers; empty: there is none."""
     for app in apps:
         if members := len(await admin.group_members(app)):

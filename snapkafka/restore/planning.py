@@ -237,9 +237,7 @@ async def _sources(session: RecoverySession) -> dict[str, Source]:
         except LedgerUnusableError:  # without the right to read them, what was recorded counts
             holding, own = {}, {}
         replicas = getattr(it, "replicas", None) or None
-        found[name] = Source(
-            topic_id=it.topic_id, partitions=it.partitions, replicas=replicas, settings=holding, own=own
-        )
+        found[name] = Source(replicas=replicas, settings=holding, own=own)
     return found
 
 

@@ -16,8 +16,8 @@ from snapkafka.errors import (
     RestoreRefusedError,
     SnapkafkaError,
 )
-from snapkafka.kafka.cluster.admin import administration
-from snapkafka.kafka.cluster.group_hold import HOLDER, GroupTakenError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
+from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenError
 from snapkafka.kafka.ledger.reading import Opened, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
@@ -35,7 +35,7 @@ from snapkafka.until import Tries
 
 from .channels import Bulk
 from .plan import Plan, Request
-from .topics import Hold, StoredTables, Topics, load
+from .topics import StoredTables, load
 
 #: A run that was killed keeps its groups until its sessions are over, and a little longer.
 LEFT_BEHIND_S: Final = 40.0
@@ -52,7 +52,7 @@ class RecoverySession:
 
     where: Connection | Cluster
     request: Request
-    admin: Topics
+    admin: KafkaTopicAdmin
     bulk: Bulk
     place: str
     placed: Placed
@@ -173,13 +173,15 @@ def usable(where: Connection | Cluster, bulk: Bulk | None) -> Bulk:
 
 
 @asynccontextmanager
-async def admin_of(where: Connection | Cluster) -> AsyncIterator[Topics]:
+async def admin_of(where: Connection | Cluster) -> AsyncIterator[KafkaTopicAdmin]:
     """Provide the administration of a cluster for the length of the block."""
     async with administration(where) as admin:
-        yield cast(Topics, admin)
+        yield cast(KafkaTopicAdmin, admin)
 
 
-async def opened_state(where: Connection | Cluster, admin: Topics, namespace: str) -> tuple[LedgerState, str]:
+async def opened_state(
+    where: Connection | Cluster, admin: KafkaTopicAdmin, namespace: str
+) -> tuple[LedgerState, str]:
     """Read the ledger of a cluster: its fold, and topic id; it need not exist."""
     topic = LEDGER + namespace
     described = await admin.describe_topics([topic])
@@ -202,11 +204,11 @@ def topic_id_of(work: Opened, described: Mapping[str, object]) -> str:
 
 @asynccontextmanager
 async def held(
-    admin: Topics,
+    admin: KafkaTopicAdmin,
     groups: Iterable[str],
     notify: Callable[[str], None],
     refused: type[SnapkafkaError] = RestoreRefusedError,
-) -> AsyncIterator[dict[str, Hold]]:
+) -> AsyncIterator[dict[str, GroupHold]]:
     """Hold consumer groups: no worker joins them, no other run sets their offsets, until this ends.
 
     A killed run keeps them until its sessions end; this waits for that.
@@ -215,7 +217,7 @@ async def held(
         RestoreRefusedError, or `refused`: one has members; nothing was changed.
     """
     holds = {group: admin.hold(group) for group in sorted(groups)}
-    acquired: list[Hold] = []
+    acquired: list[GroupHold] = []
     try:
         for hold in holds.values():
             await _acquire(admin, hold, notify, refused)
@@ -231,7 +233,7 @@ async def held(
 
 
 async def _acquire(
-    admin: Topics, hold: Hold, notify: Callable[[str], None], refused: type[SnapkafkaError]
+    admin: KafkaTopicAdmin, hold: GroupHold, notify: Callable[[str], None], refused: type[SnapkafkaError]
 ) -> None:
     waited = False
     async for _ in Tries(LEFT_BEHIND_S, POLL_S):

@@ -31,6 +31,7 @@ from typing import Final
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OvertakenError, RestoreFailedError
+from snapkafka.kafka.cluster.group_hold import GroupHold
 from snapkafka.kafka.ledger.reading import Opened
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import (
@@ -52,7 +53,6 @@ from .plan import Plan
 from .positions import Appended, changelogs_of, group_offsets, inputs_of, new_positions, spread
 from .session import RecoverySession, topic_id_of
 from .target import Target
-from .topics import Hold
 
 #: The app of the process that restores.
 APP: Final = "snapkafka-restore"
@@ -79,7 +79,7 @@ class RecoveryRun:
 
     target: Target
     work: Opened
-    holds: Mapping[str, Hold]
+    holds: Mapping[str, GroupHold]
     plan: Plan
     who: str = ""
     notify: Callable[[str], None] = lambda text: None

@@ -12,14 +12,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.group_hold import HOLDER
-from snapkafka.kafka.cluster.groups import Member
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import STATE, Manifest
-from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed, engine
@@ -34,38 +33,7 @@ from .state import Row
 BATCH_ROWS: Final = 10_000
 
 
-class Hold(Protocol):
-    """A consumer group that no other member may join: `kafka.cluster.group_hold`."""
-
-    group: str
-
-    async def acquire(self) -> None:
-        """Join the group as its only member; raise GroupTakenError if it has members."""
-
-    def require(self) -> None:
-        """Check that it is still held; raise OvertakenError if not."""
-
-    async def commit(self, positions: Mapping[TopicPartition, int], note: str) -> None:
-        """Set offsets as its member; raise OvertakenError if the hold was lost."""
-
-    async def release(self) -> None:
-        """Leave the group."""
-
-
-class GroupAdmin(TopicAdmin, Protocol):
-    """The requests about consumer groups and topics in a recovery."""
-
-    async def group_members(self, group: str) -> Sequence[Member]:
-        """List the members of a group."""
-
-    async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]:
-        """Return the committed offsets of a group: position and note of each partition."""
-
-    def hold(self, group: str) -> Hold:
-        """Create a hold of a group, which is still to be acquired."""
-
-
-async def workers_of(admin: GroupAdmin, apps: Iterable[str]) -> dict[str, int]:
+async def workers_of(admin: KafkaTopicAdmin, apps: Iterable[str]) -> dict[str, int]:
     """Count the members of each app's group, without a restore that holds it."""
     return {app: sum(it.client != HOLDER for it in await admin.group_members(app)) for app in apps}
 
@@ -207,22 +175,10 @@ TABLE: Final = {"cleanup.policy": "compact"}
 SETS: Final = {"cleanup.policy": "delete", "retention.ms": FOREVER, "retention.bytes": FOREVER}
 
 
-class Topics(GroupAdmin, Protocol):
-    """The requests that create and delete topics in a recovery."""
-
-    async def topic_defaults(self) -> Mapping[str, str]:
-        """Read the settings of a topic that is created without any."""
-
-    async def delete_topics(self, *topics: str) -> None:
-        """Delete topics; those that do not exist are skipped."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """An existing topic. `settings`: the effective ones; `own`: those on the topic itself."""
 
-    topic_id: str
-    partitions: int
     replicas: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)

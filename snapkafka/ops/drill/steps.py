@@ -27,7 +27,6 @@ from snapkafka.query.locate import manifest_places
 from snapkafka.restore.forks import drop_forks, plan_drop
 from snapkafka.restore.plan import Plan, Recovered, Request, raise_refused
 from snapkafka.restore.planning import plan_recovery, recover
-from snapkafka.restore.topics import GroupAdmin
 from snapkafka.store import read_manifest
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed
@@ -258,7 +257,7 @@ class DrillRun:
         """Create the fork, and note the ends of its inputs: what lies there was in flight, and has to be processed."""
         forked = await recover(self.where, plan, who=self.who, notify=self.notify)
         async with opened(self.where, self.forked_namespace) as work:
-            admin = cast(GroupAdmin, work.admin)
+            admin = cast(KafkaTopicAdmin, work.admin)
             for app in plan.apps:
                 committed = await admin.committed(app)
                 ends = await admin.log_ends(committed)
@@ -274,7 +273,7 @@ class DrillRun:
         """Name messages in flight that are not processed yet; empty: all are."""
         async with opened(self.where, self.forked_namespace) as work:
             for app, goals in sorted(self.goals.items()):
-                committed = await cast(GroupAdmin, work.admin).committed(app)
+                committed = await cast(KafkaTopicAdmin, work.admin).committed(app)
                 for tp, goal in sorted(goals.items()):
                     if (at := committed.get(tp, (0, ""))[0]) < goal:
                         return f"app {app} has committed {at} of {goal} in {tp}"
