@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 import msgspec
 
@@ -58,14 +58,16 @@ class Launch:
 BESIDE_US: Final = Launch()
 
 
-async def assemble(
-    where: Connection,
-    spec: JobSpec,
-    *,
-    launch: Launch = BESIDE_US,
-    notify: Callable[[str], None] | None = None,
-    progress: Callable[[Working], None] | None = None,
-) -> tuple[JobResult, ...]:
+class JobOptions(TypedDict, total=False):
+    """How a job runs. `launch`: the Python that runs it, and its environment. `notify`: called with each line of its
+    log; `progress`: with its progress."""
+
+    launch: Launch
+    notify: Callable[[str], None] | None
+    progress: Callable[[Working], None] | None
+
+
+async def assemble(where: Connection, spec: JobSpec, **options: Unpack[JobOptions]) -> tuple[JobResult, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
 
     An incremental one that cannot build on its parent gets its whole state (`JobResult.why_full`). Of several
@@ -73,9 +75,6 @@ async def assemble(
 
     Args:
         spec: names the snapshots; `where` counts for the broker.
-        launch: the Python that runs the job, and its environment.
-        notify: called with each line of the job's log.
-        progress: called with the progress.
 
     Raises:
         UnknownSnapshotError, SnapshotFailedError, StorageError, OffsetsGoneError, DependencyMissingError: as their
@@ -83,49 +82,35 @@ async def assemble(
     """
     if not spec.snapshots:
         raise BadInputError("no snapshot is named", hint="`snapkafka list` shows them")
-    wanted = changed(spec, bootstrap=where.bootstrap, manifests=())
-    return await _job(wanted, notify, progress, launch)
+    return await _job(changed(spec, bootstrap=where.bootstrap, manifests=()), **options)
 
 
-async def verify(
-    where: Connection,
-    spec: JobSpec,
-    *,
-    launch: Launch = BESIDE_US,
-    notify: Callable[[str], None] | None = None,
-    progress: Callable[[Working], None] | None = None,
-) -> tuple[JobResult, ...]:
+async def verify(where: Connection, spec: JobSpec, **options: Unpack[JobOptions]) -> tuple[JobResult, ...]:
     """Verify assembled snapshots again, from their manifests and the log alone.
 
     Args:
         spec: names the manifests, for which neither namespace nor ledger is needed; or the snapshots, by id, epoch or
             `latest`, the last one assembled: the ledger or the storage leads to their manifests. Decoding matters to
             invariants only.
-        launch, notify, progress: as for `assemble`.
 
     Raises:
         UnknownSnapshotError: there is no manifest of that snapshot.
     """
     if not (spec.snapshots or spec.manifests):
         raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
-    if not launch.python:
-        require_engine(spec.engine)
+    options.get("launch", BESIDE_US).require_engine(spec)
     places = spec.manifests or await manifest_places(
         where, spec.namespace, list(spec.snapshots), storage=spec.storage
     )
-    return await _job(
-        changed(spec, bootstrap=where.bootstrap, manifests=tuple(places), snapshots=()),
-        notify,
-        progress,
-        launch,
-    )
+    wanted = changed(spec, bootstrap=where.bootstrap, manifests=tuple(places), snapshots=())
+    return await _job(wanted, **options)
 
 
 async def _job(
     spec: JobSpec,
-    notify: Callable[[str], None] | None,
-    progress: Callable[[Working], None] | None,
-    launch: Launch,
+    launch: Launch = BESIDE_US,
+    notify: Callable[[str], None] | None = None,
+    progress: Callable[[Working], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Run the job, with credentials in its environment. It ends with this process, whatever happens."""
     launch.require_engine(spec)

@@ -19,7 +19,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -45,7 +45,6 @@ from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import made_id
 from snapkafka.manifest import WitnessEntry
-from snapkafka.ports import Cluster
 from snapkafka.store import lies_in, open_store, read_manifest, written_down
 from snapkafka.store.locks import locked
 from snapkafka.units import wall_ms
@@ -119,9 +118,6 @@ class KeptRound:
     holds_ms: int | None = None
 
 
-Assemble = Callable[[str], Awaitable[JobResult]]
-
-
 def name_at(at_ms: int, every_ms: int) -> str:
     """Return the id of the snapshot of the moment to which `at_ms` belongs."""
     begin_ms = at_ms - at_ms % every_ms
@@ -162,10 +158,7 @@ async def keep(
     if not request.storage:
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
     await asyncio.to_thread(lambda: open_store(request.storage).check_writable())
-
-    async def made(name: str) -> JobResult:
-        return (await assemble(where, changed(spec, snapshots=(name,)), notify=notify))[0]
-
+    keeper = Keeper(where, namespace, request, who, spec, notify)
     last: KeptRound | None = None
 
     def late() -> TimedOutError:
@@ -181,7 +174,7 @@ async def keep(
     with keeping_lock(request.storage, namespace, request.until):
         async with within(timeout_s, late):
             while True:
-                last = await _next(last, where, namespace, request, who=who, made=made, clock=clock)
+                last = await keeper.next(last, clock())
                 report(last)
                 if request.once or last.answer is Answer.HOLDS:
                     return last
@@ -189,111 +182,105 @@ async def keep(
                 await asyncio.sleep(left_ms / 1_000)
 
 
-async def _next(
-    last: KeptRound | None,
-    where: Connection,
-    namespace: str,
-    request: Keep,
-    *,
-    who: str,
-    made: Assemble,
-    clock: Callable[[], int],
-) -> KeptRound:
-    """Run the round of the present moment, and note whatever befalls it; what befalls the first one is raised."""
-    now_ms = clock()
-    name = made_id() if request.until else name_at(now_ms, request.every_ms)
-    too_long = TimedOutError(
-        f"the round was ended after {ROUND_MS / 60_000:g} min", hint="see in its log where it hung"
-    )
-    try:
-        async with within(ROUND_MS / 1_000, lambda: too_long):
-            found = await round_of(name, now_ms, where, namespace, request, who=who, made=made)
-    except (SnapkafkaError, OSError) as error:  # also a full disk, or a connection that is too slow
-        if last is None and error is not too_long:
+@dataclass(slots=True)
+class Keeper:
+    """What keeps the snapshots of a namespace, round by round."""
+
+    where: Connection
+    namespace: str
+    request: Keep
+    who: str
+    spec: JobSpec
+    notify: Callable[[str], None] | None
+
+    async def next(self, last: KeptRound | None, now_ms: int) -> KeptRound:
+        """Run the round of a moment, and note whatever befalls it; what befalls the first one is raised."""
+        name = made_id() if self.request.until else name_at(now_ms, self.request.every_ms)
+        too_long = TimedOutError(
+            f"the round was ended after {ROUND_MS / 60_000:g} min", hint="see in its log where it hung"
+        )
+        try:
+            async with within(ROUND_MS / 1_000, lambda: too_long):
+                found = await self.round_of(name, now_ms)
+        except (SnapkafkaError, OSError) as error:  # also a full disk, or a connection that is too slow
+            if last is None and error is not too_long:
+                raise
+            what = f"{type(error).__name__}: {error}"
+            found = _failed(name, error if isinstance(error, SnapkafkaError) else InternalError(what))
+        not_yet_ms = last.not_yet_ms if last and found.not_yet_ms is None else found.not_yet_ms
+        return replace(found, not_yet_ms=not_yet_ms)
+
+    async def round_of(self, name: str, now_ms: int) -> KeptRound:
+        """Run the round of the snapshot of this name, or the rest of it: trigger, assemble and verify, prune.
+
+        Old snapshots are pruned whatever befell this one: else they would fill the storage.
+        """
+        request = self.request
+        ledger = await read_ledger(self.where, self.namespace)
+        kind, due = _type(request, summaries(ledger), name), checkpoint_due(ledger, now_ms)
+        try:
+            taken = await trigger(
+                self.where,
+                self.namespace,
+                snapshot_id=name,
+                type=kind,
+                storage=request.storage,
+                who=self.who,
+                ttl_ms=request.ttl_ms,
+                retries=RETRIES,
+                wait=True,
+            )
+            found = await self._assembled(taken)
+        except OF_ONE as error:
+            found = _failed(name, error)
+        found = replace(found, checkpoint_due=due)
+        try:
+            return replace(found, removed=await self._pruned())
+        except SnapkafkaError as error:  # the snapshot stands all the same
+            if found.outcome is Outcome.FAILED:
+                return found
+            return replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
+
+    async def _assembled(self, taken: Summary) -> KeptRound:
+        """Assemble a captured snapshot; return its round.
+
+        Raises:
+            SnapkafkaError: what befalls every assembly (`OF_ALL`).
+        """
+        found = KeptRound(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
+        if taken.verdict:  # by a keeper that was cut short after it
+            good = taken.verdict in GOOD
+            return replace(
+                found,
+                outcome=Outcome.VERIFIED if good else Outcome.NOT_GOOD,
+                verdict=taken.verdict,
+                manifest=taken.manifest,
+                violated=() if good else await asyncio.to_thread(_stored_violations, taken.manifest),
+            )
+        try:
+            spec = changed(self.spec, snapshots=(taken.id,))
+            (result,) = await assemble(self.where, spec, notify=self.notify)
+        except OF_ALL:
             raise
-        ours = (
-            error if isinstance(error, SnapkafkaError) else InternalError(f"{type(error).__name__}: {error}")
-        )
-        found = _failed(name, ours)
-    not_yet_ms = last.not_yet_ms if last and found.not_yet_ms is None else found.not_yet_ms
-    return replace(found, not_yet_ms=not_yet_ms)
-
-
-async def round_of(
-    name: str,
-    now_ms: int,
-    where: Connection | Cluster,
-    namespace: str,
-    request: Keep,
-    *,
-    who: str,
-    made: Assemble,
-) -> KeptRound:
-    """Run the round of the snapshot of this name, or the rest of it: trigger, assemble and verify, prune.
-
-    Old snapshots are pruned whatever befell this one: else they would fill the storage.
-
-    Args:
-        made: assembles a snapshot.
-    """
-    ledger = await read_ledger(where, namespace)
-    kind, due = _type(request, summaries(ledger), name), checkpoint_due(ledger, now_ms)
-    try:
-        taken = await trigger(
-            where,
-            namespace,
-            snapshot_id=name,
-            type=kind,
-            storage=request.storage,
-            who=who,
-            ttl_ms=request.ttl_ms,
-            retries=RETRIES,
-            wait=True,
-        )
-        found = await _assembled(taken, made)
-    except OF_ONE as error:
-        found = _failed(name, error)
-    found = replace(found, checkpoint_due=due)
-    try:
-        return replace(found, removed=await _pruned(where, request, namespace))
-    except SnapkafkaError as error:  # the snapshot stands all the same
-        if found.outcome is Outcome.FAILED:
-            return found
-        return replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
-
-
-async def _assembled(taken: Summary, made: Assemble) -> KeptRound:
-    """Assemble a captured snapshot; return its round.
-
-    Raises:
-        SnapkafkaError: what befalls every assembly (`OF_ALL`).
-    """
-    found = KeptRound(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
-    if taken.verdict:  # by a keeper that was cut short after it
-        good = taken.verdict in GOOD
-        outcome = Outcome.VERIFIED if good else Outcome.NOT_GOOD
+        except SnapkafkaError as error:
+            return replace(found, outcome=Outcome.FAILED, why=error.message, code=error.code)
         return replace(
             found,
-            outcome=outcome,
-            verdict=taken.verdict,
-            manifest=taken.manifest,
-            violated=() if good else await asyncio.to_thread(_stored_violations, taken.manifest),
+            outcome=Outcome.VERIFIED if result.good else Outcome.NOT_GOOD,
+            verdict=result.verdict,
+            manifest=result.manifest,
+            why_full=result.why_full,
+            violated=violations_in(result.id, result.verdict, result.checks, result.contaminated),
+            **_answered(taken, result),
         )
-    try:
-        result = await made(taken.id)
-    except OF_ALL:
-        raise
-    except SnapkafkaError as error:
-        return replace(found, outcome=Outcome.FAILED, why=error.message, code=error.code)
-    return replace(
-        found,
-        outcome=Outcome.VERIFIED if result.good else Outcome.NOT_GOOD,
-        verdict=result.verdict,
-        manifest=result.manifest,
-        why_full=result.why_full,
-        violated=violations_in(result.id, result.verdict, result.checks, result.contaminated),
-        **_answered(taken, result),
-    )
+
+    async def _pruned(self) -> tuple[str, ...]:
+        """Prune the namespace, if that was asked for."""
+        if self.request.keep_last is None:
+            return ()
+        storage, policy = self.request.storage, Policy(last=self.request.keep_last, namespace=self.namespace)
+        planned = await plan_pruning(storage, policy, where=self.where)
+        return tuple(item.id for item in (await prune(storage, policy, planned, where=self.where)).removed)
 
 
 def _answered(taken: Summary, result: JobResult) -> dict[str, Any]:
@@ -328,14 +315,6 @@ def _type(request: Keep, listed: Sequence[Summary], name: str) -> str:
             return item.type
     good = [item for item in listed if item.verdict in GOOD and lies_in(place, item.manifest)]
     return "incremental" if request.incremental and good else "full"
-
-
-async def _pruned(where: Connection | Cluster, request: Keep, namespace: str) -> tuple[str, ...]:
-    if request.keep_last is None:
-        return ()
-    policy = Policy(last=request.keep_last, namespace=namespace)
-    planned = await plan_pruning(request.storage, policy, where=where)
-    return tuple(item.id for item in (await prune(request.storage, policy, planned, where=where)).removed)
 
 
 def _failed(name: str, error: SnapkafkaError) -> KeptRound:

@@ -155,10 +155,10 @@ async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
 async def test_an_error_of_the_job_is_the_same_error_here(
     job: Job, code: str, expected: type[Exception]
 ) -> None:
-    job.says({"error": {"code": code, "problem": "so it is", "see": "do this"}}, status=8)
+    job.says({"error": {"code": code, "problem": "so it is", "hint": "do this"}}, status=8)
     with pytest.raises(expected, match="so it is") as raised:
         await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
-    assert getattr(raised.value, "advice", "") == "do this"
+    assert getattr(raised.value, "hint", "") == "do this"
 
 
 async def test_a_job_that_dies_is_said_with_its_last_words(job: Job) -> None:

@@ -159,7 +159,7 @@ async def test_whatever_befalls_a_later_round_is_reported_and_the_next_one_follo
             raise cause
         return good
 
-    monkeypatch.setattr(MODULE, "round_of", round_of)
+    monkeypatch.setattr(MODULE.Keeper, "round_of", round_of)
     with pytest.raises(EnoughError):
         await keeper.rounds(len(causes))
     codes = [cls.code for cls in all_errors()]
@@ -174,7 +174,7 @@ async def test_a_round_that_hangs_is_ended(keeper: Keeper, monkeypatch: pytest.M
     async def round_of(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(MODULE, "round_of", round_of)
+    monkeypatch.setattr(MODULE.Keeper, "round_of", round_of)
     monkeypatch.setattr(MODULE, "ROUND_MS", 20)
     with pytest.raises(EnoughError):
         await keeper.rounds(2)
