@@ -16,6 +16,7 @@ from snapkafka.errors import (
 )
 from snapkafka.restore import session, steps
 from tests.worlds.copies import Fork
+from tests.worlds.fakes import FakeHold
 from tests.worlds.restore import (
     IN,
     STEPS,
@@ -145,4 +146,24 @@ async def test_a_run_that_loses_its_groups_while_it_appends_appends_no_more(
     assert len(appended) == 1
     world.log.appended = lambda record: None
     await world.restore()
+    world.holds_the_snapshot()
+
+
+async def test_of_two_runs_without_a_lease_the_ledger_lets_the_later_one_finish(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan of both is open when the first one wakes up; it belongs to the second."""
+
+    async def acquire(hold: FakeHold) -> None:
+        hold.admin.held[hold.group] = hold
+
+    monkeypatch.setattr(FakeHold, "acquire", acquire)
+    asleep, later = Suspended("channels"), Suspended("state")
+    first, second = await asleep.run(world), await later.run(world)
+    monkeypatch.setattr(FakeHold, "require", lambda hold: None)
+    asleep.resumed.set()
+    with pytest.raises(OvertakenError):
+        await asyncio.wait_for(first, 30)
+    later.resumed.set()
+    await asyncio.wait_for(second, 30)
     world.holds_the_snapshot()
