@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start the one broker that all processes of a run share, unless there is one, or each test wants its own."""
     if config.getoption("dist", "no") != "loadgroup" or hasattr(config, "workerinput"):
         return
-    if "SNAPKAFKA_TEST_BOOTSTRAP" in os.environ or os.environ.get("SNAPKAFKA_TEST_KAFKA"):
+    if "SNAPKAFKA_TEST_BOOTSTRAP" in os.environ:
         return
     broker = config.stash[BROKER] = EmbeddedKafka()
     broker.start()

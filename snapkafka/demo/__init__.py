@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from snapkafka.testing.workers import Worker
-
     from .load import Load
     from .money import count_money
     from .naive import read_naively
-    from .observer import Observer, observing
     from .settings import CREDITS, PARTITIONS, REQUESTS, TOTAL, TRANSFERS, changelog
-    from .story import INVARIANTS, assemble, command
-    from .system import System, running_system, wait_until
+    from .story import CHECKED, INVARIANTS
+    from .system import open_accounts, running_system
 else:
     __getattr__ = lazily(
         __name__,
@@ -26,9 +23,8 @@ else:
             "load": "Load",
             "money": "count_money",
             "naive": "read_naively",
-            "observer": "Observer observing",
             "settings": "CREDITS PARTITIONS REQUESTS TOTAL TRANSFERS changelog",
-            "story": "INVARIANTS assemble command",
-            "system": "System Worker running_system wait_until",
+            "story": "CHECKED INVARIANTS",
+            "system": "open_accounts running_system",
         },
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import sys
 import time
 from collections.abc import MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,13 +27,12 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from snapkafka.demo.drilling import run_drill
 from snapkafka.demo.practice import Practice, page
-from snapkafka.demo.story import run_story
+from snapkafka.demo.story import run_drill, run_story
 from snapkafka.demo.summary import as_data, print_report
-from snapkafka.demo.system import System
 from snapkafka.ops import Drill
 from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
+from snapkafka.testing import RunningSystem
 from snapkafka.units import format_seconds
 
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
@@ -92,21 +93,19 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     drilled: list[Drill] = []
 
-    def drill(system: System) -> None:
-        drilled.append(run_drill(progress, system, storage))
+    async def drill(system: RunningSystem) -> None:
+        drilled.append(await run_drill(progress, storage, system))
 
-    def keep(system: System) -> None:
-        _keep(system, storage)
-
+    story = run_story(
+        progress,
+        storage,
+        engine=arguments.engine,
+        mixed=arguments.mixed,
+        then=drill if arguments.drill else None,
+        keep=partial(_keep, storage) if arguments.keep else None,
+    )
     try:
-        taken = run_story(
-            progress,
-            storage,
-            engine=arguments.engine,
-            mixed=arguments.mixed,
-            then=drill if arguments.drill else None,
-            keep=keep if arguments.keep else None,
-        )
+        taken = asyncio.run(story)
     except Interrupted as interrupted:
         progress.stop()
         print("\nstopped; nothing is left running", file=sys.stderr)
@@ -168,14 +167,11 @@ def forget_other_systems(environ: MutableMapping[str, str]) -> None:
             del environ[name]
 
 
-def _keep(system: System, storage: Path) -> None:
+async def _keep(storage: Path, system: RunningSystem) -> None:
     practice = Practice(system, storage)
-    try:
-        with page(system, storage) as where:
-            practice.invite(where)
-            practice.go_on()
-    except Interrupted:
-        print(f"\nstopping {len(system.workers)} workers and the broker", file=sys.stderr)
+    with page(system, storage) as where:
+        practice.invite(where)
+        await practice.go_on()
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ import signal
 import sys
 
 from snapkafka.demo.load import Load
-from snapkafka.demo.settings import CHANGELOG_SETTINGS, PARTITIONS, TOPICS, changelog
-from snapkafka.testing import create_topics
+from snapkafka.demo.system import prepare
 
 #: Faust may pass over what comes while it ends a recovery, so the accounts are asked for a second time.
 ASK_AGAIN_S = 10.0
@@ -21,10 +20,7 @@ def main(arguments: list[str]) -> int:
     """Run one of the two; return the exit status."""
     bootstrap = os.environ["SNAPKAFKA_BOOTSTRAP"]
     if arguments == ["prepare"]:
-        tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
-        replicas = int(os.environ.get("SNAPKAFKA_DEMO_REPLICAS", "1"))
-        create_topics(bootstrap, *TOPICS, partitions=PARTITIONS, replicas=replicas)
-        create_topics(bootstrap, *tables, partitions=PARTITIONS, replicas=replicas, config=CHANGELOG_SETTINGS)
+        prepare(bootstrap, int(os.environ.get("SNAPKAFKA_DEMO_REPLICAS", "1")))
         return 0
     if arguments == ["load"]:
         asyncio.run(_load(bootstrap))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import time
+from collections.abc import AsyncIterator
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
@@ -43,6 +45,16 @@ class Load:
                 await producer.send(
                     REQUESTS, key=account(number).encode(), value=_json({"open": OPENING_BALANCE})
                 )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Request transfers for the length of the block."""
+        task = asyncio.ensure_future(self.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def run(self) -> None:
         """Request transfers until cancelled."""

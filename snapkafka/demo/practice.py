@@ -5,22 +5,21 @@ A worker that ends is reported by name and waits for Enter: a restore needs its 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import select
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from snapkafka.demo.system import System
 from snapkafka.errors import SnapkafkaError
 from snapkafka.runtime.child import Child
-from snapkafka.testing.workers import Worker
+from snapkafka.testing import RunningSystem, Worker
 from snapkafka.until import blocking_until
 
 PERIOD_S: Final = 0.5
@@ -47,7 +46,7 @@ Ctrl-C here stops everything."""
 class Practice:
     """The system under practice, and the file with the process ids of its workers, one a line."""
 
-    def __init__(self, system: System, storage: Path) -> None:
+    def __init__(self, system: RunningSystem, storage: Path) -> None:
         self._system, self._storage = system, storage
         self._pids = storage / "workers.txt"
         self._reported: set[int] = set()
@@ -72,10 +71,11 @@ class Practice:
             flush=True,
         )
 
-    def go_on(self) -> None:
+    async def go_on(self) -> None:
         """Report workers that have ended, and start them again when somebody presses Enter; for ever."""
         while True:
-            ended = self._system.ended()
+            await asyncio.sleep(PERIOD_S)
+            ended = [worker for worker in self._system.workers if worker.status is not None]
             for worker in ended:
                 if worker.pid not in self._reported:
                     self._reported.add(worker.pid)
@@ -100,11 +100,8 @@ class Practice:
         print(f"worker {worker.name} (pid {worker.pid}) {how}: {again}", file=sys.stderr, flush=True)
 
     def _pressed(self) -> bool:
-        """Wait a moment for a line; without a terminal, for nothing."""
-        if not self._asks:
-            time.sleep(PERIOD_S)
-            return False
-        if not select.select([sys.stdin], [], [], PERIOD_S)[0]:
+        """Return whether somebody has entered a line."""
+        if not self._asks or not select.select([sys.stdin], [], [], 0)[0]:
             return False
         self._asks = bool(os.read(sys.stdin.fileno(), 4096))
         return self._asks
@@ -114,7 +111,7 @@ class Practice:
 
 
 @contextmanager
-def page(system: System, storage: Path) -> Iterator[str]:
+def page(system: RunningSystem, storage: Path) -> Iterator[str]:
     """Serve the page for the length of the block; provide a sentence with its address, or why there is none."""
     log = system.folder / "page.txt"
     command = [sys.executable, "-m", "snapkafka", "serve", "--port", "0", "--storage-root", str(storage)]

@@ -64,10 +64,10 @@ def _times(taken: list[DemoSnapshot]) -> Table:
         cuts = [us / 1000 for us in one.cut_us]
         table.add_row(
             one.id,
-            one.asked_by,
-            f"{one.capture_ms} ms",
+            one.summary.who,
+            f"{one.summary.capture_ms} ms",
             f"{min(cuts):.2f}-{max(cuts):.2f} ms",
-            str(one.running_white),
+            str(one.running),
             one.manifest.verdict,
         )
     table.caption = "No event waits for a cut: those that were running finish as part of the snapshot."
@@ -125,11 +125,11 @@ def as_data(taken: list[DemoSnapshot]) -> dict[str, Any]:
         "snapshots": [
             {
                 "id": one.id,
-                "asked_by": one.asked_by,
-                "capture_ms": one.capture_ms,
-                "cut_us": list(one.cut_us),
-                "heard": dict(one.heard),
-                "events_running": one.running_white,
+                "asked_by": one.summary.who,
+                "capture_ms": one.summary.capture_ms,
+                "cut_us": one.cut_us,
+                "heard": one.heard,
+                "events_running": one.running,
                 "verdict": one.manifest.verdict,
                 "checks": {check.name: check.status for check in one.manifest.checks},
                 "money": {

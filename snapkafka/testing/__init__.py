@@ -21,16 +21,18 @@ from snapkafka.lazy import lazily
 if TYPE_CHECKING:
     from .broker import Broker, create_topics, kafka
     from .embedded import HOST, EmbeddedKafka, free_ports
-    from .systems import RunningSystem, settled, system
+    from .systems import START_TIMEOUT_S, RunningSystem, settled, started, system, wait_until
     from .taken import Taken
+    from .workers import Worker
 else:
     __getattr__ = lazily(
         __name__,
         {
             "broker": "Broker create_topics kafka",
             "embedded": "HOST EmbeddedKafka free_ports",
-            "systems": "RunningSystem settled system",
+            "systems": "START_TIMEOUT_S RunningSystem settled started system wait_until",
             "taken": "Taken",
+            "workers": "Worker",
         },
     )
 

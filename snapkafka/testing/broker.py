@@ -1,23 +1,15 @@
-"""The Kafka of a test: an existing one, one in Docker, or an embedded one.
-
-| environment | meaning |
-|---|---|
-| `SNAPKAFKA_TEST_BOOTSTRAP` | use this broker; it is neither owned nor stopped |
-| `SNAPKAFKA_TEST_KAFKA=embedded` | start one as a child process, even if a broker is named |
-| `SNAPKAFKA_TEST_KAFKA=docker` | start one in Docker, or fail |
-
-Otherwise one is started as a child process, whether or not a machine has Docker.
-"""
+"""The Kafka of a test: one that runs already, which `SNAPKAFKA_TEST_BOOTSTRAP` names, or one of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from snapkafka.errors import BadInputError, BrokerUnavailableError, DependencyMissingError
+from snapkafka.errors import BadInputError, BrokerUnavailableError
 from snapkafka.runtime.extras import extra_missing
-from snapkafka.testing.embedded import ONE_NODE, START_TIMEOUT_S, EmbeddedKafka
+from snapkafka.testing.embedded import EmbeddedKafka
 from snapkafka.until import Tries
 
 if TYPE_CHECKING:
@@ -34,13 +26,6 @@ class Broker(Protocol):
         """`host:port`, as clients take it."""
 
 
-class _ForeignBroker:
-    """A broker that is run elsewhere."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-
 @contextlib.contextmanager
 def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = False) -> Iterator[Broker]:
     """Provide a Kafka broker for the length of the `with` block; see above for which.
@@ -50,72 +35,21 @@ def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = Fals
         keep_data: leave the folder of an embedded broker where it is.
 
     Raises:
-        BadInputError: the environment asks for something impossible.
+        BadInputError: settings are asked for, and a broker is named.
         BrokerUnavailableError: it does not start; the message has its last log lines.
-        DependencyMissingError: Docker, Java or jars are needed and unavailable.
+        DependencyMissingError: Java or jars are needed and unavailable.
         TimedOutError: it did not answer in time.
     """
-    given = os.environ.get("SNAPKAFKA_TEST_BOOTSTRAP")
-    kind = os.environ.get("SNAPKAFKA_TEST_KAFKA", "")
-    if kind not in ("", "embedded", "docker"):
-        raise BadInputError(f"SNAPKAFKA_TEST_KAFKA is {kind!r}", hint="it can be 'embedded' or 'docker'")
-    if given and not kind:
+    if given := os.environ.get("SNAPKAFKA_TEST_BOOTSTRAP"):
         if properties:
             raise BadInputError(
                 "this test needs a broker with settings of its own, and SNAPKAFKA_TEST_BOOTSTRAP names a given one",
                 hint="use EmbeddedKafka(properties=...) in the test, or unset SNAPKAFKA_TEST_BOOTSTRAP",
             )
-        yield _ForeignBroker(given)
-    elif kind == "docker":
-        with _in_docker(properties or {}) as broker:
-            yield broker
-    else:
-        with EmbeddedKafka(properties=properties, keep_data=keep_data) as broker:
-            yield broker
-
-
-def docker_engine_answers() -> bool:
-    """Return whether a Docker engine answers and testcontainers is installed; a `docker` command proves neither."""
-    try:
-        import docker
-        import testcontainers.community.kafka  # noqa: F401 -- only whether it is there
-    except ImportError:
-        return False
-    try:
-        client = docker.from_env(timeout=5)
-        with contextlib.closing(client):
-            return bool(client.ping())
-    except (docker.errors.DockerException, OSError):
-        return False
-
-
-@contextlib.contextmanager
-def _in_docker(properties: Mapping[str, str]) -> Iterator[Broker]:
-    try:
-        import docker
-        from testcontainers.community.kafka import KafkaContainer
-    except ImportError as error:
-        raise DependencyMissingError(
-            f"Kafka in Docker needs testcontainers: {error}", hint="pip install testcontainers packaging"
-        ) from error
-    if not docker_engine_answers():
-        raise BrokerUnavailableError(
-            "no Docker engine answers", hint="start it, or SNAPKAFKA_TEST_KAFKA=embedded"
-        )
-    container = KafkaContainer().with_kraft()
-    for name, value in {**ONE_NODE, **properties}.items():
-        container = container.with_env("KAFKA_" + name.upper().replace(".", "_"), value)
-    try:
-        try:
-            container.start(timeout=round(START_TIMEOUT_S))
-        except (docker.errors.DockerException, RuntimeError, TimeoutError) as error:
-            raise BrokerUnavailableError(
-                f"{container.image} does not start in Docker: {error}",
-                hint="SNAPKAFKA_TEST_KAFKA=embedded does without",
-            ) from error
-        yield _ForeignBroker(container.get_bootstrap_server())
-    finally:
-        container.stop()
+        yield SimpleNamespace(bootstrap=given)
+        return
+    with EmbeddedKafka(properties=properties, keep_data=keep_data) as broker:
+        yield broker
 
 
 def create_topics(

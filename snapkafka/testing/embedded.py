@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -41,11 +42,13 @@ START_TIMEOUT_S: Final = 60.0
 #: A clean stop takes half a second. After this it is killed: the log is recovered on the next start.
 STOP_TIMEOUT_S: Final = 15.0
 LOG_LINES_SHOWN: Final = 15
+CONFIG: Final = "server.properties"
 #: A broker that can be used says so in its log.
 STARTED: Final = b"Kafka Server started"
 
-#: One broker has no replicas; internal topics stay small; groups do not wait for members that may still come.
-ONE_NODE: Final = {
+#: One broker has no replicas; internal topics stay small; groups do not wait for members that may still come. It is its
+#: own controller.
+PROPERTIES: Final = {
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
@@ -57,9 +60,6 @@ ONE_NODE: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "log.cleaner.dedupe.buffer.size": "16777216",
-}
-#: And it is its own controller.
-PROPERTIES: Final = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -68,14 +68,7 @@ PROPERTIES: Final = {
     # After kill() the controller refuses the broker until its old session (9 s by default) has run out.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
-    **ONE_NODE,
 }
-
-
-class _PortTakenError(BrokerUnavailableError):
-    """Another process listens on one of our ports."""
-
-    hint = "find out who listens there, or take another port"
 
 
 class EmbeddedKafka:
@@ -85,25 +78,15 @@ class EmbeddedKafka:
         properties: broker settings on top of `PROPERTIES`, by their Kafka names.
         keep_data: leave `folder` (data, `server.properties`, `broker.log`) where it is when closed.
         port: for its clients; 0: any free one.
-        beside: a running one, whose cluster this joins as the second broker (node 2); that one has the controller.
     """
 
     def __init__(
-        self,
-        *,
-        properties: Mapping[str, str] | None = None,
-        keep_data: bool = False,
-        port: int = 0,
-        beside: EmbeddedKafka | None = None,
+        self, *, properties: Mapping[str, str] | None = None, keep_data: bool = False, port: int = 0
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-broker-"))
-        self.cluster_id: str = _random_uuid() if beside is None else beside.cluster_id
-        self._beside = beside
-        self._port_given = port > 0
-        self.port, self.controller_port = free_ports(2)
-        if self._port_given:
-            self.port = port
-        self._was_up = False
+        self.cluster_id = _random_uuid()
+        free, self.controller_port = free_ports(2)
+        self.port = port or free
         self._logged = 0  # so much of the log is of earlier starts
         self._keep_data = keep_data
         self.properties = dict(properties or {})
@@ -113,6 +96,11 @@ class EmbeddedKafka:
     @property
     def bootstrap(self) -> str:
         return f"{HOST}:{self.port}"
+
+    @property
+    def voters(self) -> str:
+        """Its `controller.quorum.voters`: a broker with these joins its cluster."""
+        return f"1@{HOST}:{self.controller_port}"
 
     @property
     def pid(self) -> int | None:
@@ -155,21 +143,11 @@ class EmbeddedKafka:
         if not (self.folder / "data" / "meta.properties").exists():
             self._format(timeout_s)
         try:
-            while True:
-                try:
-                    self._launch()
-                    self._await_ready(deadline, timeout_s)
-                    break
-                except _PortTakenError:
-                    if self._was_up or self._port_given:  # clients know the address
-                        raise
-                    self.kill()
-                    self.port, self.controller_port = free_ports(2)
-                    self._write_config()
+            self._launch()
+            self._await_ready(deadline, timeout_s)
         except BaseException:
             self.kill()
             raise
-        self._was_up = True
 
     def stop(self) -> None:
         """Stop it cleanly, as an operator would; its data and its ports stay for the next `start()`."""
@@ -184,18 +162,6 @@ class EmbeddedKafka:
             self._process.kill()
             self._process = None
 
-    def freeze(self) -> None:
-        """Suspend it, as a machine that hangs: its connections stay, and nothing comes through them. Return when it is
-        suspended."""
-        assert self._process is not None, "start() comes first"
-        self._process.send(signal.SIGSTOP)
-        os.waitpid(self._process.pid, os.WUNTRACED)
-
-    def thaw(self) -> None:
-        """Resume it after `freeze`."""
-        if self._process is not None:
-            self._process.send(signal.SIGCONT)
-
     def close(self) -> None:
         """Stop it for good and remove its data."""
         try:
@@ -205,38 +171,40 @@ class EmbeddedKafka:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
     def last_log_lines(self) -> str:
-        """Return the end of the broker's log, indented, for error messages: its warnings and errors if it has any."""
+        """Return the end of the broker's log, indented, for error messages: its warnings and errors if it has any. The
+        first of them is what Java says of an exception."""
         try:
-            lines = self.log_file.read_text("utf-8", errors="replace").splitlines()
+            lines = self.log_file.read_bytes()[self._logged :].decode("utf-8", errors="replace").splitlines()
         except OSError:
             lines = []
-        relevant = [line for line in lines if " INFO " not in line and not line.startswith("\t")] or lines
-        return (
-            "\n".join(f"    {line[:300]}" for line in relevant[-LOG_LINES_SHOWN:]) or "    (its log is empty)"
-        )
+        relevant = [line for line in lines if " INFO " not in line and not line.startswith("\t")]
+        shown = relevant[:1] + relevant[1:][-LOG_LINES_SHOWN:] if relevant else lines[-LOG_LINES_SHOWN:]
+        return "\n".join(f"    {line[:300]}" for line in shown) or "    (its log is empty)"
 
     def _write_config(self) -> None:
         (self.folder / "tmp").mkdir(exist_ok=True)
         settings = PROPERTIES | {
-            "controller.quorum.voters": f"1@{HOST}:{(self._beside or self).controller_port}",
-            "listeners": f"CLIENT://{HOST}:{self.port}",
+            "controller.quorum.voters": self.voters,
+            "listeners": f"CLIENT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.controller_port}",
             "advertised.listeners": f"CLIENT://{self.bootstrap}",
-            "log.dirs": str(self.folder / "data"),
+            "log.dirs": "data",  # in the folder of the process, whose name may have a comma
         }
-        if self._beside is None:
-            settings["listeners"] += f",CONTROLLER://{HOST}:{self.controller_port}"
-        else:
-            settings |= {"process.roles": "broker", "node.id": "2"}
-        lines = (f"{key}={value}\n" for key, value in (settings | self.properties).items())
-        self._config.write_text("".join(lines), encoding="utf-8")
+        # Java escapes as JSON does.
+        lines = (f"{key}={json.dumps(value)[1:-1]}\n" for key, value in (settings | self.properties).items())
+        (self.folder / CONFIG).write_text("".join(lines), encoding="ascii")
 
     def _format(self, timeout_s: float) -> None:
-        tool = ("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", str(self._config))
+        tool = ("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", CONFIG)
         command = [*self._java(record=False), *tool]
         with self.log_file.open("ab") as log:
             try:
                 status = subprocess.run(
-                    command, stdout=log, stderr=log, env=java_environment(), timeout=timeout_s
+                    command,
+                    stdout=log,
+                    stderr=log,
+                    env=java_environment(),
+                    timeout=timeout_s,
+                    cwd=self.folder,
                 ).returncode
             except subprocess.TimeoutExpired:
                 raise TimedOutError(f"Kafka did not format its folder in {timeout_s:g} s") from None
@@ -247,20 +215,24 @@ class EmbeddedKafka:
             )
 
     def _launch(self) -> None:
-        command = [*self._command, "kafka.Kafka", str(self._config)]
+        command = [*self._command, "kafka.Kafka", CONFIG]
         folders = [] if self._keep_data else [self.folder]
         with self.log_file.open("ab") as log:
             self._logged = log.tell()
-            self._process = Child(command, env=java_environment(), output=log, folders=folders, grace_s=0)
+            self._process = Child(
+                command, env=java_environment(), output=log, cwd=self.folder, folders=folders, grace_s=0
+            )
 
     def _await_ready(self, deadline: float, timeout_s: float) -> None:
         assert self._process is not None
         while time.monotonic() < deadline:
             status = self._process.status
             if status is not None:
-                last_words = self.last_log_lines()
-                kind = _PortTakenError if "Address already in use" in last_words else BrokerUnavailableError
-                raise kind(f"Kafka ended with status {status} while starting; its last words:\n{last_words}")
+                raise BrokerUnavailableError(
+                    f"Kafka ended with status {status} while starting on port {self.port}; its last words:\n"
+                    + self.last_log_lines(),
+                    hint="they give the reason: where an address is in use, take another port",
+                )
             with self.log_file.open("rb") as log:
                 log.seek(self._logged)
                 if STARTED in log.read():
@@ -272,10 +244,6 @@ class EmbeddedKafka:
             hint="the machine may be overloaded; run it again",
         )
 
-    @property
-    def _config(self) -> Path:
-        return self.folder / "server.properties"
-
     def _java(self, *, record: bool = True) -> list[str]:
         runtime, jars = java(), locked_jars("kafka")
         return [
@@ -284,7 +252,7 @@ class EmbeddedKafka:
             # It runs for minutes: with one compiler and one collector it starts in two thirds of the CPU time.
             *("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             "-XX:-UsePerfData",  # else it leaves a file behind, outside of its folder, when killed
-            f"-Djava.io.tmpdir={self.folder / 'tmp'}",
+            "-Djava.io.tmpdir=tmp",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
             "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",  # 300 lines of settings

@@ -12,12 +12,15 @@ app's own broker is replaced before it starts.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import json
 import shutil
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,9 +31,10 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, LedgerUnusableError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.runtime.signals import Interrupted
 from snapkafka.testing.broker import create_topics, kafka
 from snapkafka.testing.taken import Taken, await_work
-from snapkafka.testing.workers import START_TIMEOUT_S, Worker, check_alive, start_worker, stop_workers
+from snapkafka.testing.workers import Worker
 from snapkafka.until import blocking_until
 
 if TYPE_CHECKING:
@@ -39,6 +43,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SEND_TIMEOUT_S: Final = 30.0
+#: A Faust worker starts in 3-8 s alone; several at once on a busy machine take far longer.
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 20.0
+#: Where somebody has pressed Ctrl-C.
+INTERRUPTED_STOP_S: Final = 0.5
 POLL_S: Final = 0.2
 
 
@@ -51,6 +60,7 @@ class RunningSystem:
     folder: Path
     workers: list[Worker] = field(default_factory=list)
     _taken: int = 0
+    _started: Counter[str] = field(default_factory=Counter)
 
     @property
     def connection(self) -> Connection:
@@ -104,31 +114,92 @@ class RunningSystem:
         return Taken(self.connection, self.namespace, self.storage, name, epoch)
 
     def wait_until(self, what: str, condition: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
-        """Wait for a condition.
+        """Wait for a condition, as long as every worker runs.
 
         Raises:
             TimedOutError: with what was awaited.
         """
-
-        def holds() -> bool:
-            self.check_alive()
-            return condition()
-
-        blocking_until(holds, timeout_s, what, every_s=POLL_S)
+        wait_until(what, condition, timeout_s=timeout_s, system=self, period_s=POLL_S)
 
     def check_alive(self) -> None:
         """Raise if a worker has ended by itself, with its last lines."""
-        check_alive(self.workers)
+        for worker in self.workers:
+            worker.check_alive()
 
     # -- life of the workers --------------------------------------------------------------------------------------
 
-    def _start(self, target: str, number: int, env: Mapping[str, str]) -> None:
-        name = f"{target.replace(':', '-')}-{number}"
-        arguments = ["snapkafka.testing.run_worker", target, self.bootstrap, str(self.folder / name)]
-        here = {"SNAPKAFKA_NAMESPACE": self.namespace}
-        self.workers.append(start_worker(target, self.folder / f"{name}.txt", arguments, {**here, **env}))
+    def start_worker(
+        self,
+        app: str,
+        env: Mapping[str, str] | None = None,
+        *,
+        module: str = "",
+        loop: str = "",
+        options: Sequence[str] = ("--without-web",),
+    ) -> Worker:
+        """Start one more worker.
 
-    def _await_workers(self) -> None:
+        Args:
+            app: `module:attribute`, whose broker is replaced; or the name of what `module` or `loop` runs.
+            module: of a Faust app that takes its broker from SNAPKAFKA_BOOTSTRAP; `options` are of Faust's command.
+            loop: the module of a plain loop.
+        """
+        self._started[app] += 1
+        name = f"{app.replace(':', '-')}-{self._started[app]}"
+        data = str(self.folder / name)
+        here = {
+            "SNAPKAFKA_BOOTSTRAP": self.bootstrap,
+            "SNAPKAFKA_NAMESPACE": self.namespace,
+            "SNAPKAFKA_DEMO_DATA": data,
+        }
+        if loop:
+            arguments = [loop]
+        elif module:
+            arguments = ["faust", "-A", module, "worker", "-l", "warn", *options]
+        else:
+            arguments = ["snapkafka.testing.run_worker", app, self.bootstrap, data]
+        self.workers.append(
+            worker := Worker(app, self.folder / f"{name}.txt", arguments, {**here, **(env or {})})
+        )
+        return worker
+
+    def workers_of(self, app: str) -> list[Worker]:
+        return [worker for worker in self.workers if worker.app == app]
+
+    def restart(self, worker: Worker) -> Worker:
+        """Start a worker that has ended once more."""
+        self.workers.remove(worker)
+        worker.end()
+        self.workers.append(again := worker.again())
+        return again
+
+    def kill(self, worker: Worker) -> None:
+        """Kill a worker with `kill -9`, and forget it."""
+        self.workers.remove(worker)
+        worker.child.kill()
+
+    def interrupt(self, worker: Worker) -> None:
+        """Let one worker leave in order, as a rolling restart does; it is no longer ours."""
+        self.workers.remove(worker)
+        worker.interrupt()
+        worker.end(STOP_TIMEOUT_S)
+
+    def stop(self, within_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop every worker, gently first; none is left behind."""
+        for worker in self.workers:
+            worker.interrupt()
+        deadline = time.monotonic() + within_s
+        for worker in self.workers:
+            worker.end(deadline - time.monotonic())
+        self.workers.clear()
+
+    def await_workers(self) -> None:
+        """Wait until all workers have joined and every input of every app has an owner.
+
+        Raises:
+            TimedOutError: with the last lines of each.
+        """
+
         def ready() -> bool:
             try:
                 reading = await_work(ops.read_ledger(self.connection, self.namespace))
@@ -141,6 +212,48 @@ class RunningSystem:
         except SnapkafkaError as error:
             logs = "\n".join(f"{worker.app}:\n{worker.last_lines()}" for worker in self.workers)
             raise TimedOutError(f"{error.message}\n{logs}", hint=error.hint) from error
+
+
+def wait_until(
+    what: str,
+    condition: Callable[[], bool],
+    *,
+    timeout_s: float,
+    system: RunningSystem | None = None,
+    period_s: float = 0.1,
+) -> None:
+    """Wait for a condition, as long as every worker of the system runs.
+
+    Raises:
+        TimedOutError: with what was awaited.
+    """
+
+    def holds() -> bool:
+        if condition():
+            return True
+        if system is not None:
+            system.check_alive()
+        return False
+
+    blocking_until(holds, timeout_s, what, every_s=period_s)
+
+
+@contextlib.contextmanager
+def started(
+    bootstrap: str, namespace: str, start: Callable[[RunningSystem], None]
+) -> Iterator[RunningSystem]:
+    """Run the workers that `start` starts for the length of the block, in a folder of their own."""
+    folder = Path(tempfile.mkdtemp(prefix="snapkafka-system-"))
+    running, within_s = RunningSystem(bootstrap, namespace, folder), STOP_TIMEOUT_S
+    try:
+        start(running)
+        yield running
+    except (Interrupted, asyncio.CancelledError):
+        within_s = INTERRUPTED_STOP_S
+        raise
+    finally:
+        running.stop(within_s)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -175,21 +288,19 @@ def system(
     found = [_import(target) for target in targets]
     namespace = namespace or _namespace(targets, found)
     wanted = {name: count for app in found for name, count in _topics_of(app).items()} | dict(topics or {})
-    folder = Path(tempfile.mkdtemp(prefix="snapkafka-system-"))
     with contextlib.ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         where = bootstrap or stack.enter_context(kafka()).bootstrap
         for count in sorted(set(wanted.values())):
             create_topics(
                 where, *(name for name in sorted(wanted) if wanted[name] == count), partitions=count
             )
-        running = RunningSystem(where, namespace, folder)
-        stack.callback(stop_workers, running.workers)
-        for number in range(workers):
-            for target in targets:
-                running._start(target, number, env or {})
-        running._await_workers()
-        yield running
+
+        def start(running: RunningSystem) -> None:
+            for target in targets * workers:
+                running.start_worker(target, env)
+            running.await_workers()
+
+        yield stack.enter_context(started(where, namespace, start))
 
 
 def settled(state: LedgerState, workers: int) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka import ops
-from snapkafka.demo.observer import Observer, observing
-from snapkafka.demo.system import System, wait_until
 from snapkafka.kafka.preflight import compose_trigger
+from snapkafka.testing import RunningSystem, wait_until
+from tests.observing import Observer, observing
 
 from .settings import LIMIT_S, Taken
 
@@ -27,7 +27,7 @@ def changelogs() -> list[str]:
 @contextmanager
 def running(bootstrap: str, folder: Path) -> Iterator[Workers]:
     """Start the two workers; they end with the block."""
-    system = System(bootstrap=bootstrap, namespace=NAME, folder=folder)
+    system = RunningSystem(bootstrap=bootstrap, namespace=NAME, folder=folder)
     with observing(bootstrap, NAME) as observer:
         try:
             for stage, source, target in STAGES:
@@ -53,7 +53,7 @@ class Workers:
 
     name = NAME
 
-    def __init__(self, system: System, observer: Observer) -> None:
+    def __init__(self, system: RunningSystem, observer: Observer) -> None:
         self._system, self._observer = system, observer
         self._epochs: list[int] = []
         self._bytes = 0

@@ -20,12 +20,12 @@ import psutil
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Producer
 
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.kafka import compose_trigger
 from snapkafka.protocol import SnapshotView, TopicPartition
-from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.testing import EmbeddedKafka, RunningSystem, create_topics, wait_until
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure, p99
+from tests.observing import Observer, observing
 
 #: So many times each worker has so many turns of so many seconds. Short ones: a machine that others use, too, is faster
 #: and slower from one second to the next. Many: Faust takes some thousand records in and then works them off, so in one
@@ -154,7 +154,7 @@ class Arm:
         self._before: Done  # when it was stopped last
         self._app = f"busy-{name}"
         self._out = TopicPartition(f"{self._app}-out", 0)
-        self._system = System(bootstrap=bootstrap, namespace=self._app, folder=folder)
+        self._system = RunningSystem(bootstrap=bootstrap, namespace=self._app, folder=folder)
         self._stack = ExitStack()
         self._observer: Observer
         self._worker: psutil.Process

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 
-from snapkafka.demo import CREDITS, wait_until
+from snapkafka.demo import CREDITS
+from snapkafka.testing import wait_until
 from tests.bench.figures import Figure, figure, p99
 from tests.e2e.parts import Live, live
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from snapkafka.demo.observer import OBSERVER
 from tests.bench.figures import Figure, figure
 from tests.e2e.parts import Live, live
+from tests.observing import OBSERVER
 
 #: Each of the pairs is a turn with snapshots and one without.
 PAIRS: Final = int(os.environ.get("BENCH_PAIRS", "8"))

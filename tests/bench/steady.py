@@ -15,10 +15,10 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.kafka import compose_trigger
-from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.testing import EmbeddedKafka, RunningSystem, create_topics, wait_until
 from tests.bench.figures import Figure, figure, trend
+from tests.observing import Observer, observing
 
 #: Ratios are of medians over so many snapshots of either, in turn.
 ROUNDS: Final = 12
@@ -95,7 +95,7 @@ def _memory_file(folder: Path) -> Path:
 class _Steady:
     """A worker with a ledger of its own, and snapshots of it, one after the other."""
 
-    def __init__(self, name: str, system: System, observer: Observer) -> None:
+    def __init__(self, name: str, system: RunningSystem, observer: Observer) -> None:
         self.name, self.system, self.observer = name, system, observer
 
     def take(self) -> float:
@@ -166,7 +166,7 @@ def _worker(
     _fill(bootstrap, f"{name}-counts-changelog", keys)
     own = folder / name
     own.mkdir()
-    system = System(bootstrap=bootstrap, namespace=f"bench-{name}", folder=own)
+    system = RunningSystem(bootstrap=bootstrap, namespace=f"bench-{name}", folder=own)
     with observing(bootstrap, f"bench-{name}") as observer:
         pause = 1 / rate
         env = {

@@ -16,7 +16,7 @@ from snapkafka.kafka import topic_name
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
-    from snapkafka.demo import Worker
+    from snapkafka.testing import Worker
     from tests.e2e.parts import Live
 
 #: The workers' sessions in a storm; the shortest that a broker allows by default.

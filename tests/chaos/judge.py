@@ -17,9 +17,9 @@ from .faults import Faults
 from .storm import RECOVERY_S
 
 if TYPE_CHECKING:
-    from snapkafka.demo import Observer
     from snapkafka.protocol import LedgerState
     from tests.e2e.parts import Live
+    from tests.observing import Observer
 
     from .storm import Storm
 

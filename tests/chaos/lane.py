@@ -16,10 +16,10 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from snapkafka.checks import CutView, Verdict
-from snapkafka.demo import Observer, System, Worker, observing, wait_until
 from snapkafka.kafka import compose_trigger
 from snapkafka.protocol import SnapshotView
-from snapkafka.testing import create_topics
+from snapkafka.testing import RunningSystem, Worker, create_topics, wait_until
+from tests.observing import Observer, observing
 
 from .judge import Log, read_log, verdict_of
 from .steps import ASKING_ENDS
@@ -39,7 +39,7 @@ class Lane:
 
     bootstrap: str
     namespace: str
-    system: System
+    system: RunningSystem
     observer: Observer
     order: Path
     asked: int = 0  # requests
@@ -152,7 +152,7 @@ def lane(bootstrap: str, namespace: str, folder: Path) -> Iterator[Lane]:
     create_topics(bootstrap, f"{namespace}-requests", f"{namespace}-coming", partitions=2)
     changelogs = [f"{namespace}-{table}-changelog" for table in ("gone", "come")]
     create_topics(bootstrap, *changelogs, partitions=2, config={"cleanup.policy": "compact"})
-    system, over = System(bootstrap=bootstrap, namespace=namespace, folder=folder), threading.Event()
+    system, over = RunningSystem(bootstrap=bootstrap, namespace=namespace, folder=folder), threading.Event()
     try:
         with observing(bootstrap, namespace) as observer:
             made = Lane(bootstrap, namespace, system, observer, folder / "order")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from snapkafka.demo import wait_until
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol import SnapshotView
+from snapkafka.testing import wait_until
 from tests.e2e.parts import Live, live
 
 from .faults import ENV, Faults

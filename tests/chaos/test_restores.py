@@ -26,12 +26,12 @@ from typing import Final
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo import Observer, observing, wait_until
 from snapkafka.errors import RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka import Connection
-from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
 from tests.e2e.cycles import END_S, Cycle, outputs_kept
 from tests.e2e.cycling_names import PARTITIONS, TABLES
+from tests.observing import Observer, observing
 
 pytestmark = pytest.mark.nightly
 

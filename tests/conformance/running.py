@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from snapkafka.clients import participant
-from snapkafka.demo import Observer, observing
 from snapkafka.drivers import Producer
 from snapkafka.testing import Broker, RunningSystem, Taken, create_topics, settled
 from snapkafka.until import blocking_until
 from tests.conformance.money import PARTITIONS, Names, Role
+from tests.observing import Observer, observing
 
 ROOT = Path(__file__).parents[2]
 KEYS = [f"k{number}" for number in range(12)]

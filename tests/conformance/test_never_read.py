@@ -15,11 +15,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.demo import observing
 from snapkafka.testing import Broker, RunningSystem, Taken, create_topics
 from snapkafka.testing.taken import await_work
 from snapkafka.until import blocking_until
 from tests.conformance.running import ROOT
+from tests.observing import observing
 
 pytestmark = pytest.mark.timeout(200)
 

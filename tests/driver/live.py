@@ -9,10 +9,10 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo import Observer, System, Worker, observing, wait_until
 from snapkafka.kafka import compose_trigger
 from snapkafka.protocol import SnapshotView, TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
+from tests.observing import Observer, observing
 
 SMALL_APP = "tests.driver.small_app"
 
@@ -46,7 +46,7 @@ def take(observer: Observer, name: str, *, timeout_s: float = 0, **options: Any)
 class Live:
     """The workers of one app, all of whose topics have equal partitions."""
 
-    def __init__(self, system: System, observer: Observer, app: str, partitions: int) -> None:
+    def __init__(self, system: RunningSystem, observer: Observer, app: str, partitions: int) -> None:
         self.system, self.observer, self.app, self.partitions = system, observer, app, partitions
 
     def topic(self, name: str) -> str:
@@ -102,7 +102,7 @@ def live(
     if changelogs := [f"{app}-{name}-changelog" for name in tables]:
         compact = {"cleanup.policy": "compact"}
         create_topics(kafka.bootstrap, *changelogs, partitions=partitions, config=compact)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
+    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
     try:
         with observing(kafka.bootstrap, namespace) as observer:
             yield Live(system, observer, app, partitions)

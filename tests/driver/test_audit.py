@@ -19,11 +19,10 @@ from aiokafka import AIOKafkaProducer
 from msgspec import to_builtins
 
 from snapkafka import ops
-from snapkafka.demo import System, wait_until
 from snapkafka.kafka import Connection
 from snapkafka.kafka.records.to_end import records_to_end
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
 from snapkafka.until import until
 from tests.driver.live import live
 
@@ -45,7 +44,7 @@ class Running:
         self.sent = self.wanted = 0
 
     @contextmanager
-    def started(self) -> Iterator[System]:
+    def started(self) -> Iterator[RunningSystem]:
         world, compact = f"{self.app}-world", {"cleanup.policy": "compact"}
         create_topics(self.kafka.bootstrap, world)
         create_topics(self.kafka.bootstrap, f"{world}-changelog", config=compact)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from snapkafka.demo import Observer
 from snapkafka.testing import Broker
 from tests.driver.live import SMALL_APP, Live, live
+from tests.observing import Observer
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -16,15 +16,14 @@ from typing import Any
 
 import pytest
 
-from snapkafka.demo import System, wait_until
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, RunningSystem, wait_until
 from tests.driver.test_operators import get, two_workers
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(240)]
 
 
 @contextmanager
-def service(system: System, folder: Path) -> Iterator[tuple[str, int]]:
+def service(system: RunningSystem, folder: Path) -> Iterator[tuple[str, int]]:
     """A service process; its URL and pid."""
     log = folder / f"service-{len(list(folder.glob('service-*')))}.log"
     command = [sys.executable, "-m", "snapkafka", "serve", "--bootstrap", system.bootstrap]

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka import ops
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
 from tests.features.harness import Record, is_marker, produce, read_topics
+from tests.observing import Observer, observing
 
 from .cycling_names import PARTITIONS, TABLES, TOPICS, WINDOW_S
 
@@ -40,7 +40,7 @@ class Cycle:
     ) -> None:
         self.prefix = f"c{uuid.uuid4().hex[:6]}-"
         self.observer = observer
-        self.system = System(bootstrap=bootstrap, namespace=observer.namespace, folder=folder)
+        self.system = RunningSystem(bootstrap=bootstrap, namespace=observer.namespace, folder=folder)
         rng = random.Random(seed)
         self.items = [(f"k{rng.randrange(KEYS)}", {"id": n, "n": rng.randint(1, 9)}) for n in range(items)]
         self.began_ms = int(time.time() * 1000) - items * STEP_MS

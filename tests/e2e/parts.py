@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from snapkafka.demo import Load, Observer, System, observing, running_system, wait_until
+from snapkafka import ops
+from snapkafka.demo import CHECKED, TOTAL, Load, open_accounts, running_system
 from snapkafka.demo.load import RATE, SLOW_EVERY
-from snapkafka.kafka import compose_trigger
+from snapkafka.kafka import Connection, compose_trigger
 from snapkafka.protocol import SnapshotView
-from snapkafka.testing import EmbeddedKafka
+from snapkafka.testing import EmbeddedKafka, RunningSystem, wait_until
+from tests.observing import Observer, observing
+
+
+def assemble(bootstrap: str, namespace: str, names: list[str], storage: Path, *, total: int = TOTAL) -> bool:
+    """Assemble and verify snapshots of the demo, and count its money; whether all are good."""
+    spec = ops.changed(
+        CHECKED,
+        namespace=namespace,
+        snapshots=names,
+        storage=str(storage),
+        parameters=(f"total={total}",),
+    )
+    return all(found.good for found in asyncio.run(ops.assemble(Connection(bootstrap=bootstrap), spec)))
+
+
+def command(observer: Observer, *arguments: str) -> Any:
+    """Run the `snapkafka` command as a user would; its JSON."""
+    where = ["--json", "--bootstrap", observer.connection.bootstrap, "--namespace", observer.namespace]
+    done = subprocess.run(
+        [sys.executable, "-m", "snapkafka.cli", *arguments, *where], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
 
 Env = Callable[[str, int], Mapping[str, str]]
 
@@ -23,7 +54,7 @@ class Live:
 
     bootstrap: str
     namespace: str
-    system: System
+    system: RunningSystem
     observer: Observer
     load: Load
     broker: EmbeddedKafka
@@ -96,7 +127,7 @@ def live(
         running = Live(broker.bootstrap, namespace, system, observer, load, broker)
         try:
             observer.wait_for_workers(system)
-            observer.open_accounts(load, system)
+            observer.call(open_accounts(load, observer.admin, system))
             observer.start_load(load)
             wait_until("the load to be under way", lambda: load.asked > 3 * rate, timeout_s=60, system=system)
             yield running

@@ -16,8 +16,8 @@ from typing import Final
 
 import pytest
 
-from snapkafka.demo import wait_until
 from snapkafka.runtime import jars, start_watchdog
+from snapkafka.testing import wait_until
 from tests.features.harness import free_port
 
 #: The jars of its archive that it needs for PostgreSQL; Jackson is that of Connect.

@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo import assemble, wait_until
 from snapkafka.protocol import SnapshotView
+from snapkafka.testing import wait_until
 from tests.e2e.airflow_runs import RATE, Airflow, airflow_for, all_gone, spark_jobs
-from tests.e2e.parts import Live, live
+from tests.e2e.parts import Live, assemble, live
 from tests.e2e.test_damage import white_after_the_marker
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
@@ -69,7 +69,7 @@ def test_the_hourly_dag_builds_on_a_full_snapshot_and_a_damaged_topic_fails_veri
 
     # 1. The hourly DAG: trigger, captured (its trigger in line), assemble, verify, prune.
     system.take("full", storage=str(storage))
-    assert assemble(system.bootstrap, system.namespace, ["full"], storage) == 0
+    assert assemble(system.bootstrap, system.namespace, ["full"], storage)
     output = airflow.dag("snapkafka_hourly", "2026-05-02")
     full, hourly = snapshots(system)
     assert (full.trigger.type, hourly.trigger.type) == ("full", "incremental")

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo import assemble, wait_until
+from snapkafka.testing import wait_until
 from tests.e2e.airflow_runs import DAGS, RATE, Airflow, airflow_for
-from tests.e2e.parts import live
+from tests.e2e.parts import assemble, live
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
@@ -95,7 +95,7 @@ def test_a_verified_snapshot_starts_the_dag_that_is_scheduled_on_the_asset(tmp_p
             )
             assert query(airflow, f"SELECT state FROM dag_run WHERE dag_id = '{REPORT}'") == []
             system.take("friday", storage=str(storage))
-            assert assemble(system.bootstrap, NAMESPACE, ["friday"], storage) == 0
+            assert assemble(system.bootstrap, NAMESPACE, ["friday"], storage)
 
             def states() -> list[object]:
                 return [

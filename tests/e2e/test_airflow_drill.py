@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo import INVARIANTS, assemble, wait_until
+from snapkafka.demo import INVARIANTS
+from snapkafka.testing import wait_until
 from tests.e2e.airflow_runs import RATE, airflow_for, all_gone
-from tests.e2e.parts import live
+from tests.e2e.parts import assemble, live
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
@@ -34,7 +35,7 @@ def test_the_drill_dag_trusts_a_backup_and_killed_leaves_neither_processes_nor_t
 ) -> None:
     with live(namespace, rate=RATE) as system:
         view = system.take("backup", storage=str(tmp_path / "snapshots"))
-        assert assemble(system.bootstrap, namespace, ["backup"], tmp_path / "snapshots") == 0
+        assert assemble(system.bootstrap, namespace, ["backup"], tmp_path / "snapshots")
         system.observer.stop_load()
         options = ("worker", "-l", "warn", "--without-web")
         workers = [

@@ -23,17 +23,14 @@ from snapkafka.demo import (
     TOTAL,
     TRANSFERS,
     Load,
-    Observer,
-    System,
-    assemble,
     changelog,
-    command,
-    observing,
+    open_accounts,
     running_system,
-    wait_until,
 )
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, RunningSystem, wait_until
+from tests.e2e.parts import assemble, command
+from tests.observing import Observer, observing
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -48,7 +45,7 @@ def fingerprint(observer: Observer) -> Any:
     return ends, {app: observer.call(observer.admin.committed(app)) for app in APPS}
 
 
-def settled(observer: Observer, system: System) -> Any:
+def settled(observer: Observer, system: RunningSystem) -> Any:
     """Wait until production, which commits every 2.8 s, commits nothing more; return its fingerprint."""
     seen: list[tuple[Any, float]] = [(None, 0.0)]
 
@@ -61,7 +58,7 @@ def settled(observer: Observer, system: System) -> Any:
     return seen[-1][0]
 
 
-def drill(system: System, folder: Path, storage: Path, total: int = TOTAL) -> subprocess.Popen[str]:
+def drill(system: RunningSystem, folder: Path, storage: Path, total: int = TOTAL) -> subprocess.Popen[str]:
     """Start the command as a scheduler would."""
     faust, options = [sys.executable, "-m", "faust", "-A"], ["worker", "-l", "warn", "--without-web"]
     workers = [shlex.join([*faust, f"snapkafka.demo.{app}", *options]) for app in APPS]
@@ -96,12 +93,12 @@ def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
     ):
         observer.wait_for_workers(system)
         load = Load(kafka.bootstrap)
-        observer.open_accounts(load, system)
+        observer.call(open_accounts(load, observer.admin, system))
         observer.start_load(load)
         time.sleep(3)  # not a wait for anything: money has to be under way
         command(observer, "trigger", "--wait", "--id", "backup", "--storage", str(storage))
         observer.stop_load()
-        assert assemble(kafka.bootstrap, namespace, ["backup"], storage) == 0
+        assert assemble(kafka.bootstrap, namespace, ["backup"], storage)
         before = settled(observer, system)
 
         done = drill(system, tmp_path, storage)

@@ -18,11 +18,11 @@ import duckdb
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
 from tests.driver.live import take
 from tests.e2e.till import Till
+from tests.observing import Observer, observing
 
 CASH = 1_000_000
 SNAPSHOTS = 5
@@ -41,7 +41,13 @@ class Served(NamedTuple):
 
 @contextlib.contextmanager
 def service(
-    kafka: Broker, namespace: str, folder: Path, topic: str, system: System, change: str = "", *more: str
+    kafka: Broker,
+    namespace: str,
+    folder: Path,
+    topic: str,
+    system: RunningSystem,
+    change: str = "",
+    *more: str,
 ) -> Iterator[Served]:
     """One more instance. `more`: options."""
     folder.mkdir(exist_ok=True)
@@ -70,14 +76,14 @@ def service(
 @contextlib.contextmanager
 def coins(
     kafka: Broker, namespace: str, folder: Path, module: str = "coins_app"
-) -> Iterator[tuple[System, Observer, str, Served]]:
+) -> Iterator[tuple[RunningSystem, Observer, str, Served]]:
     """Two workers that keep coins, and the service; also the app."""
     app = f"coins-{namespace}"
     create_topics(kafka.bootstrap, f"{app}-in", f"{app}-change", partitions=2)
     create_topics(
         kafka.bootstrap, f"{app}-purses-changelog", partitions=2, config={"cleanup.policy": "compact"}
     )
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
+    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=folder)
     try:
         with observing(kafka.bootstrap, namespace) as observer:
             for _ in range(2):
@@ -205,7 +211,7 @@ def test_partitions_are_added_to_an_input_of_a_process_and_all_money_is_accounte
     join again, the other one by an instance that knows of them. Then the topic is deleted."""
     there, back = f"{namespace}-there", f"{namespace}-back"
     create_topics(kafka.bootstrap, there, back, partitions=1)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
     patient = {"timeout_s": 60, "ttl_ms": 30_000}
     both = ("--foreign-topic", back, "--foreign-input", back)

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.cli import app
-from snapkafka.demo import Observer, observing, wait_until
 from snapkafka.errors import ForkRefusedError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.protocol import prefixed
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 from tests.e2e import recovering
 from tests.features.harness import is_marker, read_topics
+from tests.observing import Observer, observing
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut
 

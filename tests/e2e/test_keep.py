@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from snapkafka.demo import wait_until
 from snapkafka.errors import TimedOutError
+from snapkafka.testing import wait_until
 from tests.e2e.parts import live
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.testing import EmbeddedKafka, RunningSystem, create_topics, wait_until
+from tests.observing import Observer, observing
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 
@@ -26,7 +26,7 @@ NANOSECONDS = 1_790_000_000_123_456_789
 class Kept:
     """The app, and rounds of `keep`, each at a moment of its own."""
 
-    def __init__(self, system: System, observer: Observer, app: str, folder: Path) -> None:
+    def __init__(self, system: RunningSystem, observer: Observer, app: str, folder: Path) -> None:
         self.system, self.observer, self.app, self.folder = system, observer, app, folder
         self._every_s = iter((7, 11, 13, 17, 19, 23, 29, 31, 37))
         self._sent = 0
@@ -77,7 +77,7 @@ def test_every_next_round_is_green(namespace: str, tmp_path: Path) -> None:
     app = f"dropping-{namespace}"
     with EmbeddedKafka(properties=ANY_TIME) as kafka:
         create_topics(kafka.bootstrap, f"{app}-orders", partitions=1)
-        system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+        system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
         try:
             with observing(kafka.bootstrap, namespace) as observer:
                 kept = Kept(system, observer, app, tmp_path)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import System, observing, wait_until
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, RunningSystem, wait_until
 from tests.features.harness import read_topics
+from tests.observing import observing
 from tests.readme import commands, service, text
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
@@ -35,7 +35,7 @@ def test_what_readme_shows_is_what_happens(kafka: Broker, tmp_path: Path) -> Non
     for name in ("orders", "payments"):
         create = create.replace(name, f"{namespace}-{name}")
     _shell(create.replace("localhost:9092", kafka.bootstrap), kafka, namespace, tmp_path)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     try:
         with observing(kafka.bootstrap, namespace) as observer:
             system.start_worker("shop", module="shop")

@@ -18,11 +18,11 @@ import pytest
 from confluent_kafka import Producer
 
 from snapkafka import ops
-from snapkafka.demo import Observer, observing, wait_until
 from snapkafka.errors import OvertakenError, RestoreRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, create_topics, wait_until
+from tests.observing import Observer, observing
 
 from .cycles import END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut, outputs_kept
 from .cycling_names import PARTITIONS, TABLES

@@ -13,14 +13,14 @@ from typing import Final
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import TopicPartition
 from snapkafka.store import read_manifest
-from snapkafka.testing import EmbeddedKafka
+from snapkafka.testing import EmbeddedKafka, RunningSystem, wait_until
 from tests.e2e.recovering import restored
 from tests.features.harness import Record, is_marker
+from tests.observing import Observer, observing
 
 from .cycles import END_S, ITEMS, Cycle
 from .cycling_names import PARTITIONS
@@ -99,7 +99,7 @@ def white_ends(manifest: Manifest, topic: str) -> dict[int, int]:
     return ends | {it.partition: it.white_end for it in manifest.captured.senders if it.topic == topic}
 
 
-def last_words(system: System) -> None:
+def last_words(system: RunningSystem) -> None:
     for worker in system.workers:
         print(f"--- {worker.name}\n{worker.last_lines(30)}")
 
@@ -124,7 +124,9 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
         assert (done.inputs > AT_LOSS - AT_CUT) is stored
         with observing(kafka.bootstrap, namespace) as observer:
             cycle.observer = observer
-            cycle.system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path / "new")
+            cycle.system = RunningSystem(
+                bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path / "new"
+            )
             cycle.system.folder.mkdir()
             try:
                 cycle.start(ENV, data=tmp_path / "data")

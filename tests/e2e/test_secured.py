@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from snapkafka.demo import System, observing
 from snapkafka.errors import AuthenticationError, CertificateError, MechanismError
-from snapkafka.testing import create_topics
+from snapkafka.testing import RunningSystem, create_topics
 from tests.kafka.secured import secured_broker
+from tests.observing import observing
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -40,7 +40,7 @@ def test_from_worker_to_spark(door: str, tmp_path: Path) -> None:
         environ = secured.by_certificate() if door == "mutual" else secured.by_password("PLAIN")
         environ |= {"SNAPKAFKA_BOOTSTRAP": address, "SNAPKAFKA_NAMESPACE": app, "SECURED_ID": app}
         create_topics(secured.broker.bootstrap, f"{app}-in", partitions=2)
-        system = System(address, app, Path(tempfile.mkdtemp(prefix="snapkafka-secured-")))
+        system = RunningSystem(address, app, Path(tempfile.mkdtemp(prefix="snapkafka-secured-")))
         try:
             system.start_worker(app, environ, module="tests.e2e.secured_app")
             with observing(secured.broker.bootstrap, app) as observer:

@@ -15,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from snapkafka.demo import TOTAL, System, count_money, wait_until
+from snapkafka.demo import TOTAL, count_money
+from snapkafka.testing import RunningSystem, wait_until
 from tests.driver.test_operators import get
 from tests.driver.test_service import service, trigger
 from tests.e2e.parts import Live, live
@@ -35,7 +36,7 @@ def test_an_assembly_killed_with_its_service_is_finished_by_the_next(namespace: 
     storage = tmp_path / "snaps"
     storage.mkdir()
     with live(namespace) as system:
-        nobody = System(
+        nobody = RunningSystem(
             bootstrap=system.bootstrap, namespace=namespace, folder=tmp_path
         )  # workers rest meanwhile
         with service(nobody, storage) as (url, pid):

@@ -25,11 +25,10 @@ import pyspark
 import pytest
 
 import snapkafka.assembly
-from snapkafka.demo import wait_until
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.runtime import locked_jars, spark_java_home
 from snapkafka.store import LocalStore
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 from tests.kafka.processes import process
 from tests.spark.scene import Stage, play
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from snapkafka.demo import System, observing, wait_until
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
 from tests.features.harness import produce
+from tests.observing import observing
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -45,7 +45,7 @@ def test_a_violation_is_found_by_the_next_round_and_is_over_when_a_snapshot_hold
     namespace = f"t{uuid.uuid4().hex[:8]}"
     app = f"{namespace}-app"
     create_topics(kafka.bootstrap, f"{app}-in", partitions=2)
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     where = ("--bootstrap", kafka.bootstrap, "--namespace", namespace)
     folder = tmp_path / "invariants"
     folder.mkdir()

@@ -13,11 +13,11 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from markdown_it import MarkdownIt
 
-from snapkafka.demo import System, observing, wait_until
 from snapkafka.runtime.child import Child
-from snapkafka.testing import free_ports
+from snapkafka.testing import RunningSystem, free_ports, wait_until
 from snapkafka.until import blocking_until
 from tests.kafka.waiting import cluster_id_at
+from tests.observing import observing
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -44,7 +44,7 @@ def test_what_the_tutorial_shows_is_what_happens(tmp_path: Path) -> None:
         (tmp_path / "shop.py").write_text(here(source), encoding="utf-8")
         blocking_until(lambda: cluster_id_at("127.0.0.1", port), 120, "the broker")
         assert "payments: created, 2 partitions" in _run(here(create), tmp_path)
-        system = System(bootstrap=bootstrap, namespace="tutorial", folder=tmp_path)
+        system = RunningSystem(bootstrap=bootstrap, namespace="tutorial", folder=tmp_path)
         try:
             with observing(bootstrap, "tutorial") as observer:
                 system.start_worker("shop", module="shop")

@@ -16,7 +16,8 @@ from typing import Any, Final
 import duckdb
 import pytest
 
-from snapkafka.demo import TOTAL, System, count_money, wait_until
+from snapkafka.demo import TOTAL, count_money
+from snapkafka.testing import RunningSystem, wait_until
 from tests.driver.test_operators import get
 from tests.driver.test_service import service, trigger
 from tests.e2e.parts import live
@@ -53,7 +54,7 @@ def test_a_cut_at_one_wall_clock_time_is_inconsistent_where_the_snapshot_is_not(
     (site := tmp_path / "site").mkdir()
     (storage := tmp_path / "snaps").mkdir()
     with live(namespace, env=first_clearing_is_behind(site), rate=RATE) as system:
-        rested = System(bootstrap=system.bootstrap, namespace=namespace, folder=tmp_path)
+        rested = RunningSystem(bootstrap=system.bootstrap, namespace=namespace, folder=tmp_path)
         with service(rested, storage) as (url, _):
             trigger(url, storage, "friday", ttl_ms=60_000)
             wait_until(

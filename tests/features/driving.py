@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from snapkafka.demo import wait_until
+from snapkafka.testing import wait_until
 
 from .harness import Pair, Side, produce, read_topics
 from .judging import Row

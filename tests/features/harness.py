@@ -24,11 +24,11 @@ from aiokafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.kafka import Connection
 from snapkafka.protocol import Captured
-from snapkafka.testing import create_topics
+from snapkafka.testing import RunningSystem, create_topics, wait_until
 from snapkafka.wire import headers as wire
+from tests.observing import Observer, observing
 
 PARTITIONS: Final = 2
 #: A worker starts in 3-8 s alone, a dozen at once on two busy cores in far more.
@@ -61,7 +61,7 @@ class Side:
     """One of the two runs."""
 
     id: str
-    system: System
+    system: RunningSystem
     records: dict[str, list[Record]] = field(default_factory=dict)  # by topic, without the id in front
     log: str = ""
     port: int = 0  # of its web server
@@ -261,7 +261,9 @@ def running(
     create_topics(bootstrap, *(f"{prefix}-in-{topic}" for topic in inputs), partitions=PARTITIONS)
     sides, wanted = [], [f"{prefix}-in-{topic}" for topic in inputs]
     for kind in ("ours", "plain"):
-        side = Side(f"{prefix}-{kind}", System(bootstrap=bootstrap, namespace=namespace, folder=folder))
+        side = Side(
+            f"{prefix}-{kind}", RunningSystem(bootstrap=bootstrap, namespace=namespace, folder=folder)
+        )
         create_topics(bootstrap, *(f"{side.id}-{topic}" for topic in outputs), partitions=PARTITIONS)
         for tables, partitions in ((changelogs, PARTITIONS), (small_changelogs, 1)):
             names = [f"{side.id}-{table}-changelog" for table in tables]
@@ -356,7 +358,7 @@ def _require_made(observer: Observer, topics: Collection[str]) -> None:
     assert not left, f"to be named in `changelogs`: {left}"
 
 
-def stop(*systems: System) -> None:
+def stop(*systems: RunningSystem) -> None:
     """All at once, and without long patience: some apps do not end by themselves, with snapkafka or without."""
     workers = [(system, worker) for system in systems for worker in system.workers]
     for _, worker in workers:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from snapkafka.checks import LogRecord, Verdict
-from snapkafka.demo import Observer, System, Worker, wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.protocol import Captured, ChangelogCut, TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
 from tests.chaos.judge import read_log, verdict_of
 from tests.driver.live import live, take
+from tests.observing import Observer
 
 from .harness import count_records, produce, read_topics
 
@@ -30,7 +30,7 @@ class Counting:
     bootstrap: str
     app: str
     source: str
-    system: System
+    system: RunningSystem
     observer: Observer
     env: dict[str, str]
 

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.demo import wait_until
 from snapkafka.errors import TimedOutError
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 from tests.driver.live import ask, decided, take
 
 from .compared import APPS

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import wait_until
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 
 from .harness import Pair, Side, is_marker, running
 from .judging import Judge, Row

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from snapkafka.demo import System, observing, wait_until
 from snapkafka.kafka import Connection, KafkaTopicAdmin, topic_name
 from snapkafka.protocol import prefixed
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
+from tests.observing import observing
 
 from .harness import produce, read_topics
 from .production import ASPECTS, fingerprint, set_up
@@ -49,7 +49,7 @@ def test_a_worker_of_a_fork_touches_nothing_of_production(
         "FEATURES_GUARANTEE": guarantee,
         "SNAPKAFKA_FORK": FORK,
     }
-    system = System(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
+    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
     mistyped = system.start_worker("mistyped", env | {"SNAPKAFKA_FORK": "g"}, module=MODULE)
     wait_until("a worker of no fork to end", lambda: mistyped.status is not None, timeout_s=120)
     assert "there is no such fork here" in mistyped.log.read_text()

@@ -12,10 +12,9 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from snapkafka.demo import wait_until
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, create_topics, wait_until
 from tests.driver.live import live, take
 
 from .harness import Pair, Side, read_topics, running

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo import observing, wait_until
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka import Connection, topic_name
 from snapkafka.protocol import TailLost
-from snapkafka.testing import settled
+from snapkafka.testing import settled, wait_until
 from tests.kafka.losing import lose_tail
+from tests.observing import observing
 
 from .harness import Pair, quick_and_slow
 from .judging import Judge, Row

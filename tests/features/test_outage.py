@@ -16,11 +16,11 @@ from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from snapkafka.demo import wait_until
 from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.protocol import Failure, SnapshotView, TopicPartition
-from snapkafka.testing import EmbeddedKafka, create_topics
+from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
 from tests.driver import live
+from tests.freezing import freeze, thaw
 
 from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, quick_and_slow
 from .judging import Judge, Row
@@ -76,7 +76,7 @@ def cluster(namespace: str) -> Iterator[Cluster]:
                 config={"cleanup.policy": "compact"},
             )
         commit_once(bootstrap, f"{prefix}-in-quick")
-        with EmbeddedKafka(beside=main) as other:
+        with second_of(main) as other:
             admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
             wait_until("both brokers", lambda: len(admin.list_topics(timeout=20).brokers) == 2, timeout_s=60)
             ledger = NewTopic(
@@ -84,6 +84,19 @@ def cluster(namespace: str) -> Iterator[Cluster]:
             )
             admin.create_topics([ledger])[ledger.topic].result(30)
             yield Cluster(main, other, namespace)
+
+
+def second_of(main: EmbeddedKafka) -> EmbeddedKafka:
+    """A second broker (node 2) of its cluster; the first one is the controller."""
+    other = EmbeddedKafka()
+    other.cluster_id = main.cluster_id
+    other.properties |= {
+        "process.roles": "broker",
+        "node.id": "2",
+        "controller.quorum.voters": main.voters,
+        "listeners": f"CLIENT://{other.bootstrap}",
+    }
+    return other
 
 
 def commit_once(bootstrap: str, topic: str) -> None:
@@ -192,7 +205,7 @@ def await_missed(pair: Pair) -> None:
 
 
 KILLED = pytest.param(EmbeddedKafka.kill, EmbeddedKafka.start, id="killed", marks=pytest.mark.nightly)
-FROZEN = pytest.param(EmbeddedKafka.freeze, EmbeddedKafka.thaw, id="frozen", marks=pytest.mark.nightly)
+FROZEN = pytest.param(freeze, thaw, id="frozen", marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize(("goes", "comes_back"), [KILLED, FROZEN])

@@ -20,10 +20,10 @@ from aiokafka import AIOKafkaProducer
 from avro.io import BinaryDecoder, DatumReader
 from avro.schema import parse
 
-from snapkafka.demo import Observer, System, observing, wait_until
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
 from tests.driver.live import take
+from tests.observing import Observer, observing
 
 from .harness import PARTITIONS, Record, free_port, is_marker, read_topics, stop
 from .readers import AVRO_PREFIX, AVRO_SCHEMA, Reader, connect, console, registry, sink
@@ -85,7 +85,7 @@ class Scene:
     app: str
     source: str
     observer: Observer
-    system: System
+    system: RunningSystem
     groups: tuple[str, ...]
     readers: tuple[Reader, ...]
     #: What the console consumer, and each sink, has written so far.
@@ -192,7 +192,7 @@ def running(bootstrap: str, namespace: str, folder: Path) -> Iterator[Scene]:
     create_topics(
         bootstrap, f"{app}-{WRITTEN[-1]}", partitions=PARTITIONS, config={"cleanup.policy": "compact"}
     )
-    system = System(bootstrap=bootstrap, namespace=namespace, folder=folder)
+    system = RunningSystem(bootstrap=bootstrap, namespace=namespace, folder=folder)
     names = {kind: f"{namespace}-{kind}" for kind in ("json", "avro")}
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(registry())

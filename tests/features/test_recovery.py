@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from snapkafka.checks import Verdict
-from snapkafka.demo import Worker
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, Worker
 
 from .replaying import Counting, capture, counting
 

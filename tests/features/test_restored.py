@@ -18,7 +18,6 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
-from snapkafka.demo import Observer, System, Worker, observing, wait_until
 from snapkafka.kafka import Connection
 from snapkafka.protocol import (
     RESTORE,
@@ -32,8 +31,9 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.protocol.restores import RESTORED_METADATA
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
 from snapkafka.wire import headers as wire
+from tests.observing import Observer, observing
 
 from .harness import produce, read_topics
 
@@ -49,7 +49,7 @@ class App:
     def __init__(self, bootstrap: str, folder: Path, observer: Observer, **env: str) -> None:
         self.id = f"r{uuid.uuid4().hex[:8]}"
         self.observer = observer
-        self.system = System(bootstrap=bootstrap, namespace=observer.namespace, folder=folder)
+        self.system = RunningSystem(bootstrap=bootstrap, namespace=observer.namespace, folder=folder)
         self.env = {"FEATURES_ID": self.id, "FEATURES_DATA": str(folder / "data"), **env}
         self.input = TopicPartition(f"{self.id}-in", 0)
         self.changelogs = {name: TopicPartition(f"{self.id}-seen-{name}-changelog", 0) for name in ("x", "y")}

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo import wait_until
 from snapkafka.errors import SnapshotFailedError, TimedOutError, TriggerRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 
 from .harness import PARTITIONS, Pair, Side, is_marker, read_topics, running
 from .judging import Judge

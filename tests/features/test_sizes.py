@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import wait_until
 from snapkafka.protocol import SnapshotView
-from snapkafka.testing import Broker, create_topics
+from snapkafka.testing import Broker, create_topics, wait_until
 from tests.driver.live import take
 
 from .apps.sizes_limits import (

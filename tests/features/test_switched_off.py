@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from snapkafka import ops
-from snapkafka.demo import wait_until
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 
 from .harness import Pair, quick_and_slow
 from .judging import Judge, Row

@@ -14,6 +14,7 @@ from snapkafka.checks import CutView, Verdict
 from snapkafka.testing import EmbeddedKafka, create_topics
 from tests.chaos.judge import read_log, verdict_of
 from tests.driver.live import Live, live
+from tests.freezing import freeze, thaw
 
 from . import harness
 
@@ -106,12 +107,12 @@ def test_r8_a_send_that_timed_out_and_lies_in_the_log_counts_as_sent_with_the_ne
     unsettled.wait_for("done-before")
     unsettled.do("late", "freeze")
     unsettled.wait_for("waiting")
-    unsettled.broker.freeze()
+    freeze(unsettled.broker)
     try:
         (unsettled.reported / "frozen").touch()
         unsettled.wait_for("failed")
     finally:
-        unsettled.broker.thaw()
+        thaw(unsettled.broker)
     unsettled.run.until("the table write to land", lambda: unsettled.run.count("orders-changelog") == 2)
     verdict, counts, _ = unsettled.verdict("after")
     assert counts.get("white-unsettled", 0) >= 1, "else nothing timed out"

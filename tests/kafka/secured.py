@@ -105,9 +105,7 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
     properties = {
         "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL,MUTUAL:SSL",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
-        # In a properties file a backslash is written twice.
-        f"{door}plain.sasl.jaas.config": f"{modules}.plain.PlainLoginModule required "
-        + f'user_{USER}="{password}";'.replace("\\", "\\\\"),
+        f"{door}plain.sasl.jaas.config": f'{modules}.plain.PlainLoginModule required user_{USER}="{password}";',
         f"{door}scram-sha-512.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
         f"{door}oauthbearer.sasl.jaas.config": f"{modules}.oauthbearer.OAuthBearerLoginModule required "
         'unsecuredLoginStringClaim_sub="broker";',

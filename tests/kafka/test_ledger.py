@@ -22,6 +22,7 @@ from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.reader import ReadEntry
 from snapkafka.protocol import Bye, Closed, Hello, SentEnd
 from snapkafka.wire import encode
+from tests.freezing import freeze, thaw
 from tests.kafka.waiting import until
 
 if TYPE_CHECKING:
@@ -377,11 +378,11 @@ async def test_r15_an_append_that_a_frozen_broker_does_not_answer_leaves_nothing
         await ledger.open()
         await ledger.append(bye(1))
         assert of_producers()
-        broker.freeze()
+        freeze(broker)
         with pytest.raises(BrokerUnavailableError):
             await ledger.append(bye(2))
         await until(lambda: not of_producers())
-        broker.thaw()
+        thaw(broker)
         await append_when_it_can(ledger, bye(3))
         await ledger.close()
         await until(lambda: not of_producers())

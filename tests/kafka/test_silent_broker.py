@@ -12,6 +12,7 @@ from snapkafka.service import LedgerFollower
 from snapkafka.service.ledger_follower import SILENT_S
 from snapkafka.testing import EmbeddedKafka
 from snapkafka.until import until
+from tests.freezing import freeze, thaw
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -29,11 +30,11 @@ async def test_a_broker_that_stands_still_is_reported_and_found_again() -> None:
             async def silent() -> bool:
                 return not await follower.fresh() and not follower.followed
 
-            broker.freeze()
+            freeze(broker)
             try:
                 await until(silent, 4 * SILENT_S, "the silence to be noticed")
             finally:
-                broker.thaw()
+                thaw(broker)
             assert follower.problem is not None
             assert re.search(r"\d\d:\d\d:\d\d UTC", follower.problem.message)
             await until(follower.fresh, 60, "the broker to be found again")

@@ -11,10 +11,9 @@ from confluent_kafka.admin import AdminClient
 
 from snapkafka.assembly import Desk, cluster
 from snapkafka.checks import LogBounds
-from snapkafka.demo import wait_until
 from snapkafka.errors import TimedOutError
 from snapkafka.kafka import Connection
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 from snapkafka.units import wall_ms
 from tests.spark.scene import Stage, play
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from snapkafka.demo import wait_until
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.testing import wait_until
 from tests.kafka.guarding import PASSWORD, guarded_broker
 from tests.kafka.rights import grant, rights
 from tests.spark.scene import play

@@ -19,12 +19,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka.assembly import cluster
 from snapkafka.checks import CheckOutcome, Status
-from snapkafka.demo import wait_until
 from snapkafka.errors import OffsetsGoneError, TimedOutError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 from tests.spark.engines import Engine
 from tests.spark.scene import Stage, play, play_on
 

@@ -20,11 +20,10 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly import main
 from snapkafka.assembly.spark.entry import CHILD
 from snapkafka.assembly.spark.write import s3_commit
-from snapkafka.demo import wait_until
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import JOB
 from snapkafka.store import Store, manifest_name, objects, open_store, state_parts, state_sql
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 from tests.servers.s3 import EmbeddedS3
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.throttling import Throttle

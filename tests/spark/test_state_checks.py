@@ -20,13 +20,12 @@ from pyspark.sql import SparkSession
 from snapkafka.assembly import Settings, cluster
 from snapkafka.assembly.spark import job
 from snapkafka.checks import CheckOutcome, CutView, ReadRange, Status, Verdict
-from snapkafka.demo import wait_until
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import state_table
 from snapkafka.manifest_entries import LedgerEntry
 from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.store import LocalStore
-from snapkafka.testing import EmbeddedKafka
+from snapkafka.testing import EmbeddedKafka, wait_until
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, promised

@@ -12,10 +12,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import EXTERNAL, LogRecord
-from snapkafka.demo import wait_until
 from snapkafka.manifest_entries import LedgerEntry
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import create_topics
+from snapkafka.testing import create_topics, wait_until
 from snapkafka.wire import headers as wire
 
 from .small_logs import World

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import System
 from snapkafka.demo.__main__ import forget_other_systems
 from snapkafka.demo.practice import Practice
 from snapkafka.demo.settings import new_app
+from snapkafka.testing import RunningSystem
 
 
 def test_standard_output_is_the_result_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--keep --json` invites first, and prints the JSON when it ends."""
-    Practice(System(bootstrap="localhost:1", namespace="demo", folder=tmp_path), tmp_path).invite(
+    Practice(RunningSystem(bootstrap="localhost:1", namespace="demo", folder=tmp_path), tmp_path).invite(
         "Page: none"
     )
     printed = capsys.readouterr()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from snapkafka.demo import PARTITIONS, Observer, System, observer
+from snapkafka.demo import PARTITIONS, open_accounts
+from snapkafka.demo import system as opening
 from snapkafka.demo.settings import ACCOUNTS
 from snapkafka.errors import TimedOutError
 from snapkafka.protocol import TopicPartition
@@ -34,29 +35,19 @@ class Service:
         """They live."""
 
 
-class Eye(Observer):
-    """An observer without a broker."""
-
-    def __init__(self, service: Any) -> None:
-        self.admin = service
-
-    def call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run(work)
-
-
 def open_them(service: Any) -> None:
-    system: System = service
-    Eye(service).open_accounts(service, system)
+    asyncio.run(open_accounts(service, service, service))
 
 
 def test_what_was_passed_over_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observer, "ASK_AGAIN_S", 0.1)
+    monkeypatch.setattr(opening, "ASK_AGAIN_S", 0.1)
     service = Service(passes_over=1)
     open_them(service)
     assert service.asked == 2
 
 
 def test_who_never_answers_is_waited_for_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observer, "START_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(opening, "START_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(opening, "ASK_AGAIN_S", 0.1)
     with pytest.raises(TimedOutError, match="accounts"):
         open_them(Service(passes_over=99))

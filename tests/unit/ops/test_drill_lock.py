@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.demo import wait_until
 from snapkafka.ops.drill.workers import AppEndedError, Workers
 from snapkafka.runtime import locked as locking
 from snapkafka.runtime.door import Door, connect, knock
 from snapkafka.runtime.locked import locked
+from snapkafka.testing import wait_until
 
 FORK = "drill-1"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from snapkafka.demo import wait_until
+from snapkafka.testing import wait_until
 
 #: Says when it runs, and leaves in order at TERM.
 WORKER = """

@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from snapkafka.demo import wait_until
 from snapkafka.runtime import child as children
 from snapkafka.runtime import exit_status
 from snapkafka.runtime.child import Child, await_child, run_child
 from snapkafka.runtime.signals import CODES, Interrupted
+from snapkafka.testing import wait_until
 
 pytestmark = pytest.mark.nightly
 

@@ -14,10 +14,10 @@ from typing import IO, Any
 import pytest
 
 from snapkafka.cli import running
-from snapkafka.demo import wait_until
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.runtime import exit_status
 from snapkafka.store import LocalStore
+from snapkafka.testing import wait_until
 from tests.worlds.on_disk import in_state, write_snapshot
 
 pytestmark = pytest.mark.nightly

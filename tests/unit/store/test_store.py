@@ -20,7 +20,6 @@ import pytest
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
-from snapkafka.demo import wait_until
 from snapkafka.errors import BadInputError, DependencyMissingError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import FileEntry
@@ -41,6 +40,7 @@ from snapkafka.store import (
 from snapkafka.store.base import Hashed
 from snapkafka.store.objects import ObjectStore
 from snapkafka.store.uri import canonical
+from snapkafka.testing import wait_until
 from tests.servers.s3 import EmbeddedS3
 from tests.unit.base.test_manifest import example
 from tests.worlds.on_disk import in_state, write_snapshot

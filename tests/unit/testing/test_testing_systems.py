@@ -122,7 +122,8 @@ def test_a_worker_meets_no_broker_but_the_one_of_the_test(tmp_path: Path) -> Non
 def test_a_worker_that_ended_is_named_with_its_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "shop-0.txt"
     log.write_text("ImportError: no shop\n")
-    ended: Any = SimpleNamespace(status=1)
-    running = RunningSystem("127.0.0.1:1", "shop", tmp_path, [Worker("shop:app", "shop-0", ended, log)])
+    ended = Worker.__new__(Worker)
+    ended.app, ended.log, ended.child = "shop:app", log, SimpleNamespace(status=1)  # type: ignore[assignment]
+    running = RunningSystem("127.0.0.1:1", "shop", tmp_path, [ended])
     with pytest.raises(TimedOutError, match=r"(?s)shop:app.*\b1\b.*ImportError"):
         running.snapshot()

@@ -1,33 +1,23 @@
-"""The demo's observer: it follows the ledger and keeps up the load, both beside the caller's own thread."""
+"""An observer of a running system: it follows the ledger and keeps up the load, both beside the caller's own thread."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import threading
-import time
 from collections.abc import Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
-from snapkafka.demo.load import Load
-from snapkafka.demo.settings import ACCOUNTS, PARTITIONS, changelog
-from snapkafka.demo.system import System, wait_until
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
-from snapkafka.kafka.login.connection import Connection
-from snapkafka.protocol import LedgerState
-from snapkafka.protocol.records import LedgerRecord, TopicPartition
-from snapkafka.testing.systems import settled
-from snapkafka.testing.workers import START_TIMEOUT_S
+from snapkafka.demo import Load
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
+from snapkafka.protocol import LedgerRecord, LedgerState
+from snapkafka.testing import START_TIMEOUT_S, RunningSystem, settled, wait_until
 
 T = TypeVar("T")
 
 CALL_TIMEOUT_S: Final = 60.0
 #: The name of its clients in the broker's logs.
 OBSERVER: Final = "snapkafka-observer"
-#: Opening an account is a matter of a second or two.
-ASK_AGAIN_S: Final = 10.0
 
 
 class Observer:
@@ -93,7 +83,7 @@ class Observer:
 
     # -- what one waits for -----------------------------------------------------------------------------------
 
-    def wait_for_workers(self, system: System) -> None:
+    def wait_for_workers(self, system: RunningSystem) -> None:
         """Wait until every worker has sent `Hello` and every input of every app has an owner among the latest of
         them."""
         wait_until(
@@ -102,27 +92,6 @@ class Observer:
             timeout_s=START_TIMEOUT_S,
             system=system,
         )
-
-    def open_accounts(self, load: Load, system: System) -> None:
-        """Put the opening balances on the accounts, and wait until the tables have them all.
-
-        Missing balances are requested again after a while: Faust may skip records that come while it ends a recovery
-        (docs/reference/features.md), and a service begins with one.
-        """
-        topic = changelog("accounts", "balances")
-        tps = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-        asked_at = -math.inf
-
-        def opened() -> bool:
-            nonlocal asked_at
-            if sum(self.call(self.admin.log_ends(tps)).values()) >= ACCOUNTS:
-                return True
-            if time.monotonic() > asked_at + ASK_AGAIN_S:
-                self.call(load.open_accounts())
-                asked_at = time.monotonic()
-            return False
-
-        wait_until("the accounts to be opened", opened, timeout_s=START_TIMEOUT_S, system=system)
 
 
 @contextlib.contextmanager
