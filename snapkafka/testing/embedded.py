@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from snapkafka.errors import BrokerUnavailableError, TimedOutError
 from snapkafka.runtime.child import Child
-from snapkafka.runtime.class_archive import archive_options
-from snapkafka.runtime.jdk import java, java_environment
+from snapkafka.runtime.jdk import archive_options, java, java_environment
 from snapkafka.runtime.maven import locked_jars
 from snapkafka.runtime.signals import Interrupted
 
@@ -248,7 +247,7 @@ class EmbeddedKafka:
         runtime, jars = java(), locked_jars("kafka")
         return [
             str(runtime.executable),
-            *archive_options("kafka", runtime.home, jars, record=record),
+            *archive_options(jars, record=record),
             # It runs for minutes: with one compiler and one collector it starts in two thirds of the CPU time.
             *("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             "-XX:-UsePerfData",  # else it leaves a file behind, outside of its folder, when killed

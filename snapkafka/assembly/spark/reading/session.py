@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime.class_archive import archive_options
 from snapkafka.runtime.jdk import spark_java_home, use_utf8
 from snapkafka.runtime.maven import locked_jars
 from snapkafka.runtime.memory import memory_bytes
 
 try:
-    import pyspark
     from pyspark import StorageLevel
     from pyspark.sql import DataFrame, SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
@@ -94,7 +92,6 @@ def session(
     ui: bool = False,
     s3: bool = False,
     settings: Mapping[str, str] | None = None,
-    record: bool = True,
 ) -> Iterator[SparkSession]:
     """Provide a Spark session for the length of the `with` block; an existing one stays after it.
 
@@ -103,7 +100,6 @@ def session(
         ui: serve Spark's web page while it runs (local sessions only).
         s3: whether it reads and writes S3 (other sessions have to bring the jars).
         settings: Spark settings on top of `LOCAL` (local sessions only).
-        record: write an archive of Java's classes if there is none, which takes half a minute at the end.
 
     Raises:
         DependencyMissingError: Java or the jars are missing and cannot be fetched, or Spark does not start with them.
@@ -115,7 +111,7 @@ def session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM and set everything
         spark = SparkSession.builder.appName("snapkafka").getOrCreate()
     else:
-        spark = _local(offsets, ui, s3, settings or {}, record)
+        spark = _local(offsets, ui, s3, settings or {})
     try:
         yield spark
     finally:
@@ -207,21 +203,7 @@ def require_user_name() -> None:
         ) from None
 
 
-def _archive(java_home: Path, record: bool) -> str:
-    """Return the options of an archive of Spark's classes; none where folders of settings are on the class path, of
-    which Java makes no archive."""
-    if not {"SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH"}.isdisjoint(
-        os.environ
-    ):
-        return ""
-    home = Path(pyspark.__file__).parent
-    if (home / "conf").exists():
-        return ""
-    options = archive_options("spark", java_home, (home / "jars").glob("*.jar"), record=record)
-    return " ".join(f'"{it}"' for it in options)
-
-
-def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str], record: bool) -> SparkSession:
+def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> SparkSession:
     require_user_name()
     set_environment(os.environ)
     java_home = spark_java_home()
@@ -233,9 +215,7 @@ def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str], record
             str(jar) for name in ("spark", *(["s3"] if s3 else ())) for jar in locked_jars(name)
         ),
         "spark.ui.enabled": str(ui).lower(),
-        "spark.driver.extraJavaOptions": " ".join(
-            (f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", java, _archive(java_home, record))
-        ),
+        "spark.driver.extraJavaOptions": " ".join((f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", java)),
         **fitting,
     }
     for key, value in {**LOCAL, **own, **settings}.items():
