@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
 
 from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
+#: The time of an offset that holds no record: the end of a transaction, for one.
+HOLE: Final = -1
+#: The id that Kafka gives to no topic.
+NO_TOPIC: Final = "0" * 32
 
-class Entry(Protocol):
-    """One place of the ledger; `record` is None for garbage. `timestamp_ms`: when the broker appended it."""
 
-    @property
-    def offset(self) -> int: ...
+class Entry(NamedTuple):
+    """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 if unknown,
+    `HOLE` if there is no record at all: the entry only shows that reading has got there."""
 
-    @property
-    def timestamp_ms(self) -> int: ...
-
-    @property
-    def record(self) -> LedgerRecord | None: ...
+    offset: int
+    timestamp_ms: int
+    record: LedgerRecord | None
 
 
 class Gulps(Protocol):
@@ -57,37 +59,43 @@ class Ledger(Protocol):
     async def close(self) -> None: ...
 
 
-class Topic(Protocol):
-    """A topic as the cluster has it."""
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the cluster has it. `topic_id`: Kafka's own, 32 hex digits. `replicas`: of the partition with the
+    fewest. `leader_epoch`: of the first partition, which only loses records when it has a new one (-1: unknown)."""
 
-    @property
-    def partitions(self) -> int: ...
-
-    @property
-    def topic_id(self) -> str: ...
-
-
-class Access(Protocol):
-    """The access to a topic: our rights (None: unknown), and how many replicas are in sync (0: no leader)."""
-
-    @property
-    def rights(self) -> frozenset[str] | None: ...
-
-    @property
-    def in_sync(self) -> int: ...
+    partitions: int
+    topic_id: str = NO_TOPIC
+    internal: bool = False
+    replicas: int = 0
+    leader_epoch: int = -1
 
 
-class Group(Protocol):
-    """A consumer group, and the topics that it reads or has read; None where that cannot be determined."""
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The access to a topic. `rights`: ours, by Kafka's names; None: the broker does not show them. `in_sync`: the
+    number of replicas in sync of the partition that has the fewest; 0 if one has no leader."""
 
-    @property
-    def name(self) -> str: ...
+    rights: frozenset[str] | None
+    in_sync: int
 
-    @property
-    def members(self) -> Sequence[object]: ...
 
-    @property
-    def topics(self) -> frozenset[str] | None: ...
+class Member(NamedTuple):
+    """A member of a group: its id, the client's own name, and the host from which it connects."""
+
+    member: str
+    client: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group. `topics`: those that it reads or has read; None: unknown."""
+
+    name: str
+    topics: frozenset[str] | None
+    members: Sequence[Member] = ()
+    state: str = ""
 
 
 class TopicAdmin(Protocol):

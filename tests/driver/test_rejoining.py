@@ -12,6 +12,7 @@ import pytest
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
 from snapkafka.kafka import LedgerRecreatedError
+from snapkafka.ports import Entry
 from snapkafka.protocol import (
     Abort,
     Bye,
@@ -23,7 +24,7 @@ from snapkafka.protocol import (
     take_checkpoint,
 )
 from tests.kafka.waiting import until
-from tests.worlds.fakes import FakeAdmin, FakeEntry, FakeLedger
+from tests.worlds.fakes import FakeAdmin, FakeLedger
 
 
 class Remade(FakeLedger):
@@ -46,7 +47,7 @@ class Remade(FakeLedger):
 
     async def read(
         self, start: int = 0, *, until: int | None = None, gulps: Any = None
-    ) -> AsyncIterator[FakeEntry]:
+    ) -> AsyncIterator[Entry]:
         async for entry in super().read(start, until=until):
             yield entry
             if self.deleted:
@@ -172,7 +173,7 @@ class Late(FakeLedger):
 
     async def read(
         self, start: int = 0, *, until: int | None = None, gulps: Any = None
-    ) -> AsyncIterator[FakeEntry]:
+    ) -> AsyncIterator[Entry]:
         at = start
         while until is None or at < until:
             await self.may_read.wait()

@@ -22,6 +22,7 @@ from snapkafka.errors import OvertakenError, RestoreRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics, wait_until
+from tests.altering import alter_settings
 from tests.observing import Observer, observing
 
 from .cycles import END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut, outputs_kept
@@ -143,10 +144,10 @@ def changelogs_deleted(it: Killed) -> None:
     ends = call(admin.log_ends(tps))
     for topic in topics:  # a broker deletes records only where the policy says so, as it was for a while
         before = call(admin.topic_settings(topic))[1].get("cleanup.policy")
-        call(admin.alter_settings(topic, {"cleanup.policy": "compact,delete"}))
+        alter_settings(it.observer.connection.bootstrap, topic, {"cleanup.policy": "compact,delete"})
         for tp in (tp for tp in tps if tp.topic == topic and ends[tp]):
             call(admin.delete_records(tp, ends[tp]))
-        call(admin.alter_settings(topic, {"cleanup.policy": before}))
+        alter_settings(it.observer.connection.bootstrap, topic, {"cleanup.policy": before})
     assert call(admin.log_starts(tps)) == ends
     rows = it.plan().state
     assert it.restore().state >= rows, "rows that nobody has touched since as well"

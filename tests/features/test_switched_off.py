@@ -14,8 +14,9 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import TriggerRefusedError
-from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
+from snapkafka.kafka import SETTINGS, Connection, topic_name
 from snapkafka.testing import Broker, wait_until
+from tests.altering import alter_settings
 
 from .harness import Pair, quick_and_slow
 from .judging import Judge, Row
@@ -93,11 +94,4 @@ def test_r15_a_ledger_that_takes_nothing_more_from_a_worker_that_has_joined(
 
 
 def set_of_ledger(pair: Pair, changes: Mapping[str, str | None]) -> None:
-    async def alter() -> None:
-        admin = KafkaTopicAdmin(Connection(bootstrap=pair.bootstrap))
-        try:
-            await admin.alter_settings(topic_name(pair.namespace), changes)
-        finally:
-            await admin.close()
-
-    asyncio.run(alter())
+    alter_settings(pair.bootstrap, topic_name(pair.namespace), changes)

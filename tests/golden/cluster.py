@@ -7,9 +7,10 @@ import asyncio
 from typing import Final
 
 from snapkafka import ops
+from snapkafka.ports import Topic
 from snapkafka.protocol import Abort, CheckResult, TopicPartition, Verdict
 from snapkafka.wire import headers
-from tests.worlds.fakes import FakeCluster, FakeGroup, FakeTopic, Worker
+from tests.worlds.fakes import FakeCluster, Worker, fake_group
 
 NAMESPACE: Final = "shop"
 
@@ -26,11 +27,11 @@ def cluster(long: str = "") -> FakeCluster:
     bank = Worker(
         ledger, f"bank{long}", orders, sends=(bills,), uncaptured=("table places: use_partitioner",)
     )
-    admin.topics = {name: FakeTopic(1) for name in (raw, orders, bills, changelog, ledger.topic)}
+    admin.topics = {name: Topic(1) for name in (raw, orders, bills, changelog, ledger.topic)}
     admin.ends = dict.fromkeys((in_raw, in_orders, in_bills, TopicPartition(changelog, 0)), 40)
     admin.sizes = {raw: (4_000_000, 900_000), orders: (1_000, 900_000)}
     admin.settings[changelog] = {"cleanup.policy": "compact"}
-    admin.known_groups = [FakeGroup(f"report{long}", frozenset({orders}))]
+    admin.known_groups = [fake_group(f"report{long}", frozenset({orders}))]
     admin.headers_at[in_raw, 7] = []
     check = headers.tp_check
     identity = headers.ledger_id(bytes(16))

@@ -15,10 +15,10 @@ from confluent_kafka import Consumer
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin, compose_trigger
-from snapkafka.kafka.cluster.groups import ConsumerGroup
 from snapkafka.kafka.records import to_end
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
+from snapkafka.ports import Group
 from snapkafka.protocol import Hello, InputTopic, LedgerState, TopicPartition
 from snapkafka.testing import create_topics
 from tests.kafka.waiting import until
@@ -151,7 +151,7 @@ async def test_positions_are_committed_with_a_note_for_a_group_without_members(
     assert "\n" not in raised.value.message
 
 
-async def group(admin: KafkaTopicAdmin, name: str) -> ConsumerGroup:
+async def group(admin: KafkaTopicAdmin, name: str) -> Group:
     return next(found for found in await admin.groups() if found.name == name)
 
 

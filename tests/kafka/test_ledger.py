@@ -19,7 +19,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, LedgerRecreatedError, topic_name
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger.gulps import Gulps
-from snapkafka.kafka.ledger.reader import ReadEntry
+from snapkafka.ports import Entry
 from snapkafka.protocol import Bye, Closed, Hello, SentEnd
 from snapkafka.wire import encode
 from tests.freezing import freeze, thaw
@@ -40,7 +40,7 @@ def bye(n: int) -> Bye:
     return Bye(process=0, n=n)
 
 
-async def all_of(ledger: KafkaLedger) -> list[ReadEntry]:
+async def all_of(ledger: KafkaLedger) -> list[Entry]:
     return [entry async for entry in ledger.read(until=await ledger.end())]
 
 
@@ -247,7 +247,7 @@ async def remake(admin: KafkaTopicAdmin, ledger: KafkaLedger, other: KafkaLedger
     await other.open()
 
 
-async def read_until_it_ends(ledger: KafkaLedger, start: int) -> list[ReadEntry]:
+async def read_until_it_ends(ledger: KafkaLedger, start: int) -> list[Entry]:
     return [entry async for entry in ledger.read(start)]
 
 

@@ -11,6 +11,7 @@ from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin
 from snapkafka.restore import Carried, NewRecord
 from snapkafka.restore.topics import Contents
 from snapkafka.testing import Broker, create_topics
+from tests.altering import alter_settings
 from tests.unit.base.test_manifest import example
 
 pytestmark = pytest.mark.timeout(120)
@@ -48,7 +49,7 @@ async def test_what_is_changed_lets_a_new_topic_take_and_keep_old_and_large_reco
         contents = Contents(captured=example().captured, carried={topic: carried}, largest={})
         changes = contents.changes(topic, holding, recorded={})
         assert set(changes) == {*HARMFUL, "message.timestamp.after.max.ms"}
-        await admin.alter_settings(topic, changes)
+        alter_settings(kafka.bootstrap, topic, changes)
         holding = (await admin.topic_settings(topic))[0]
         assert contents.changes(topic, holding, recorded={}) == {}
     finally:

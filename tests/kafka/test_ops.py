@@ -22,6 +22,7 @@ from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.ops.pruning import snapshots_in_use
 from snapkafka.protocol import Dead, Fork, Hello, Restore, Status, Trigger
 from snapkafka.units import wall_ms
+from tests.altering import alter_settings
 from tests.kafka.processes import process
 
 if TYPE_CHECKING:
@@ -125,8 +126,7 @@ async def test_the_doctor_sees_what_the_broker_has(
     connection: Connection, namespace: str, topic: str
 ) -> None:
     """Retention of a real topic, and a reader that does not know us."""
-    admin = KafkaTopicAdmin(connection)
-    await admin.alter_settings(topic, {"retention.ms": "60000"})
+    alter_settings(connection.bootstrap, topic, {"retention.ms": "60000"})
     consumer = AIOKafkaConsumer(topic, bootstrap_servers=connection.bootstrap, group_id=f"{topic}-reports")
     await consumer.start()
     try:
@@ -141,7 +141,6 @@ async def test_the_doctor_sees_what_the_broker_has(
             assert {advice["code"] for advice in said["found"]} >= {"retention", "external-reader"}
     finally:
         await consumer.stop()
-        await admin.close()
 
 
 async def test_snapshots_that_open_restores_and_forks_need_are_read_from_their_ledgers(

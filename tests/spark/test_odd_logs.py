@@ -24,6 +24,7 @@ from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import Manifest
 from snapkafka.store import LocalStore
 from snapkafka.testing import Broker, wait_until
+from tests.altering import alter_settings
 from tests.spark.engines import Engine
 from tests.spark.scene import Stage, play, play_on
 
@@ -131,10 +132,9 @@ def test_a_topic_that_was_made_anew_is_known_by_its_id(
 def test_times_that_are_nonsense(engine: Engine, stage: Stage, tmp_path: Path) -> None:
     """Records come through with everything else; a time that no reader could hold is null. Spark's own reader ends at
     the nanoseconds, in the inputs and in changelogs, to which Faust passes the time of the event."""
-    with topics_of(stage) as (runner, admin):
-        for name in ("orders", "balances"):
-            settings = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
-            runner.run(admin.alter_settings(stage.topic(name), settings))
+    for name in ("orders", "balances"):
+        settings = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
+        alter_settings(stage.bootstrap, stage.topic(name), settings)
     alpha, beta = stage.players
     sent = {
         at_ms: beta.send(stage.tp("orders"), b'"odd"', b"%d" % at_ms, epoch=stage.epoch, at_ms=at_ms)
@@ -227,9 +227,8 @@ def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
     engine: Engine, stage: Stage, tmp_path: Path
 ) -> None:
     """A partition all of which was read at the cut, and is empty by now; the first record of a changelog."""
-    with topics_of(stage) as (runner, admin):  # of what is only compacted nothing may be deleted
-        settings = {"cleanup.policy": "compact,delete"}
-        runner.run(admin.alter_settings(stage.topic("balances"), settings))
+    settings = {"cleanup.policy": "compact,delete"}  # of what is only compacted nothing may be deleted
+    alter_settings(stage.bootstrap, stage.topic("balances"), settings)
     delete_before(stage, "credits", 1, 2)
     delete_before(stage, "balances", 0, 1)
     manifest = assembled(engine, stage, tmp_path)

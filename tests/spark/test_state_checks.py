@@ -27,6 +27,7 @@ from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, wait_until
 from snapkafka.wire import headers as wire
+from tests.altering import alter_settings
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, promised
 
@@ -138,10 +139,8 @@ def cleaned() -> Iterator[Cleaned]:
                 await admin.create_topic(name, partitions=partitions, settings=settings)
             await admin.close()
 
-        async def stop_cleaning(name: str) -> None:
-            admin = KafkaTopicAdmin(Connection(bootstrap=broker.bootstrap))
-            await admin.alter_settings(name, {"min.cleanable.dirty.ratio": "1"})
-            await admin.close()
+        def stop_cleaning(name: str) -> None:
+            alter_settings(broker.bootstrap, name, {"min.cleanable.dirty.ratio": "1"})
 
         asyncio.run(create({"past": CASES, "short": 1, "last": 1, "whole": 1}))
         found = Cleaned(
@@ -164,7 +163,7 @@ def cleaned() -> Iterator[Cleaned]:
         found.short.await_cleaner(1, 2, 3)
         found.whole.await_cleaner(*(offset for offset in range(len(WRITTEN)) if offset not in SUPERSEDED))
         for topic in (found.short, found.whole):
-            asyncio.run(stop_cleaning(topic.name))
+            stop_cleaning(topic.name)
             topic.write(3, "red", epoch=EPOCH)
         found.whole.write(9, "red", epoch=EPOCH)
         yield found
@@ -239,17 +238,15 @@ def test_a_lag_that_is_raised_when_the_cleaner_has_been_there_vouches_for_nothin
 def raised(name: str, value: int, topics: Collection[str], cleaned: Cleaned) -> Iterator[None]:
     """A setting of topics, for a while."""
 
-    async def set_to(wanted: str | None) -> None:
-        admin = KafkaTopicAdmin(Connection(bootstrap=cleaned.last.bootstrap))
+    def set_to(wanted: str | None) -> None:
         for topic in topics:
-            await admin.alter_settings(topic, {name: wanted})
-        await admin.close()
+            alter_settings(cleaned.last.bootstrap, topic, {name: wanted})
 
-    asyncio.run(set_to(str(value)))
+    set_to(str(value))
     try:
         yield
     finally:
-        asyncio.run(set_to(None))
+        set_to(None)
 
 
 def test_the_last_white_record_was_compacted(spark: SparkSession, cleaned: Cleaned) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.manifest_entries import ExternalEntry, TopicEntry
+from snapkafka.ports import Entry, Topic
 from snapkafka.wire import headers as wire
-from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, FakeTopic
+from tests.worlds.fakes import FakeCluster, FakeLedger
 from tests.worlds.restore import IN, LOG, OUT, RAW, SETS, Admin, FakeLog, System, World
 
 P = "fork.staging."
@@ -33,10 +34,8 @@ class Creating(Admin):
     other: Mapping[str, int]
     made = 0
 
-    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
-        there = self.topics | {
-            name: FakeTopic(1, it.topic_id) for name, it in self.ledgers.items() if it.exists
-        }
+    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
+        there = self.topics | {name: Topic(1, it.topic_id) for name, it in self.ledgers.items() if it.exists}
         return {name: it for name, it in there.items() if topics is None or name in topics}
 
     async def create_topic(
@@ -53,7 +52,7 @@ class Creating(Admin):
                 raise LedgerUnusableError(f"could not create topic {topic}: Unknown topic config name")
             return topic not in self.topics
         self.made += 1
-        self.topics[topic] = FakeTopic(self.other.get(topic, partitions), f"{self.made:032x}")
+        self.topics[topic] = Topic(self.other.get(topic, partitions), f"{self.made:032x}")
         self.settings[topic] = dict(settings or {})
         return topic not in self.other
 
@@ -103,7 +102,7 @@ class New(System):
         return self.fake
 
     @property
-    def entries(self) -> list[FakeEntry]:
+    def entries(self) -> list[Entry]:
         return self.ledger.entries
 
     @property
@@ -155,7 +154,7 @@ class Fork(System):
         self.production, self.log = production, production.log
         known = {it.name: getattr(production.admin, it.name) for it in dataclasses.fields(Admin)}
         self.admin = Creating(
-            **known | {"topics": {name: FakeTopic(1, "0" * 32) for name in production.admin.topics}}
+            **known | {"topics": {name: Topic(1, "0" * 32) for name in production.admin.topics}}
         )
         self.admin.log, self.admin.other, self.admin.ledgers = self.log, {}, {}
         self.admin.member_counts = []
@@ -171,7 +170,7 @@ class Fork(System):
         return self.admin.ledgers
 
     @property
-    def entries(self) -> list[FakeEntry]:
+    def entries(self) -> list[Entry]:
         return self.ledgers[OWN].entries if OWN in self.ledgers else []
 
     @property

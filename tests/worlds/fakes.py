@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from snapkafka.errors import LedgerUnusableError, OvertakenError
 from snapkafka.kafka import HOLDER, GroupTakenError
+from snapkafka.ports import Access, Entry, Group, Member, Topic
 from snapkafka.protocol import (
     Assigned,
     ChangelogEnd,
@@ -25,30 +26,9 @@ from snapkafka.protocol import (
 )
 
 
-@dataclass(frozen=True)
-class FakeEntry:
-    offset: int
-    timestamp_ms: int
-    record: LedgerRecord | None
-
-
-@dataclass(frozen=True)
-class FakeTopic:
-    partitions: int
-    topic_id: str = "0" * 32
-
-
-@dataclass(frozen=True)
-class FakeGroup:
-    name: str
-    topics: frozenset[str] | None
-    members: tuple[str, ...] = ("m",)
-
-
-@dataclass(frozen=True)
-class FakeAccess:
-    rights: frozenset[str] | None = frozenset({"Read", "Write", "Describe"})
-    in_sync: int = 1
+def fake_group(name: str, topics: frozenset[str] | None, members: Sequence[str] = ("m",)) -> Group:
+    """A group with these members."""
+    return Group(name, topics, [Member(member, "worker", "/box") for member in members])
 
 
 class FakeLedger:
@@ -58,7 +38,7 @@ class FakeLedger:
     topic_id = "0" * 32
 
     def __init__(self) -> None:
-        self.entries: list[FakeEntry] = []
+        self.entries: list[Entry] = []
         self.exists = True
         self.failure: Exception | None = None
         self.listeners: list[Callable[[int, LedgerRecord], None]] = []
@@ -74,7 +54,7 @@ class FakeLedger:
     def put(self, record: LedgerRecord | None) -> int:
         offset = len(self.entries)
         self.clock_ms += 1
-        self.entries.append(FakeEntry(offset, self.clock_ms, record))
+        self.entries.append(Entry(offset, self.clock_ms, record))
         if record is not None:
             for listener in self.listeners:
                 listener(offset, record)
@@ -85,7 +65,7 @@ class FakeLedger:
 
     async def read(
         self, start: int = 0, *, until: int | None = None, gulps: Any = None
-    ) -> AsyncIterator[FakeEntry]:
+    ) -> AsyncIterator[Entry]:
         at = start
         while until is None or at < until:
             if at < self.first:
@@ -111,13 +91,6 @@ class FakeLedger:
 
     async def close(self) -> None:
         pass
-
-
-@dataclass(frozen=True)
-class FakeMember:
-    member: str
-    client: str
-    host: str
 
 
 @dataclass(eq=False)
@@ -158,11 +131,11 @@ class FakeAdmin:
     times: dict[TopicPartition, int] = field(default_factory=dict)  # of every record of a partition
     headers: dict[TopicPartition, list[tuple[str, bytes | None]]] = field(default_factory=dict)
     headers_at: dict[tuple[TopicPartition, int], list[tuple[str, bytes | None]]] = field(default_factory=dict)
-    known_groups: list[FakeGroup] = field(default_factory=list)
+    known_groups: list[Group] = field(default_factory=list)
     commits: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)  # by group
-    topics: dict[str, FakeTopic] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
-    may: FakeAccess = field(default_factory=FakeAccess)
+    may: Access = field(default=Access(frozenset({"Read", "Write", "Describe"}), in_sync=1))
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes, and since when (ms)
     refusals: dict[str, str] = field(default_factory=dict)  # topic -> why it is not created
     failure: Exception | None = None
@@ -173,8 +146,8 @@ class FakeAdmin:
     held: dict[str, FakeHold] = field(default_factory=dict)  # by group
     noted: set[str] = field(default_factory=set)  # of the last commit of a holder
 
-    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
-        return self.topics or {tp.topic: FakeTopic(1) for tp in self.ends}
+    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
+        return self.topics or {tp.topic: Topic(1) for tp in self.ends}
 
     async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
         await self._answer()
@@ -201,14 +174,14 @@ class FakeAdmin:
         if topic in self.refusals:
             raise LedgerUnusableError(f"could not create topic {topic}: {self.refusals[topic]}")
         if not validate_only:
-            self.topics[topic] = FakeTopic(partitions)
+            self.topics[topic] = Topic(partitions)
             self.settings[topic] = dict(settings or {})
         return True
 
     async def topic_defaults(self) -> dict[str, str]:
         return (await self.topic_settings(""))[0]
 
-    async def access(self, topic: str) -> FakeAccess:
+    async def access(self, topic: str) -> Access:
         await self._answer()
         return self.may
 
@@ -255,16 +228,16 @@ class FakeAdmin:
         """Has a group workers, which refuse a holder?"""
         return bool(self.member_counts and self.member_counts[0])
 
-    async def group_members(self, group: str) -> tuple[FakeMember, ...]:
+    async def group_members(self, group: str) -> tuple[Member, ...]:
         """The holder, or as many workers as `members` counts."""
         if group in self.held:
-            return (FakeMember("holder", HOLDER, "/box"),)
-        return tuple(FakeMember(f"m{n}", "worker", "/box") for n in range(await self.members(group)))
+            return (Member("holder", HOLDER, "/box"),)
+        return tuple(Member(f"m{n}", "worker", "/box") for n in range(await self.members(group)))
 
     def hold(self, group: str) -> FakeHold:
         return FakeHold(self, group)
 
-    async def groups(self) -> list[FakeGroup]:
+    async def groups(self) -> list[Group]:
         await self._answer()
         return self.known_groups
 

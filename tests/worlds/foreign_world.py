@@ -11,9 +11,10 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.drivers.foreign.settings import Marker
 from snapkafka.kafka import Record
 from snapkafka.kafka.records.writer import UnsettledError
+from snapkafka.ports import Topic
 from snapkafka.protocol import LedgerState, TopicPartition
 from snapkafka.wire import headers
-from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic
+from tests.worlds.fakes import FakeAdmin, FakeCluster
 
 #: Where the state of the process `till` lies.
 STATE = TopicPartition("_snapkafka-state.ns.till", 0)
@@ -22,12 +23,12 @@ STATE = TopicPartition("_snapkafka-state.ns.till", 0)
 class ForeignAdmin(FakeAdmin):
     """Topics that are created exist."""
 
-    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, FakeTopic]:
+    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
         await self._answer()
         return {name: topic for name, topic in self.topics.items() if topics is None or name in topics}
 
     async def create_topic(self, topic: str, **options: Any) -> bool:
-        self.topics.setdefault(topic, FakeTopic(1))
+        self.topics.setdefault(topic, Topic(1))
         self.ends.setdefault(TopicPartition(topic, 0), 0)
         return True
 

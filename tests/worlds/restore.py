@@ -14,6 +14,7 @@ from snapkafka import ops
 from snapkafka.kafka import KafkaRecord
 from snapkafka.manifest import Manifest, dump
 from snapkafka.manifest_entries import ExternalEntry, LogEntry, ReadEntry, SettledEntry, TopicEntry
+from snapkafka.ports import Entry, Topic
 from snapkafka.protocol import (
     Agent,
     Captured,
@@ -34,7 +35,7 @@ from snapkafka.restore import NewRecord, rows_of_state
 from snapkafka.store import LocalStore
 from snapkafka.wire import headers as wire
 from tests.unit.base.test_manifest import example
-from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeEntry, FakeTopic
+from tests.worlds.fakes import FakeAdmin, FakeCluster
 from tests.worlds.on_disk import write_snapshot
 
 TOPIC_ID = "0" * 32
@@ -130,7 +131,7 @@ class System:
         raise NotImplementedError
 
     @property
-    def entries(self) -> list[FakeEntry]:
+    def entries(self) -> list[Entry]:
         """The ledger."""
         raise NotImplementedError
 
@@ -248,7 +249,7 @@ class World(System):
         return self.fake
 
     @property
-    def entries(self) -> list[FakeEntry]:
+    def entries(self) -> list[Entry]:
         return self.fake.the_ledger.entries
 
     @property
@@ -321,7 +322,7 @@ def stopped_app(tmp_path: Path) -> World:
     admin = Admin()
     admin.log, cluster.the_admin = log, admin
     topics = ("in", "raw", "out", LOG.topic, SETS.topic)
-    admin.topics = {name: FakeTopic(1) for name in topics}
+    admin.topics = {name: Topic(1) for name in topics}
     admin.settings = {
         name: {"cleanup.policy": "compact", "delete.retention.ms": str(2**62)} for name in topics
     }

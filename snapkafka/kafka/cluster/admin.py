@@ -19,15 +19,13 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
 from snapkafka.kafka.records.to_end import record_headers, record_times
-from snapkafka.ports import Cluster, TopicAdmin
+from snapkafka.ports import Access, Cluster, Group, Member, Topic, TopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
 from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
 from .broker_errors import ExistingOffsets, raise_refusal
 from .descriptions import (
-    TopicAccess,
-    TopicDescription,
     access,
     default_settings,
     descriptions,
@@ -35,8 +33,8 @@ from .descriptions import (
     may_describe,
 )
 from .group_hold import GroupHold
-from .groups import ConsumerGroup, Member, group_members, list_groups
-from .requests import DeleteTopics, DescribeCluster, DescribeLogDirs, IncrementalAlterConfigs, Metadata
+from .groups import group_members, list_groups
+from .requests import DeleteTopics, DescribeCluster, DescribeLogDirs, Metadata
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
@@ -44,8 +42,6 @@ REPLICAS_MAX: Final = 3
 CREATED_WITHIN_S: Final = 10.0
 #: A topic is asked for by its name.
 NO_ID: Final = bytes(16)
-#: What is done to a setting, in Kafka's numbering.
-SET, DELETE = 0, 1
 #: The source of a setting that was made on the topic itself, in Kafka's numbering.
 SOURCE_TOPIC: Final = 1
 
@@ -66,7 +62,7 @@ class KafkaTopicAdmin:
 
     # -- topics ----------------------------------------------------------------------------------------------
 
-    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, TopicDescription]:
+    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
         """Return the topics that exist, by name; all if none are named."""
         async with translated(self.connection, "read the list of topics"):
             response = await self._metadata(topics)
@@ -79,7 +75,7 @@ class KafkaTopicAdmin:
                 )
         return found
 
-    async def access(self, topic: str) -> TopicAccess:
+    async def access(self, topic: str) -> Access:
         """Return our access to a topic, and whether its replicas are in sync. Nothing is written."""
         with translated(self.connection, f"describe topic {topic}"):
             (described,) = (await self._metadata([topic], rights=True)).topics
@@ -149,20 +145,6 @@ class KafkaTopicAdmin:
         if not validate_only:
             await self._await_topic(topic)
         return not there
-
-    async def alter_settings(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Change these settings of a topic and no others, and wait until that is visible; None removes a setting from
-        the topic itself.
-        """
-        with translated(self.connection, f"change {', '.join(changes)} of topic {topic}"):
-            settings = [(name, DELETE if value is None else SET, value) for name, value in changes.items()]
-            request = IncrementalAlterConfigs([(ConfigResourceType.TOPIC, topic, settings)], False)
-            (altered,) = (await self._ask_any(request)).resources
-            raise_refusal(altered.error, altered.why, topic)
-        async for _ in Tries(CREATED_WITHIN_S, 0.05):  # a broker may lag behind the one that took it
-            _, own = await self.topic_settings(topic)
-            if all(own.get(name) == value for name, value in changes.items()):
-                return
 
     async def delete_topics(self, *topics: str) -> None:
         """Delete topics; those that do not exist are skipped."""
@@ -261,7 +243,7 @@ class KafkaTopicAdmin:
 
     # -- groups ----------------------------------------------------------------------------------------------
 
-    async def groups(self) -> list[ConsumerGroup]:
+    async def groups(self) -> list[Group]:
         """List every consumer group of the cluster, by name, with the topics that it reads.
 
         Raises:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from snapkafka.ports import Access, Topic
 
 #: The bit of the rights in an answer that stands for DESCRIBE, in Kafka's numbering of operations, ...
 DESCRIBE_BIT: Final = 8
@@ -33,39 +34,16 @@ BROKER_NAMES: Final = {
 RETENTION_UNITS_MS: Final = {"log.retention.minutes": 60_000, "log.retention.hours": 3_600_000}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDescription:
-    """A topic as the cluster has it. `topic_id`: Kafka's own, 32 hex digits. `replicas`: of the partition with the
-    fewest. `leader_epoch`: of the first partition, which only loses records when it has a new one (-1: unknown)."""
-
-    topic: str
-    partitions: int
-    topic_id: str
-    internal: bool = False
-    replicas: int = 0
-    leader_epoch: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicAccess:
-    """The access to a topic. `rights`: ours, by Kafka's names; None: the broker does not show them. `in_sync`: the
-    number of replicas in sync of the partition that has the fewest; 0 if one has no leader."""
-
-    rights: frozenset[str] | None
-    in_sync: int
-
-
 def may_describe(cluster: Any) -> bool:
     """Return whether an answer about the cluster shows that we see everything, every consumer group above all."""
     return not cluster.error and bool(cluster.rights >> DESCRIBE_BIT & 1)
 
 
-def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, int]]:
+def descriptions(response: Any) -> tuple[dict[str, Topic], dict[str, int]]:
     """Return the topics of a response, and the error codes of those that cannot be described."""
     # Partitions without a leader (code 5) are counted all the same: they come back.
     found = {
-        topic.name: TopicDescription(
-            topic=topic.name,
+        topic.name: Topic(
             partitions=len(topic.partitions),
             topic_id=topic.id.hex(),
             internal=topic.internal,
@@ -78,13 +56,11 @@ def descriptions(response: Any) -> tuple[dict[str, TopicDescription], dict[str, 
     return found, {topic.name: topic.error for topic in response.topics if topic.error}
 
 
-def access(topic: Any) -> TopicAccess:
+def access(topic: Any) -> Access:
     """Return the access to a topic from a response that was asked for rights."""
     rights = frozenset(name for bit, name in RIGHT_BITS.items() if topic.rights >> bit & 1)
     in_sync = (0 if each.leader < 0 else len(each.isr) for each in topic.partitions)
-    return TopicAccess(
-        rights=None if topic.rights == RIGHTS_UNKNOWN else rights, in_sync=min(in_sync, default=0)
-    )
+    return Access(rights=None if topic.rights == RIGHTS_UNKNOWN else rights, in_sync=min(in_sync, default=0))
 
 
 def log_sizes(response: Any) -> dict[int, int]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Final
 
 from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError
+from snapkafka.ports import Group, Member
 from snapkafka.protocol.forking import fork_of, prefixed
 
 from .asking_again import COORDINATOR_MOVES
@@ -33,25 +33,6 @@ CLASSIC: Final = frozenset({"consumer", ""})
 GROUP_ID_NOT_FOUND: Final = 69
 #: The state of a listed group that the classic `DescribeGroups` does not know.
 UNDESCRIBED: Final = "Dead"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A member of a group: its id, the client's own name, and the host from which it connects."""
-
-    member: str
-    client: str
-    host: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroup:
-    """A consumer group. `topics`: those that it reads or has read; None: unknown."""
-
-    name: str
-    state: str
-    members: tuple[Member, ...]
-    topics: frozenset[str] | None
 
 
 async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
@@ -100,14 +81,14 @@ async def _describe_new(admin: Any, group: str) -> Any:
 
 
 def _members(found: Iterable[Any]) -> tuple[Member, ...]:
-    return tuple(Member(member=it[0], client=it[1], host=it[2]) for it in found)
+    return tuple(Member(*it[:3]) for it in found)
 
 
 def _members_of_new(found: Iterable[Any]) -> tuple[Member, ...]:
-    return tuple(Member(member=it.member, client=it.client, host=it.host) for it in found)
+    return tuple(Member(it.member, it.client, it.host) for it in found)
 
 
-async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, int]) -> list[ConsumerGroup]:
+async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, int]) -> list[Group]:
     """List every group of the cluster, by name.
 
     Args:
@@ -126,12 +107,10 @@ async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, in
         return await _described(admin, listed, coordinators)
 
 
-async def _described(
-    admin: Any, listed: list[tuple[str, str]], coordinators: dict[str, int]
-) -> list[ConsumerGroup]:
+async def _described(admin: Any, listed: list[tuple[str, str]], coordinators: dict[str, int]) -> list[Group]:
     gate = asyncio.Semaphore(CONCURRENCY)
 
-    async def describe(name: str, kind: str) -> ConsumerGroup:
+    async def describe(name: str, kind: str) -> Group:
         async with gate:
             if name not in coordinators:
                 coordinators[name] = await admin.find_coordinator(name)
@@ -140,35 +119,26 @@ async def _described(
     return list(await asyncio.gather(*(describe(name, kind) for name, kind in listed)))
 
 
-async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> ConsumerGroup:
+async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> Group:
     """Describe a group; its positions are asked for first, for a broker does not report there that it coordinates the
     group no more. One group at a time: aiokafka cannot read an answer about several."""
     found = await admin.list_consumer_group_offsets(name, group_coordinator_id=coordinator)
     committed = {tp.topic for tp in found}
+    topics: frozenset[str] | None
     (response,) = await admin.describe_consumer_groups([name], group_coordinator_id=coordinator)
     ((code, _, state, _, _, members, *_),) = response.groups
     if code and code != GROUP_ID_NOT_FOUND:
         raise errors.for_code(code)(name)
     if kind in CLASSIC and (code or state == UNDESCRIBED) and (new := await _describe_new(admin, name)):
-        return ConsumerGroup(
-            name=name,
-            state=new.state,
-            members=_members_of_new(new.members),
-            topics=frozenset(_topics_of_new(new.members) | committed),
-        )
-    topics: frozenset[str] | None
+        topics = frozenset(_topics_of_new(new.members) | committed)
+        return Group(name, topics, _members_of_new(new.members), new.state)
     if kind not in READING:
         topics = frozenset(committed)
     elif kind not in CLASSIC or state == UNDESCRIBED or (subscribed := _topics_of(members)) is None:
         topics = None
     else:
         topics = frozenset(subscribed | committed)
-    return ConsumerGroup(
-        name=name,
-        state=state,
-        members=_members(members),
-        topics=topics,
-    )
+    return Group(name, topics, _members(members), state)
 
 
 def _topics_of(members: Iterable[Any]) -> set[str] | None:

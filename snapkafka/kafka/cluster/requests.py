@@ -164,12 +164,6 @@ DeleteTopics: Final = _request(
     "DeleteTopics", 20, 5,
     "topics:[str] timeout_ms:i32", "throttle_ms:i32 topics:[name:str error:i16 why:str]", flexible=True,
 )  # fmt: skip
-#: Changes the settings that it names and leaves the rest; the client's own one resets what it does not name.
-IncrementalAlterConfigs: Final = _request(
-    "IncrementalAlterConfigs", 44, 0,
-    "resources:[kind:i8 name:str settings:[name:str operation:i8 value:str]] validate_only:bool",
-    "throttle_ms:i32 resources:[error:i16 why:str kind:i8 name:str]",
-)  # fmt: skip
 DescribeLogDirs: Final = _request(
     "DescribeLogDirs", 35, 1,
     "topics:[name:str partitions:[i32]]",

@@ -15,17 +15,16 @@ from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
-from snapkafka.kafka.cluster.descriptions import TopicDescription
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
-from snapkafka.ports import Gulps
+from snapkafka.ports import HOLE, Entry, Gulps, Topic
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
 
 from .ledger_producer import LedgerProducer
 from .namespaces import namespaces_hint
-from .reader import HOLE, LedgerRecreatedError, ReadEntry, read_entries
+from .reader import LedgerRecreatedError, read_entries
 from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
 from .tail_marks import LedgerCutShortError, Marks, lost_range, mark_of
 
@@ -127,10 +126,10 @@ class KafkaLedger:
         self._topic_id, self._replaced = found.topic_id, asyncio.Event()
         await self._check_tail(found.leader_epoch)
 
-    async def _describe(self) -> TopicDescription | None:
+    async def _describe(self) -> Topic | None:
         return (await self._admin.describe_topics([self.topic])).get(self.topic)
 
-    async def _create(self) -> TopicDescription:
+    async def _create(self) -> Topic:
         try:
             replicas = min(REPLICAS_MAX, await self._admin.brokers())
             await self._admin.create_topic(self.topic, replicas=replicas, settings=settings_for(replicas))
@@ -264,7 +263,7 @@ class KafkaLedger:
 
     async def read(
         self, start: int = 0, *, until: int | None = None, gulps: Gulps | None = None
-    ) -> AsyncIterator[ReadEntry]:
+    ) -> AsyncIterator[Entry]:
         """Yield the entries from `start` on, in order, live; or up to `until`.
 
         Args:
@@ -290,7 +289,7 @@ class KafkaLedger:
         until: int | None,
         same: Callable[[], Awaitable[bool]] | None = None,
         gulps: Gulps | None = None,
-    ) -> AsyncIterator[ReadEntry]:
+    ) -> AsyncIterator[Entry]:
         return read_entries(
             self.connection,
             self.topic,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka import errors
@@ -15,8 +15,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
-from snapkafka.ports import Gulps
-from snapkafka.protocol.records import LedgerRecord
+from snapkafka.ports import HOLE, Entry, Gulps
 from snapkafka.wire.codec import UndecodableError, decode
 
 logger = logging.getLogger("snapkafka")
@@ -25,8 +24,6 @@ logger = logging.getLogger("snapkafka")
 FETCH_WAIT_MS: Final = 500
 #: How often a waiting reader checks whether the ledger is still the same one.
 LOOK_UP_MS: Final = 250
-#: The time of an offset that holds no record: the end of a transaction, for one.
-HOLE: Final = -1
 #: So long a reader works before it lets others have their turn; one record takes up to a millisecond.
 SLICE_S: Final = 0.005
 #: What took longer to get had to be waited for.
@@ -47,15 +44,6 @@ class LedgerRecreatedError(LedgerUnusableError):
         super().__init__(f"ledger {topic} was deleted meanwhile (and perhaps recreated)", hint="run it again")
 
 
-class ReadEntry(NamedTuple):
-    """One place of the ledger. `record` is None for garbage. `timestamp_ms`: when the broker appended it, 0 if
-    unknown, `HOLE` if there is no record at all: the entry only shows that reading has got there."""
-
-    offset: int
-    timestamp_ms: int
-    record: LedgerRecord | None
-
-
 async def read_entries(
     connection: Connection,
     topic: str,
@@ -65,7 +53,7 @@ async def read_entries(
     same: Callable[[], Awaitable[bool]],
     suspect: asyncio.Event,
     gulps: Gulps | None = None,
-) -> AsyncIterator[ReadEntry]:
+) -> AsyncIterator[Entry]:
     """Yield the entries from `start` on, in order; end at `until`, or never.
 
     Args:
@@ -191,7 +179,7 @@ class _Reader:
         """Fetch again."""
         self._consumer.resume(self._tp)
 
-    async def some(self) -> Iterable[ReadEntry]:
+    async def some(self) -> Iterable[Entry]:
         """Return the entries at hand, decoded one by one as they are taken; wait a little for the first."""
         try:
             with translated(self._connection, "read the ledger"):
@@ -210,7 +198,7 @@ class _Reader:
         position = self._consumer._subscription.subscription.assignment.state_value(self._tp).position
         if position > self.next:  # offsets without a record: a transaction's end, or a compacted batch
             self.next = position
-            return [ReadEntry(position - 1, HOLE, None)]
+            return [Entry(position - 1, HOLE, None)]
         return []
 
     async def _fetch(self) -> Any:
@@ -240,19 +228,19 @@ class _Reader:
         except Exception as error:  # whatever the client's parser raises for damaged bytes
             raise _UnreadableError from error
 
-    def _skip(self) -> ReadEntry:
+    def _skip(self) -> Entry:
         """Skip one offset that cannot be parsed."""
         self.next += 1
         self._consumer.seek(self._tp, self.next)
-        return ReadEntry(self.next - 1, 0, None)
+        return Entry(self.next - 1, 0, None)
 
-    def _entry(self, record: Any) -> ReadEntry:
+    def _entry(self, record: Any) -> Entry:
         self.next = record.offset + 1
         try:
             decoded = decode(record.value)
         except UndecodableError:
-            return ReadEntry(record.offset, record.timestamp, None)
-        return ReadEntry(record.offset, record.timestamp, decoded)
+            return Entry(record.offset, record.timestamp, None)
+        return Entry(record.offset, record.timestamp, decoded)
 
     async def watch(self) -> None:
         """Raise an error when the topic is another one, or has lost what was read; never return."""

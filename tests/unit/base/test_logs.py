@@ -16,8 +16,9 @@ from snapkafka.drivers import FaustDriver
 from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka import compose_trigger
 from snapkafka.logs import about
+from snapkafka.ports import Entry
 from snapkafka.protocol import Abort, CutReport, Hello, InputTopic, Joined, LedgerState, Trigger
-from tests.worlds.fakes import FakeAdmin, FakeEntry
+from tests.worlds.fakes import FakeAdmin
 
 ROOT = Path(__file__).parents[3] / "snapkafka"
 #: All that runs inside a service.
@@ -44,11 +45,11 @@ def driver(caplog: pytest.LogCaptureFixture) -> FaustDriver:
     made.loop = SimpleNamespace(call_later=lambda *_: None, time=lambda: 0.0)
     made.recorder = SimpleNamespace(take=lambda item: None)  # type: ignore[assignment]
     hello = Hello(n=7, app="shop", inputs=(InputTopic(topic="orders", partitions=1),))
-    made.follower.take(FakeEntry(0, 1, Trigger(n=1, id="long ago")))
-    made.follower.take(FakeEntry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
+    made.follower.take(Entry(0, 1, Trigger(n=1, id="long ago")))
+    made.follower.take(Entry(1, 2, Abort(n=2, epoch=1, code="ttl", reason="others have told")))
     made.feed(Joined(hello=hello))
-    made.follower.take(FakeEntry(2, 3, hello))
-    made.follower.take(FakeEntry(3, 4, Trigger(n=3, id="friday")))
+    made.follower.take(Entry(2, 3, hello))
+    made.follower.take(Entry(3, 4, Trigger(n=3, id="friday")))
     return made
 
 
@@ -58,7 +59,7 @@ def test_both_fields_are_always_there() -> None:
 
 
 def test_what_became_of_a_snapshot(driver: FaustDriver, caplog: pytest.LogCaptureFixture) -> None:
-    driver.follower.take(FakeEntry(4, 5, Abort(n=4, epoch=4, code="ttl", reason="too late")))
+    driver.follower.take(Entry(4, 5, Abort(n=4, epoch=4, code="ttl", reason="too late")))
     (red,) = said(caplog.get_records("setup"))
     (line,) = said(caplog.records)
     assert (red["snapkafka_snapshot"], red["snapkafka_epoch"]) == ("friday", 4)

@@ -10,6 +10,7 @@ import pytest
 from snapkafka.drivers import Bounds, Participant
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka import LedgerCutShortError
+from snapkafka.ports import Entry
 from snapkafka.protocol import (
     NOT_GIVEN,
     Captured,
@@ -20,7 +21,7 @@ from snapkafka.protocol import (
     TopicPartition,
     Trigger,
 )
-from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
+from tests.worlds.fakes import FakeCluster, FakeLedger, Worker
 from tests.worlds.foreign_world import FakeWriter, ForeignAdmin, marker_of, participant, until, view
 
 OUT = TopicPartition("deposits", 0)
@@ -141,10 +142,10 @@ async def test_r11_where_the_ledger_has_lost_what_it_has_read_it_says_so_and_its
 
     async def cut_short(
         self: FakeLedger, start: int = 0, *, until: int | None = None
-    ) -> AsyncIterator[FakeEntry]:
+    ) -> AsyncIterator[Entry]:
         for _ in range(lost):
             raise LedgerCutShortError(self.topic, lost - 1, lost)
-        yield FakeEntry(0, 0, None)
+        yield Entry(0, 0, None)
 
     monkeypatch.setattr(FakeLedger, "read", cut_short)
     till._task._tasks[0].cancel()

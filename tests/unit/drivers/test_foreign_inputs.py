@@ -12,6 +12,7 @@ from snapkafka.drivers.foreign.assignment import Input
 from snapkafka.drivers.foreign.driver import Place
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import Record
+from snapkafka.ports import Topic
 from snapkafka.protocol import (
     Bye,
     Captured,
@@ -25,7 +26,7 @@ from snapkafka.protocol import (
 )
 from snapkafka.wire import headers
 from tests.unit.drivers.test_foreign import OUT, captured, failure_of, trigger
-from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
+from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.foreign_world import (
     FakeConsumer,
     FakeWriter,
@@ -46,7 +47,7 @@ class Here:
     def __init__(self) -> None:
         self.cluster, self.writer = FakeCluster(), FakeWriter(ForeignAdmin())
         self.admin = self.writer.admin
-        self.admin.topics["change"] = FakeTopic(2, "7" * 32)
+        self.admin.topics["change"] = Topic(2, "7" * 32)
         self.admin.ends |= {P0: 0, P1: 0}
         self.consumer = FakeConsumer(self.admin)
         self.bank = Worker(self.cluster.the_ledger, "bank", "deposits", sends=("change",))
@@ -331,12 +332,12 @@ async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_oth
     ("topic", "why"),
     [
         (None, "deleted"),
-        (FakeTopic(2, "8" * 32), "recreated"),
-        (FakeTopic(3, "7" * 32), "has new partitions"),
+        (Topic(2, "8" * 32), "recreated"),
+        (Topic(3, "7" * 32), "has new partitions"),
     ],
 )
 async def test_an_input_that_changes_ends_the_session_by_name(
-    here: Here, streams: list[asyncio.Task[None]], topic: FakeTopic | None, why: str
+    here: Here, streams: list[asyncio.Task[None]], topic: Topic | None, why: str
 ) -> None:
     """Nothing more is committed; a snapshot that waits for the state fails by that name."""
     here.till = here.another(Bounds(look_s=0.02))
@@ -356,10 +357,8 @@ async def test_an_input_that_changes_ends_the_session_by_name(
     assert here.admin.commits.get("till", {}) == {}
 
 
-@pytest.mark.parametrize("topic", [FakeTopic(2, "8" * 32), FakeTopic(3, "7" * 32)])
-async def test_r8_no_state_is_taken_over_an_input_that_has_changed_since(
-    here: Here, topic: FakeTopic
-) -> None:
+@pytest.mark.parametrize("topic", [Topic(2, "8" * 32), Topic(3, "7" * 32)])
+async def test_r8_no_state_is_taken_over_an_input_that_has_changed_since(here: Here, topic: Topic) -> None:
     """A message of a sender that has left lies where nobody has looked yet: no `Closed` names it."""
     here.till = here.another(Bounds(look_s=3_600))
     await here.till.join([CHANGE])

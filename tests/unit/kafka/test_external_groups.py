@@ -10,7 +10,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import external_readers, still_open, unseen_paths
 from snapkafka.manifest_entries import OpenEntry
 from snapkafka.protocol import Captured, ChangelogCut, InputCut, Outsider, ProcessCut, RunsWithout, SenderEnd
-from tests.worlds.fakes import FakeAdmin, FakeGroup
+from tests.worlds.fakes import FakeAdmin, fake_group
 
 
 def sent(topic: str, last_seq: int = 0) -> SenderEnd:
@@ -66,7 +66,7 @@ CAPTURED = Captured(
 async def test_who_reads_outputs_without_snapkafka(
     group: str, reads: set[str] | None, found: tuple[str, ...] | None
 ) -> None:
-    admin = FakeAdmin(known_groups=[FakeGroup(group, None if reads is None else frozenset(reads))])
+    admin = FakeAdmin(known_groups=[fake_group(group, None if reads is None else frozenset(reads))])
     neighbours = (Outsider(process=2, app="neighbour", cut=True), Outsider(process=3, app="once", left=True))
     seen = await external_readers(admin, replace(CAPTURED, outsiders=neighbours), sinks=["archive"])
     assert seen == (() if found is None else (OpenEntry(group=group, topics=found),))
@@ -89,7 +89,7 @@ async def test_who_ran_without_taking_part_at_the_trigger_counts_though_it_is_aw
         run_without=(RunsWithout(app="relay", topics=reads),),
         outsiders=(Outsider(process=2, app="relay", cut=True),),  # another worker of it takes part
     )
-    for admin in (FakeAdmin(), FakeAdmin(known_groups=[FakeGroup("relay", frozenset({"bills"}))])):
+    for admin in (FakeAdmin(), FakeAdmin(known_groups=[fake_group("relay", frozenset({"bills"}))])):
         seen = await external_readers(admin, captured, sinks=sinks)
         assert seen == (() if found is None else (OpenEntry(group="relay", topics=found),))
 

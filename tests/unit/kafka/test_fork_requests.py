@@ -25,7 +25,6 @@ from snapkafka.kafka.cluster.requests import (
     DeleteTopics,
     DescribeCluster,
     DescribeLogDirs,
-    IncrementalAlterConfigs,
     Metadata,
     OwnRequest,
 )
@@ -106,7 +105,7 @@ def test_every_kind_of_request_has_its_place() -> None:
     for module in pkgutil.walk_packages(snapkafka.kafka.__path__, "snapkafka.kafka."):
         importlib.import_module(module.name)
     ours = set(OwnRequest.__subclasses__())
-    assert {Metadata, IncrementalAlterConfigs} < ours
+    assert {Metadata, DeleteTopics} < ours
     assert {it.API_KEY for it in ours} <= NAMES.keys()
     assert len(STRUCTS) > 60, "aiokafka has its requests elsewhere: this shows nothing"
 
@@ -126,8 +125,6 @@ def test_a_request_of_an_unknown_kind_is_refused() -> None:
         (Metadata([(b"", OURS), (b"", "_snapkafka.fork.staging.ns")], False, False), True),
         (Metadata([(b"", "_snapkafka.ns")], False, False), False),
         (Metadata(None, False, False), True),
-        (IncrementalAlterConfigs([(2, "orders", [])], False), False),
-        (IncrementalAlterConfigs([(2, OURS, [])], False), True),
         (DescribeLogDirs([("orders", [0])]), False),
         (DeleteTopics(["orders"], 9), False),
         (DeleteTopics([OURS], 9), True),

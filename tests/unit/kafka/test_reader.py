@@ -14,8 +14,9 @@ from aiokafka import TopicPartition as KafkaPartition
 from snapkafka.kafka import Connection
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.gulps import Gulps
-from snapkafka.kafka.ledger.reader import SLICE_S, ReadEntry, read_entries
+from snapkafka.kafka.ledger.reader import SLICE_S, read_entries
 from snapkafka.kafka.login import clients
+from snapkafka.ports import Entry
 from snapkafka.protocol import LedgerRecord, Pause
 
 TP = KafkaPartition("_snapkafka.n", 0)
@@ -50,11 +51,11 @@ class Log:
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[ReadEntry]]:
+def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[Entry]]:
     async def same() -> bool:
         return True
 
-    def opened(log: Log, until: int) -> AsyncIterator[ReadEntry]:
+    def opened(log: Log, until: int) -> AsyncIterator[Entry]:
         monkeypatch.setattr(clients, "consumer", lambda *_, **__: log)
         return read_entries(
             Connection(bootstrap="127.0.0.1:1"),
@@ -69,7 +70,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Log, int], AsyncIterator[
 
 
 async def test_records_that_cannot_be_parsed_are_garbage_and_spoil_none_that_are_taken_with_them(
-    read: Callable[[Log, int], AsyncIterator[ReadEntry]], monkeypatch: pytest.MonkeyPatch
+    read: Callable[[Log, int], AsyncIterator[Entry]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "decode", lambda value: Pause(n=1, paused=True))
     log = Log(1_000, damaged=frozenset({0, 5, 6, 450, 999}))
@@ -82,7 +83,7 @@ async def test_records_that_cannot_be_parsed_are_garbage_and_spoil_none_that_are
 
 
 async def test_r15_others_have_their_turn_after_each_slice(
-    read: Callable[[Log, int], AsyncIterator[ReadEntry]], monkeypatch: pytest.MonkeyPatch
+    read: Callable[[Log, int], AsyncIterator[Entry]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two hundred records are taken at once; at two milliseconds each, the host stood still for half a second."""
 

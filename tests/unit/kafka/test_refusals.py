@@ -56,7 +56,6 @@ def admin_of(monkeypatch: pytest.MonkeyPatch, client: Client) -> KafkaTopicAdmin
 WAYS: Final[dict[str, Callable[[KafkaTopicAdmin], Awaitable[Any]]]] = {
     "create": lambda admin: admin.create_topic("shop", replicas=1),
     "validate": lambda admin: admin.create_topic("shop", replicas=1, validate_only=True),
-    "alter": lambda admin: admin.alter_settings("shop", {"retention.ms": "1"}),
     "describe": lambda admin: admin.topic_settings("shop"),
     "delete": lambda admin: admin.delete_topics("shop"),
 }

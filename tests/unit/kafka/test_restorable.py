@@ -12,11 +12,12 @@ from snapkafka.assembly.loss import with_time_of_loss
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
 from snapkafka.kafka.cluster.restorable import in_words, restorable
 from snapkafka.manifest_entries import RestorableEntry
+from snapkafka.ports import Topic
 from snapkafka.protocol import ChangelogCut, TopicPartition
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.unit.checks.test_retention import CUT, HOUR, MIN, NOW
-from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeTopic, Worker
+from tests.worlds.fakes import FakeAdmin, FakeCluster, Worker
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def cluster() -> FakeCluster:
     """A captured snapshot: `orders` is unread from 10 to 12; a changelog that is compacted."""
     made = FakeCluster()
     Worker(made.the_ledger, "shop", "orders", partitions=2)
-    made.the_admin.topics = {"orders": FakeTopic(2)}
+    made.the_admin.topics = {"orders": Topic(2)}
     made.the_admin.ends = {TopicPartition("orders", n): 100 for n in range(2)}
     made.the_admin.settings = {"orders": {"retention.ms": str(HOUR)}}
     made.the_admin.times = {TopicPartition("orders", n): CUT + n * MIN for n in range(2)}
@@ -60,7 +61,7 @@ async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
         in_words(found, NOW) == "no longer restorable: orders[1] its log starts at 11, the snapshot needs 10"
     )
     del cluster.the_admin.ends[TopicPartition("orders", 1)]
-    cluster.the_admin.topics = {"orders": FakeTopic(1)}
+    cluster.the_admin.topics = {"orders": Topic(1)}
     again = (await ops.show(cluster, "ns", "mine")).restorable
     assert again is not None
     assert again.why == "it was deleted, or recreated, since the cut"

@@ -6,12 +6,13 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
-from tests.worlds.fakes import FakeCluster, FakeTopic
+from snapkafka.ports import Topic
+from tests.worlds.fakes import FakeCluster
 
 
 async def test_what_exists_stays_as_it_is() -> None:
     cluster = FakeCluster()
-    cluster.the_admin.topics = {"orders": FakeTopic(2)}
+    cluster.the_admin.topics = {"orders": Topic(2)}
     made = await ops.create_topics(
         cluster,
         ["orders", "table"],

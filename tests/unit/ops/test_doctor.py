@@ -12,6 +12,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops import pruning
+from snapkafka.ports import Access, Group, Topic
 from snapkafka.protocol import (
     FOREIGN,
     Bye,
@@ -30,7 +31,7 @@ from snapkafka.protocol import (
     Verdict,
 )
 from snapkafka.wire import headers as wire
-from tests.worlds.fakes import FakeAccess, FakeCluster, FakeGroup, FakeTopic, Worker
+from tests.worlds.fakes import FakeCluster, Worker, fake_group
 
 LOG = "shop-stock-changelog"
 STOCK = Table(name="stock", changelog=LOG, partitions=4, copartitioned=True)
@@ -47,9 +48,9 @@ class Shop(FakeCluster):
 
     def __init__(self) -> None:
         super().__init__()
-        self.the_admin.topics = {"orders": FakeTopic(4), LOG: FakeTopic(4)}
+        self.the_admin.topics = {"orders": Topic(4), LOG: Topic(4)}
         self.the_admin.settings[LOG] = dict(COMPACTED)
-        self.groups(FakeGroup("shop", frozenset({"orders"})))
+        self.groups(fake_group("shop", frozenset({"orders"})))
 
     def join(self, app: str = "shop", release: str = "1.0", **changes: Any) -> int:
         given: dict[str, Any] = {"inputs": inputs(orders=4), "tables": (STOCK,)} | changes
@@ -61,14 +62,14 @@ class Shop(FakeCluster):
     def leave(self, **more: Any) -> None:
         self.put(Bye(process=self.join(), n=2, **more))
 
-    def groups(self, *groups: FakeGroup) -> None:
+    def groups(self, *groups: Group) -> None:
         self.the_admin.known_groups = list(groups)
 
     def settings(self, topic: str, **settings: str) -> None:
         self.the_admin.settings[topic] = {name.replace("_", "."): value for name, value in settings.items()}
 
     def topic(self, name: str, partitions: int) -> None:
-        self.the_admin.topics[name] = FakeTopic(partitions)
+        self.the_admin.topics[name] = Topic(partitions)
 
     async def found(self, **options: Any) -> set[str]:
         """Each finding, as weight and code."""
@@ -83,8 +84,8 @@ def inputs(**partitions: int) -> tuple[InputTopic, ...]:
     )
 
 
-def members(name: str, *topics: str, number: int = 0) -> FakeGroup:
-    return FakeGroup(name, frozenset(topics), tuple(map(str, range(number))))
+def members(name: str, *topics: str, number: int = 0) -> Group:
+    return fake_group(name, frozenset(topics), tuple(map(str, range(number))))
 
 
 def with_log(shop: Shop, settings: dict[str, str], table: Table = STOCK) -> None:
@@ -96,7 +97,7 @@ def writes_nothing(shop: Shop) -> None:
     """These credentials cannot write the ledger, nor can anybody."""
     shop.join()
     shop.put(None)
-    shop.the_admin.may = FakeAccess(frozenset({"Read", "Describe"}), in_sync=1)
+    shop.the_admin.may = Access(frozenset({"Read", "Describe"}), in_sync=1)
     shop.settings("_snapkafka.fake", min_insync_replicas="2")
 
 
@@ -152,7 +153,7 @@ CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
         {"warning ledger-rights", "problem ledger-replicas", "note ledger-garbage"},
     ),
     "a broker that tells no rights accuses nobody": (
-        lambda it: (writes_nothing(it), setattr(it.the_admin, "may", FakeAccess(None, in_sync=2))),
+        lambda it: (writes_nothing(it), setattr(it.the_admin, "may", Access(None, in_sync=2))),
         {"note ledger-garbage"},
     ),
     "robinhood/faust#137, #325": (lambda it: (it.topic(LOG, 6), it.join()), {"problem partition-counts"}),

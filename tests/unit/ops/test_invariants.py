@@ -17,9 +17,10 @@ from snapkafka.manifest_entries import CheckEntry, InvariantEntry, WitnessEntry
 from snapkafka.ops import Holding
 from snapkafka.ops.invariants import WATCHED_IN, prove_violations, violations_in
 from snapkafka.ops.pruning import snapshots_in_use
+from snapkafka.ports import Topic
 from snapkafka.protocol import SENT_BARE, Abort, CheckResult, TopicPartition, Trigger, Verdict
 from tests.unit.base.test_manifest import example
-from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
+from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import served
 
 #: In a verdict: of V1, and the rows that violate invariant `money`; None: its query failed.
@@ -36,7 +37,7 @@ class Ledger:
         self.cluster, self.folder, self.count = FakeCluster(), folder, 0
         self.worker = Worker(self.cluster.the_ledger, "bank", "orders")
         admin = self.cluster.the_admin
-        admin.topics = {"orders": FakeTopic(1), self.cluster.the_ledger.topic: FakeTopic(1)}
+        admin.topics = {"orders": Topic(1), self.cluster.the_ledger.topic: Topic(1)}
         admin.ends, admin.starts = {ORDERS: 9}, {ORDERS: 1}
 
     def take(
@@ -231,7 +232,7 @@ async def test_the_snapshot_in_which_an_invariant_broke_first_is_not_pruned_whil
     tmp_path: Path,
 ) -> None:
     ledger = Ledger(tmp_path)
-    ledger.cluster.the_admin.topics = {"_snapkafka.ns": FakeTopic(1)}
+    ledger.cluster.the_admin.topics = {"_snapkafka.ns": Topic(1)}
     for found in (0, 2, 3):
         ledger.take("passed", found)
     assert (await snapshots_in_use(ledger.cluster, ["ns"])).why == {

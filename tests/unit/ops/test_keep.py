@@ -25,11 +25,12 @@ from snapkafka.manifest import dump
 from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 from snapkafka.ops import Outcome, pruning
 from snapkafka.ops.keep import OF_ALL, keeping_lock
+from snapkafka.ports import Topic
 from snapkafka.protocol import Trigger, Verdict
 from snapkafka.store import LocalStore
 from snapkafka.verbs import Keep
 from tests.unit.base.test_manifest import example
-from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
+from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import write_snapshot
 
 #: `ops.keep` is the function.
@@ -58,7 +59,7 @@ class Keeper:
 
     def __init__(self, storage: Path, monkeypatch: pytest.MonkeyPatch, **request: Any) -> None:
         self.cluster = FakeCluster()
-        self.cluster.the_admin.topics = {"_snapkafka.ns": FakeTopic(1)}
+        self.cluster.the_admin.topics = {"_snapkafka.ns": Topic(1)}
         Worker(self.cluster.the_ledger, "shop", "orders")
         self.request = {"every_ms": 10 * MINUTE_MS, "storage": str(storage), **request}
         self.asked: list[ops.JobSpec] = []

@@ -17,10 +17,11 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import FileEntry, LedgerEntry, ParentEntry, Times
+from snapkafka.ports import Topic
 from snapkafka.protocol import RESTORE, Fork, Hello, Restore
 from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
-from tests.worlds.fakes import FakeCluster, FakeLedger, FakeTopic
+from tests.worlds.fakes import FakeCluster, FakeLedger
 
 NOW_MS = 1_800_000_000_000
 LEDGER = example().ledger
@@ -165,7 +166,7 @@ class Ledgers(FakeCluster):
     def __init__(self, *namespaces: str) -> None:
         super().__init__()
         self.ledgers = {namespace: FakeLedger() for namespace in namespaces}
-        self.the_admin.topics = {f"_snapkafka.{namespace}": FakeTopic(1) for namespace in namespaces}
+        self.the_admin.topics = {f"_snapkafka.{namespace}": Topic(1) for namespace in namespaces}
         self.opened: list[str] = []
 
     def ledger(self, namespace: str) -> FakeLedger:

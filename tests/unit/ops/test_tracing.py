@@ -6,9 +6,10 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError
+from snapkafka.ports import Topic
 from snapkafka.protocol import TopicPartition
 from snapkafka.wire import headers
-from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
+from tests.worlds.fakes import FakeCluster, Worker
 
 LEDGER = headers.ledger_id(bytes(16))
 RAW, ORDERS, BILLS = (TopicPartition(name, 0) for name in ("raw", "orders", "bills"))
@@ -39,8 +40,8 @@ def cluster() -> FakeCluster:
     found = FakeCluster()
     shop, bank = Worker(found.the_ledger, "shop", "raw"), Worker(found.the_ledger, "bank", "orders")
     admin = found.the_admin
-    admin.topics = {tp.topic: FakeTopic(1) for tp in (RAW, ORDERS, BILLS)}
-    admin.topics[found.the_ledger.topic] = FakeTopic(1)
+    admin.topics = {tp.topic: Topic(1) for tp in (RAW, ORDERS, BILLS)}
+    admin.topics[found.the_ledger.topic] = Topic(1)
     admin.ends = dict.fromkeys((RAW, ORDERS, BILLS), 10)
     admin.headers_at[RAW, 7] = []
     put(found, ORDERS, 3, shop, (RAW, 7))

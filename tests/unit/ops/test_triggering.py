@@ -18,6 +18,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka import compose_trigger, preflight
 from snapkafka.kafka.preflight import id_problem, knows_markers, made_id
+from snapkafka.ports import Group
 from snapkafka.protocol import (
     Assigned,
     Bye,
@@ -35,7 +36,7 @@ from snapkafka.protocol import (
     Verdict,
 )
 from tests.facts import because
-from tests.worlds.fakes import FakeAdmin, FakeGroup
+from tests.worlds.fakes import FakeAdmin, fake_group
 
 ORDERS = (InputTopic(topic="orders", partitions=2),)
 
@@ -108,17 +109,17 @@ async def test_a_cluster_that_is_slow_to_look_at_is_not_waited_for(monkeypatch: 
     ("groups", "knowing", "marked"),
     [
         ([], (), ("orders",)),
-        ([FakeGroup("shop", frozenset({"orders"}))], (), ("orders",)),
-        ([FakeGroup("shop", frozenset({"orders"})), FakeGroup("bi", frozenset({"orders"}))], (), ()),
+        ([fake_group("shop", frozenset({"orders"}))], (), ("orders",)),
+        ([fake_group("shop", frozenset({"orders"})), fake_group("bi", frozenset({"orders"}))], (), ()),
         (
-            [FakeGroup("shop", frozenset({"orders"})), FakeGroup("bi", frozenset({"orders"}))],
+            [fake_group("shop", frozenset({"orders"})), fake_group("bi", frozenset({"orders"}))],
             ("bi",),
             ("orders",),
         ),
-        ([FakeGroup("bi", frozenset({"clicks"}))], (), ("orders",)),
-        ([FakeGroup("share", None)], (), ()),
-        ([FakeGroup("share", None)], ("share",), ("orders",)),
-        ([FakeGroup("snapkafka.ns.shop", frozenset({"orders"}), ())], (), ("orders",)),
+        ([fake_group("bi", frozenset({"clicks"}))], (), ("orders",)),
+        ([fake_group("share", None)], (), ()),
+        ([fake_group("share", None)], ("share",), ("orders",)),
+        ([fake_group("snapkafka.ns.shop", frozenset({"orders"}), ())], (), ("orders",)),
     ],
     ids=[
         "nobody reads",
@@ -132,7 +133,7 @@ async def test_a_cluster_that_is_slow_to_look_at_is_not_waited_for(monkeypatch: 
     ],
 )
 async def test_markers_go_only_where_every_group_knows_them(
-    groups: list[FakeGroup], knowing: tuple[str, ...], marked: tuple[str, ...]
+    groups: list[Group], knowing: tuple[str, ...], marked: tuple[str, ...]
 ) -> None:
     trigger = await compose_trigger(FakeAdmin(known_groups=groups), state_of(SHOP), knowing=knowing)
     assert trigger.marker_topics == marked
@@ -148,11 +149,11 @@ async def test_no_marker_goes_into_a_changelog_though_somebody_reads_it() -> Non
 
 def test_a_group_with_a_member_that_has_not_joined_does_not_know_markers() -> None:
     """In a roll-out one worker has snapkafka and the next does not yet."""
-    half = FakeGroup("shop", frozenset({"orders"}), ("one", "two"))
+    half = fake_group("shop", frozenset({"orders"}), ("one", "two"))
     assert not knows_markers(state_of(SHOP), half)
     assert knows_markers(state_of(SHOP, Hello(n=2, app="shop", inputs=ORDERS)), half)
     assert not knows_markers(state_of(SHOP, Hello(n=2, app="shop", inputs=ORDERS), Bye(process=0, n=1)), half)
-    stopped = FakeGroup("shop", frozenset({"orders"}), ())
+    stopped = fake_group("shop", frozenset({"orders"}), ())
     assert knows_markers(state_of(SHOP, Bye(process=0, n=1)), stopped)
     assert not knows_markers(state_of(), stopped)
 
@@ -326,13 +327,13 @@ async def test_apps_out_of_scope_that_run_without_taking_part_are_noted() -> Non
         state.apply(state.end, record)
     reads = frozenset({"orders", "more"})
     groups = [
-        FakeGroup("shop", reads, ("a", "b")),
-        FakeGroup("retired", reads),
-        FakeGroup("off", reads),
-        FakeGroup("half", None, ("a", "b")),
-        FakeGroup("on", reads),
-        FakeGroup("stopped", reads, ()),
-        FakeGroup("never", reads),
+        fake_group("shop", reads, ("a", "b")),
+        fake_group("retired", reads),
+        fake_group("off", reads),
+        fake_group("half", None, ("a", "b")),
+        fake_group("on", reads),
+        fake_group("stopped", reads, ()),
+        fake_group("never", reads),
     ]
     admin = FakeAdmin(known_groups=groups)
     scoped = await compose_trigger(admin, state, apps=["shop"])

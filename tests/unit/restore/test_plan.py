@@ -11,13 +11,13 @@ import pytest
 
 from snapkafka.errors import PlanChangedError, UnknownSnapshotError
 from snapkafka.manifest_entries import ExternalEntry
+from snapkafka.ports import Topic
 from snapkafka.protocol import Position, Restore, Uncaptured
 from snapkafka.restore import Carried, topics
 from snapkafka.restore.positions import Appended, moved
 from snapkafka.restore.topics import ENDLESS, Contents
 from snapkafka.units import DAY_MS
 from tests.worlds.copies import ALL, Fork, New
-from tests.worlds.fakes import FakeTopic
 from tests.worlds.restore import EPOCH, IN, LOG, OUT, RAW, SENDER, SETS, World, captured, delete, with_inputs
 
 # --- Positions --------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ async def test_a_plan_shows_moves_and_outputs_that_cannot_be_undone(world: World
 
 async def test_a_plan_for_another_cluster_lists_what_is_created_and_what_is_not_there(new: New) -> None:
     new.old.change(uncaptured=(Uncaptured(app="app", what="a counter in a module"),))
-    new.admin.topics[OUT.topic] = FakeTopic(1)
+    new.admin.topics[OUT.topic] = Topic(1)
     before = new.fingerprint()
     plan = await new.plan()
     assert new.fingerprint() == before

@@ -13,11 +13,11 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import ExternalEntry, LogEntry, SettledEntry
+from snapkafka.ports import Topic
 from snapkafka.protocol import Agent, Hello, InputTopic, Position, Restore, Table, TopicPartition
 from snapkafka.restore.lost_inputs import shortened
 from tests.unit.base.test_manifest import example
 from tests.worlds.copies import NEW_ID, Fork, New
-from tests.worlds.fakes import FakeTopic
 from tests.worlds.restore import AGENTS, HELLO, LOG, RAW, System, World
 
 Harm = Callable[[Any], object]
@@ -37,7 +37,7 @@ def settings(topic: str, **changes: str) -> Harm:
     return lambda world: world.admin.settings[topic].update(named)
 
 
-def topic(name: str, found: FakeTopic | None) -> Harm:
+def topic(name: str, found: Topic | None) -> Harm:
     return lambda it: it.admin.topics.pop(name) if found is None else it.admin.topics.update({name: found})
 
 
@@ -73,7 +73,7 @@ IN_PLACE: list[tuple[str, Harm]] = [
     ("no-apps", lambda world: world.change(inputs=(), changelogs=())),
     ("ledger-recreated", lambda world: setattr(world.fake.the_ledger, "topic_id", "1" * 32)),
     ("topic-missing", topic("raw", None)),
-    ("partitions-changed", topic("raw", FakeTopic(2))),
+    ("partitions-changed", topic("raw", Topic(2))),
     ("topic-recreated", changelog(0, topic_id="7" * 32)),
     ("offsets-gone", external_gone),
     ("topic-settings", settings("in", message_timestamp_before_max_ms="1000")),
@@ -104,12 +104,12 @@ IN_PLACE: list[tuple[str, Harm]] = [
 
 
 def small_records(new: New) -> None:
-    new.admin.topics["in"] = FakeTopic(1)
+    new.admin.topics["in"] = Topic(1)
     new.admin.settings["in"] = {"max.message.bytes": "10"}
 
 
 def not_empty(new: New) -> None:
-    new.admin.topics["raw"] = FakeTopic(1)
+    new.admin.topics["raw"] = Topic(1)
     new.log.put(RAW, b"", b"")
 
 
@@ -134,7 +134,7 @@ CLUSTER: list[tuple[str, Harm]] = [
     ("verdict", lambda new: new.old.change(verdict="UNVERIFIABLE")),
     ("files", lambda new: damaged(new.old)),
     ("topic-not-empty", not_empty),
-    ("partitions-changed", topic("raw", FakeTopic(3))),
+    ("partitions-changed", topic("raw", Topic(3))),
     ("group-has-members", lambda new: new.admin.member_counts.extend([2] * 99)),
     ("plan-open", lambda new: in_ledger(new, OPEN)),
     ("same-cluster", of_this_cluster),
@@ -152,7 +152,7 @@ def too_long(fork: Fork) -> None:
 FORK: list[tuple[str, Harm]] = [
     ("verdict", lambda fork: fork.production.change(verdict="INCONSISTENT")),
     ("files", lambda fork: damaged(fork.production)),
-    ("fork-exists", topic("fork.staging.mine", FakeTopic(1))),
+    ("fork-exists", topic("fork.staging.mine", Topic(1))),
     ("name-too-long", too_long),
     ("group-has-members", lambda fork: fork.admin.member_counts.extend([2] * 99)),
 ]
@@ -188,8 +188,8 @@ async def test_a_fork(fork: Fork, code: str, harm: Harm) -> None:
     ("code", "harm"),
     [
         ("topic-missing", topic("raw", None)),
-        ("partitions-changed", topic("raw", FakeTopic(2, "0" * 32))),
-        ("topic-recreated", topic("raw", FakeTopic(1, "1" * 32))),
+        ("partitions-changed", topic("raw", Topic(2, "0" * 32))),
+        ("topic-recreated", topic("raw", Topic(1, "1" * 32))),
     ],
 )
 async def test_a_fork_with_inputs_needs_the_topics_of_production(fork: Fork, code: str, harm: Harm) -> None:

@@ -18,11 +18,11 @@ from snapkafka.errors import (
     RestoreRefusedError,
     SnapkafkaError,
 )
+from snapkafka.ports import Topic
 from snapkafka.protocol import Hello, Restore
 from snapkafka.restore import differences, target
 from snapkafka.wire import headers as wire
 from tests.worlds.copies import NEW_LEDGER, OWN, Fork, New
-from tests.worlds.fakes import FakeTopic
 from tests.worlds.restore import (
     EPOCH,
     IN,
@@ -272,7 +272,7 @@ async def test_an_attempt_that_differs_from_the_snapshot_is_not_committed(
         if at == step:
             damage(world.log.records)
             if at == "groups":
-                world.admin.topics["in"] = FakeTopic(1, "9" * 32)
+                world.admin.topics["in"] = Topic(1, "9" * 32)
 
     with pytest.raises(RestoreFailedError):
         await world.restore(crash=crash)
@@ -325,7 +325,7 @@ async def test_a_topic_that_another_client_creates_meanwhile_ends_it_before_anyt
     new: New,
 ) -> None:
     """With settings that would lose messages of 1970, or with other partitions."""
-    there = {IN.topic: FakeTopic(1, "9" * 32)}
+    there = {IN.topic: Topic(1, "9" * 32)}
     with pytest.raises(RestoreFailedError):
         await new.restore(crash=when("topics", lambda: new.admin.topics.update(there)))
     del new.admin.topics[IN.topic]
@@ -341,7 +341,7 @@ async def test_nobody_else_writes_to_a_fork_while_it_is_created(fork: Fork) -> N
 
 
 async def test_a_fork_takes_no_topic_of_another_client(fork: Fork) -> None:
-    topic = {fork.named(OUT).topic: FakeTopic(1, "9" * 32)}
+    topic = {fork.named(OUT).topic: Topic(1, "9" * 32)}
     with pytest.raises(ForkFailedError):
         await fork.restore(crash=when("topics", lambda: fork.admin.topics.update(topic)))
 
@@ -381,7 +381,7 @@ async def test_a_removal_is_of_the_topics_that_were_shown(fork: Fork) -> None:
     """By name and id."""
     await fork.restore()
     planned = await ops.plan_drop(fork.cluster, "shop", "staging")
-    fork.admin.topics[fork.named(OUT).topic] = FakeTopic(1, "9" * 32)
+    fork.admin.topics[fork.named(OUT).topic] = Topic(1, "9" * 32)
     with pytest.raises(SnapkafkaError) as refused:
         await ops.drop_forks(fork.cluster, planned, groups=fork.ports)
     assert refused.value.code == "plan-changed"

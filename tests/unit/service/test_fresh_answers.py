@@ -13,9 +13,10 @@ from typing import Final
 import pytest
 from starlette.testclient import TestClient
 
+from snapkafka.ports import Entry
 from snapkafka.service import LedgerFollower, ledger_follower
 from snapkafka.until import until as until_holds
-from tests.worlds.fakes import FakeCluster, FakeEntry, FakeLedger, Worker
+from tests.worlds.fakes import FakeCluster, FakeLedger, Worker
 from tests.worlds.service_world import asked, served, until
 
 #: The follower reads each record so much later than others do.
@@ -39,9 +40,7 @@ def late(monkeypatch: pytest.MonkeyPatch) -> None:
         FOLLOWS.set(True)
         await follow(self)
 
-    async def reading(
-        self: FakeLedger, start: int = 0, *, until: int | None = None
-    ) -> AsyncIterator[FakeEntry]:
+    async def reading(self: FakeLedger, start: int = 0, *, until: int | None = None) -> AsyncIterator[Entry]:
         async for entry in read(self, start, until=until):
             if FOLLOWS.get() and until is None:
                 await asyncio.sleep(LATE_S)

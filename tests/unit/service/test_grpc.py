@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from snapkafka.drivers import Bounds, Participant
 from snapkafka.errors import all_errors
+from snapkafka.ports import Topic
 from snapkafka.protocol import TopicPartition
 from snapkafka.service import Settings, Tokens
 from snapkafka.service.doors import SESSION_KEY
@@ -23,7 +24,7 @@ from snapkafka.service.grpc_server import SERVICE, serving
 from snapkafka.service.problems import REFUSALS
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
 from tests.unit.drivers.test_foreign import trigger
-from tests.worlds.fakes import FakeCluster, FakeTopic, Worker
+from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.foreign_world import FakeConsumer, FakeWriter, ForeignAdmin, until, view
 from tests.worlds.grpc_stub import Stub
 
@@ -73,7 +74,7 @@ async def heard(stream: Any) -> Any:
 async def door(bounds: Bounds | None = None, **settings: Any) -> AsyncIterator[Door]:
     cluster, writer = FakeCluster(), FakeWriter(ForeignAdmin())
     consumer = FakeConsumer(writer.admin)
-    writer.admin.topics["change"] = FakeTopic(1)
+    writer.admin.topics["change"] = Topic(1)
     Worker(cluster.the_ledger, "bank", "deposits")
     limits = bounds or Bounds()
 
