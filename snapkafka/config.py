@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, fields
-from typing import Final, TypedDict, TypeGuard
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Final, Literal, TypedDict, get_args
+
+import msgspec
+from msgspec import Meta
 
 from snapkafka.errors import BadInputError, InstallError, SnapkafkaError
 from snapkafka.units import duration_ms
 
 #: The ways in which a process may learn of a snapshot (R2).
-HEAR_ALL: Final = frozenset({"ledger", "markers", "headers"})
-
+Way = Literal["ledger", "markers", "headers"]
+HEAR_ALL: Final[frozenset[Way]] = frozenset(get_args(Way))
 #: How far an app is rolled out.
-MODES: Final = ("off", "observe", "stamp", "on")
-
+Mode = Literal["off", "observe", "stamp", "on"]
+MODES: Final = get_args(Mode)
 #: What may stand in the name of a Kafka topic, which the namespace becomes a part of: `_snapkafka.<namespace>`.
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9._-]+")
 #: Kafka takes names of 249 characters; the prefix has eleven, group names ("snapkafka.<namespace>.<app>") have more.
 NAMESPACE_CHARS_MAX: Final = 150
 #: Under a tenth of a second no snapshot of a live system is captured; more than a day is a mistake.
 TTL_MS_RANGE: Final = (100, 86_400_000)
-#: Somebody who wants more than one a second triggers by himself.
-EVERY_MIN_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +55,15 @@ class Config:
 
     namespace: str
     enabled: bool = True
-    mode: str = "on"
-    hear: frozenset[str] = field(default=HEAR_ALL)
+    mode: Mode = "on"
+    hear: Annotated[frozenset[Way], Meta(min_length=1)] = HEAR_ALL
     cause: bool = True
-    ttl_ms: int = 5_000
-    every: float | None = None
-    min_pause: float = 0.0
+    ttl_ms: Annotated[int, Meta(ge=TTL_MS_RANGE[0], le=TTL_MS_RANGE[1])] = 5_000
+    # Somebody who wants more than one a second triggers by himself.
+    every: Annotated[float, Meta(ge=1)] | None = None
+    min_pause: Annotated[float, Meta(ge=0)] = 0.0
     web: bool = True
-    sources: tuple[str, ...] = ()
+    sources: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     changelog_lag: str | None = None
 
     def __post_init__(self) -> None:
@@ -70,63 +71,36 @@ class Config:
         if isinstance(given, str):
             object.__setattr__(self, "hear", frozenset({given}))
         elif isinstance(given, (list, tuple, set)):
-            with contextlib.suppress(TypeError):  # what cannot be in a set: `problems` names it
+            with contextlib.suppress(TypeError):  # what cannot be in a set: `problem` names it
                 object.__setattr__(self, "hear", frozenset(given))
         topics: object = self.sources
         if isinstance(topics, (list, set, frozenset)):
             object.__setattr__(self, "sources", tuple(sorted(topics, key=str)))
 
-    def problems(self) -> list[str]:
-        """List all problems, one line each."""
-        found = []
+    def problem(self) -> str | None:
+        """Return what is wrong first, in one line; None: nothing."""
         if problem := namespace_problem(self.namespace):
-            found.append(problem)
-        hear: object = self.hear
-        if not isinstance(hear, frozenset) or not hear <= HEAR_ALL:
-            shown = (
-                ", ".join(sorted(map(str, hear - HEAR_ALL))) if isinstance(hear, frozenset) else repr(hear)
-            )
-            found.append(f"hear has {shown}; it may have {', '.join(sorted(HEAR_ALL))}")
-        elif not hear:
-            found.append("hear is empty: a process has to learn of a snapshot somehow")
-        if self.mode not in MODES:
-            found.append(f"mode is {self.mode!r}; it can be {', '.join(MODES)}")
-        switches: dict[str, object] = {
-            "enabled": self.enabled,
-            "cause": self.cause,
-            "web": self.web,
-        }
-        for name, value in switches.items():
-            if not isinstance(value, bool):
-                found.append(f"{name} is {value!r}; it can be True or False")
-        low, high = TTL_MS_RANGE
-        ttl_ms: object = self.ttl_ms
-        if type(ttl_ms) is not int or not low <= ttl_ms <= high:
-            found.append(f"ttl_ms is {ttl_ms!r}; it can be {low} to {high} (milliseconds)")
-        every: object = self.every
-        if every is not None and not (_is_number(every) and every >= EVERY_MIN_S):
-            found.append(f"every is {every!r}; it can be {EVERY_MIN_S:g} or more (seconds), or None")
-        min_pause: object = self.min_pause
-        if not (_is_number(min_pause) and min_pause >= 0):
-            found.append(f"min_pause is {min_pause!r}; it can be 0 or more (seconds)")
-        if self.changelog_lag is not None:
-            try:
-                duration_ms(str(self.changelog_lag), "changelog_lag")
-            except BadInputError as error:
-                found.append(f"{error.message}; {error.hint}")
-        topics: object = self.sources
-        if not isinstance(topics, tuple) or not all(isinstance(topic, str) and topic for topic in topics):
-            found.append(f"sources is {topics!r}; it can be a list of names of topics")
-        return found
+            return problem
+        try:
+            msgspec.convert(asdict(self), Config)
+            if self.changelog_lag is not None:
+                duration_ms(self.changelog_lag, "changelog_lag")
+        except msgspec.ValidationError as error:
+            text, _, place = str(error).partition(" - at `$.")
+            name = place.rstrip("`")
+            return f"{name} is {getattr(self, name.partition('[')[0])!r}: {text}"
+        except BadInputError as error:
+            return f"{error.message}; {error.hint}"
+        return None
 
     def validate(self, error: type[SnapkafkaError] = InstallError) -> None:
-        """Refuse invalid settings, with all problems at once.
+        """Refuse invalid settings.
 
         Raises:
             error: there is a problem.
         """
-        if problems := self.problems():
-            raise error("; ".join(problems))
+        if problem := self.problem():
+            raise error(problem)
 
 
 class Settings(TypedDict, total=False):
@@ -157,10 +131,6 @@ def unknown_settings(names: Iterable[str]) -> list[str]:
         alike = difflib.get_close_matches(name, sorted(SETTINGS), n=1)
         found.append(f"unknown setting {name}" + (f" (did you mean {alike[0]}?)" if alike else ""))
     return found
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def namespace_problem(namespace: object) -> str | None:

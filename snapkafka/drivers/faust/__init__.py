@@ -150,11 +150,11 @@ def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
     """
     unknown = unknown_settings(config)
     known: dict[str, Any] = {name: value for name, value in config.items() if name in SETTINGS}
+    if switch:
+        known["mode"] = switch
     settings = Config(namespace="" if namespace is None else namespace, **known)
-    problems = [*unknown, *settings.problems()]
-    if switch and switch not in MODES:
-        problems.append(f"{SWITCH} is {switch!r}; it can be {', '.join(MODES)}")
-    hints = []
+    problems = [*unknown, *filter(None, [settings.problem()])]
+    hints = [f"{SWITCH}={switch} sets the mode"] if switch and switch not in MODES else []
     if not namespace:
         hints.append(f'call snapkafka.install(app, namespace="shop"), or set {NAMESPACE}')
     if unknown:
@@ -163,4 +163,4 @@ def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
         raise InstallError(
             "; ".join(problems), hint="; ".join(hints) or "docs/guide/operators.md describes each setting"
         )
-    return replace(settings, mode=switch) if switch else settings
+    return settings

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import get_type_hints
 
-from snapkafka.config import Config, Settings
+from snapkafka.config import Config, Mode, Settings, Way
 
 #: Kept between runs: what mypy makes of the package takes it seconds.
 CACHE = Path(__file__).parents[3] / ".mypy_cache" / "install"
@@ -30,7 +30,8 @@ def test_the_typed_settings_are_those_of_the_config() -> None:
     typed, config = get_type_hints(Settings), get_type_hints(Config)
     del config["namespace"]
     assert typed.pop("hear") == str | Collection[str], "one way, or any collection of them"
-    assert config.pop("hear") == frozenset[str], "what these become"
+    assert config.pop("hear") == frozenset[Way], "what these become"
+    assert (typed.pop("mode"), config.pop("mode")) == (str, Mode)
     assert typed.pop("sources") == Collection[str], "any collection of topics"
     assert config.pop("sources") == tuple[str, ...], "what these become"
     assert typed == config
