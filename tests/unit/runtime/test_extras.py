@@ -43,7 +43,7 @@ PARTS = {
 #: What every installation has: one for the codec of the ledger, one for values that other processes read.
 BASE = {"fastavro", "msgspec"}
 #: Imported where it is used, by who looks for it first, and in no extra: for tests alone.
-FOR_TESTS = {"docker", "testcontainers", "pytest"}
+FOR_TESTS = {"pytest"}
 #: Every door that has to say which extra it needs.
 DOORS = {
     "snapkafka": "cli",
