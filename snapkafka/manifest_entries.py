@@ -180,7 +180,7 @@ class ExternalEntry:
     """An input topic that holds external records in the offsets that the snapshot reads.
 
     `mixed`: processes of the snapshot write there as well. `declared`: a user declares that external records there are
-    no effects of the snapshot's apps (`install(sources=...)`, `--source`).
+    no effects of the snapshot's apps (`install(sources=...)`, `sources`).
     """
 
     topic: str

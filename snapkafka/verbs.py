@@ -85,9 +85,7 @@ class Trigger(
     who: Annotated[Text, option("", "Who asks, for people.")] = ""
     apps: Annotated[Texts, APPS] = ()
     ttl_ms: Annotated[int, TTL] = 5_000
-    knowing: Annotated[
-        Texts, option("--knows-markers GROUP", "Consumer group that accepts markers. Repeatable.")
-    ] = ()
+    knowing: Annotated[Texts, option("", "Consumer groups that accept markers.")] = ()
     align: Annotated[bool, option("--align", "Hold inputs back until no message is in flight.")] = False
     align_timeout_ms: Annotated[
         int, option("--align-timeout TIME", "Align for TIME at most, then do not wait: 2s.", bare="ms")

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from snapkafka.assembly.command_line import FLAGS
 from snapkafka.assembly.schemas import SCHEMAS, comments, schema
-from snapkafka.assembly.spec import OPTIONS
+from snapkafka.assembly.spec import OPTIONS, SYSTEM
 from snapkafka.checks.kinds import KINDS
 from snapkafka.cli.running import STATUSES
 from snapkafka.cli.verbs import app
@@ -36,6 +36,7 @@ VARIABLES: Final[dict[str, tuple[str, str]]] = {
     "SNAPKAFKA": ("services", "`off`, `observe`, `stamp` or `on`; goes before `mode`"),
     "SNAPKAFKA_NAMESPACE": ("services, commands", "the namespace"),
     "SNAPKAFKA_BOOTSTRAP": ("commands", "the broker: host:port, several with commas"),
+    "SNAPKAFKA_CONFIG": ("commands", "a file that describes the system, see above"),
     "SNAPKAFKA_STORAGE": ("`prune`, `keep`", "where tables lie"),
     "SNAPKAFKA_KAFKA_CONFIG": (
         "everything that connects",
@@ -169,6 +170,12 @@ Of `python -m snapkafka.assembly --spec FILE`, as one JSON object ([assembly.md]
 flags of the job's own, too.
 
 {_of_options(OPTIONS)}
+## Of a system
+
+Fields of the TOML file that `--config` or SNAPKAFKA_CONFIG names: {", ".join(map(code, SYSTEM))}, as above, and
+`knows_markers`: consumer groups that accept markers. What a command is given goes before the file. No file is read
+that nobody names.
+
 ## Environment variables
 
 {table(("variable", "read by", "value"), variables)}"""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .spark.reading.header_columns import stamped, stamps
     from .spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
     from .spark.reading.session import session
-    from .spec import OPTIONS, JobResult, JobSpec, as_file, changed
+    from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system
     from .stored_tables import compare
     from .values.decoding import PLAIN, Decoding
 else:
@@ -77,7 +77,7 @@ else:
             "spark.reading.header_columns": "stamped stamps",
             "spark.reading.kafka_source": "SOURCE_SCHEMA read_ranges",
             "spark.reading.session": "session",
-            "spec": "OPTIONS JobResult JobSpec as_file changed",
+            "spec": "OPTIONS JobResult JobSpec as_file changed read_system",
             "stored_tables": "compare",
         },
     )

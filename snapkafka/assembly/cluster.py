@@ -46,9 +46,7 @@ def require_isolation(asked: str) -> None:
         BadInputError: names the valid ones.
     """
     if asked not in ("", *ISOLATIONS):
-        raise BadInputError(
-            f"is invalid: {asked!r}", hint=f"it can be {' or '.join(ISOLATIONS)}", field="isolation"
-        )
+        raise BadInputError(f"isolation is invalid: {asked!r}", hint=f"it can be {' or '.join(ISOLATIONS)}")
 
 
 def require_around(records: int) -> None:
@@ -59,9 +57,7 @@ def require_around(records: int) -> None:
     """
     if not 0 <= records <= AROUND_MAX:
         raise BadInputError(
-            f"must be 0 to {AROUND_MAX:,} records, got {records:,}",
-            hint="0 leaves the table out",
-            field="around",
+            f"around must be 0 to {AROUND_MAX:,} records, got {records:,}", hint="0 leaves the table out"
         )
 
 

@@ -26,7 +26,6 @@ FLAGS: Final = (
     "storage",
     "invariants",
     "parameters",
-    "isolation",
     "engine",
 )
 

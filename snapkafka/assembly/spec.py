@@ -5,8 +5,10 @@ The options of commands are generated from the fields of `JobSpec`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -22,7 +24,7 @@ from snapkafka.manifest import (
     OutsiderEntry,
     RestorableEntry,
 )
-from snapkafka.options import flags_of, option, options_of
+from snapkafka.options import option, options_of
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.verbs import Where
@@ -61,43 +63,28 @@ class JobSpec(Where, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     parameters: Annotated[
         tuple[str, ...], option("--set NAME=VALUE", "Parameter of the SQL. Repeatable.")
     ] = ()
-    isolation: Annotated[
-        str, option("--isolation LEVEL", "read_uncommitted also counts aborted transactions.")
-    ] = ""
-    sinks: Annotated[
-        tuple[str, ...], option("--sink GROUP", "Group that writes nothing back to inputs, or *. Repeatable.")
-    ] = ()
+    isolation: Annotated[str, option("", "read_uncommitted also counts aborted transactions.")] = ""
+    sinks: Annotated[tuple[str, ...], option("", "Groups that write nothing back to inputs, or *.")] = ()
     sources: Annotated[
-        tuple[str, ...],
-        option("--source TOPIC", "Topic fed from outside, not by readers of the apps' output."),
+        tuple[str, ...], option("", "Topics fed from outside, not by readers of the apps' output.")
     ] = ()
-    strict: Annotated[bool, option("--strict", "VERIFIED_OPEN for external records without a --source.")] = (
-        False
-    )
-    codecs: Annotated[
-        tuple[str, ...], option("--codecs MODULE", "Module that registers Faust codecs. Repeatable.")
-    ] = ()
+    strict: Annotated[bool, option("", "VERIFIED_OPEN for external records of other topics.")] = False
+    codecs: Annotated[tuple[str, ...], option("", "Modules that register Faust codecs.")] = ()
     unpickle: Annotated[
         bool, option("--unpickle", "Decode pickles. Unsafe: this runs code that they contain.")
     ] = False
     avro: Annotated[
-        tuple[str, ...],
-        option("--avro NAME=FILE", "Schema of TOPIC-key, TOPIC-value or a number. Repeatable."),
+        tuple[str, ...], option("", "NAME=FILE: the schema of TOPIC-key, TOPIC-value or a number.")
     ] = ()
     schema_registry: Annotated[
-        str,
-        option(
-            "--schema-registry URL",
-            "Schema registry for Avro data in its wire format.",
-            env="SNAPKAFKA_SCHEMA_REGISTRY",
-        ),
+        str, option("", "Registry of Avro data in its wire format.", env="SNAPKAFKA_SCHEMA_REGISTRY")
     ] = ""
-    around: Annotated[
-        int, option("--around N", "Keep N records per channel and side of the cut, to draw it.")
-    ] = AROUND_RECORDS
-    with_inputs: Annotated[
-        bool, option("--with-inputs", "Store unread external records: restore without the log.")
-    ] = False
+    around: Annotated[int, option("", "Records kept per channel and side of the cut, to draw it.")] = (
+        AROUND_RECORDS
+    )
+    with_inputs: Annotated[bool, option("", "Store unread external records: restore without the log.")] = (
+        False
+    )
     tables: Annotated[bool, option("--tables", "Also compare the stored tables with the log.")] = False
     record: Annotated[bool, option("--record", "Write the verdict to the ledger.")] = False
     engine: Annotated[str, option("--engine ENGINE", "auto (embedded where it can), embedded, spark.")] = (
@@ -122,13 +109,43 @@ class JobSpec(Where, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
         """Leave out the values: the URL of a registry may contain a password."""
         return f"JobSpec({', '.join(self.snapshots or self.manifests)})"
 
-    def flags(self) -> Iterator[str]:
-        """Yield the options of a command that differ from their defaults, all but the registry, whose URL may contain a
-        password; with `=`, as a value may begin with a dash."""
-        return flags_of(self, but=("schema_registry",))
+    def as_toml(self) -> str:
+        """Return a file for `--config` with what is no option of a command; JSON's values are those of TOML."""
+        given = {name: getattr(self, name) for name in SYSTEM if not OPTIONS[name].flag}
+        return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in given.items())
 
 
 PLAIN_SPEC: Final = JobSpec()
+
+
+#: What describes a system, and no call of a command: the fields of the file that `--config` names.
+SYSTEM: Final = (
+    *("bootstrap", "namespace", "storage", "isolation", "sinks", "sources", "strict", "codecs", "avro"),
+    *("schema_registry", "around", "with_inputs", "invariants", "engine"),
+)
+
+
+def read_system(path: str) -> dict[str, Any]:
+    """Return what a file in TOML says of a system; nothing if none is named.
+
+    Raises:
+        BadInputError: it cannot be read, or a field is unknown or invalid.
+    """
+    if not path:
+        return {}
+    try:
+        found: dict[str, Any] = msgspec.toml.decode(Path(path).read_bytes())
+        knowing = {"knowing": tuple(found.pop("knows_markers"))} if "knows_markers" in found else {}
+        if unknown := found.keys() - set(SYSTEM):
+            raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+        spec = msgspec.convert(found, JobSpec)
+    except (OSError, ValueError) as error:  # msgspec's are the latter
+        raise BadInputError(
+            f"{path} does not describe a system: {getattr(error, 'strerror', None) or error}",
+            hint=f"its fields are {', '.join(SYSTEM)}, knows_markers",
+            field="config",
+        ) from error
+    return {name: getattr(spec, name) for name in found} | knowing
 
 
 #: The options by their fields.

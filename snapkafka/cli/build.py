@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from snapkafka import ops
+from snapkafka.assembly import read_system
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.options import Option, options_of
 from snapkafka.verbs import Where
@@ -23,19 +24,15 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
-#: How the log is read and decoded: the same for every command that runs the job.
-READING: Final = (
-    "isolation",
-    "sinks",
-    "sources",
-    "strict",
-    "codecs",
-    "unpickle",
-    "avro",
-    "schema_registry",
-    "around",
-    "with_inputs",
-    "engine",
+#: Every command that is about a system has it.
+CONFIG: Final = inspect.Parameter(
+    "config",
+    inspect.Parameter.KEYWORD_ONLY,
+    default="",
+    annotation=Annotated[
+        str,
+        typer.Option(metavar="FILE", help="TOML file that describes the system.", envvar="SNAPKAFKA_CONFIG"),
+    ],
 )
 
 
@@ -133,12 +130,16 @@ def _expanded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         else:
             parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
 
+    if any(kind is Where for kind, _ in requests.values()):
+        parameters.append(CONFIG)
+
     @functools.wraps(function)
     def begun(**given: Any) -> Any:
         console.begin(name)
 
         async def read() -> dict[str, msgspec.Struct]:
-            return {key: _read(kind, options, given) for key, (kind, options) in requests.items()}
+            system = read_system(given.get("config", ""))
+            return {key: _read(kind, options, given, system) for key, (kind, options) in requests.items()}
 
         read_requests = run(read, as_json=given.get("as_json", False))
         return function(**{it: given[it] for it in own.parameters if it not in requests}, **read_requests)
@@ -149,9 +150,20 @@ def _expanded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read(
-    kind: type[msgspec.Struct], options: Mapping[str, Option], given: Mapping[str, Any]
+    kind: type[msgspec.Struct],
+    options: Mapping[str, Option],
+    given: Mapping[str, Any],
+    system: Mapping[str, Any],
 ) -> msgspec.Struct:
-    return kind(**{field: option.value(given[field]) for field, option in options.items()})
+    """Return a request from what a command was given, and, for the rest, from what describes the system."""
+    asked = {field: option.value(given[field]) for field, option in options.items()}
+    unwritten = {field for field, option in options_of(kind).items() if not option.flag}
+    known = {
+        field: value
+        for field, value in system.items()
+        if (asked[field] == options[field].default if field in options else field in unwritten)
+    }
+    return kind(**asked | known)
 
 
 def _parameter(option: Option) -> inspect.Parameter:

@@ -144,7 +144,7 @@ def _about_external_group(
             code="external-reader",
             weight=Weight.NOTE,
             what=f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
-            do="if it skips records with a null value: trigger with --knows-markers " + group.name,
+            do=f"if it skips records with a null value: name {group.name} in knows_markers (--config)",
             subject=group.name,
         )
     if read := sorted(outputs & topics):

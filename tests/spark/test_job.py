@@ -110,7 +110,6 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
         (["--snapshot", "{snap}", "--storage", "file://elsewhere/y"], 8, "is on another machine"),
         (["--snapshot", "{snap}", "--invariants", "conservation"], 2, "needs a value for"),
         (["--snapshot", "{snap}", "--set", "x"], 2, "--set x is not NAME=VALUE"),
-        (["--snapshot", "{snap}", "--isolation", "committed"], 2, "--isolation is invalid"),
         (["--manifest", "{file}"], 2, "is not JSON"),
         (["--manifest", "{file}.not"], 8, "there is no such file"),
         (["--spec", "{file}"], 2, "--spec"),

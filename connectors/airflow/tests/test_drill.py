@@ -38,6 +38,7 @@ class Command:
 
         def run(command: list[str], heard: Any, *, env: dict[str, str], **_: Any) -> int:
             self.line, self.environ = command, env
+            self.config = Path(self.option("--config")).read_text()
             for text in self.prints:
                 heard(text)
             if self.status in (0, EXIT_NOT_GOOD):
@@ -73,10 +74,11 @@ def test_a_trusted_backup_is_reported_in_xcom_and_log(
     python = "/opt/spark/bin/python"
     start = [python, "-m", "snapkafka.cli", "drill"]
     assert command.line[: len(start)] == start
-    assert [word for word in command.line[len(start) :] if not word.startswith("--json=")] == [
+    assert [word for word in command.line[len(start) :] if not word.startswith(("--json=", "--config="))] == [
         "--bootstrap=127.0.0.1:9", "--namespace=ns", f"--app={APP}", f"--app={APP}",
-        "--storage=/snaps", "--until=done.sql", "--invariants=money", "--set=total=7", "--sink=copies",
+        "--storage=/snaps", "--until=done.sql", "--invariants=money", "--set=total=7",
     ]  # fmt: skip
+    assert 'sinks = ["copies"]' in command.config
     assert command.environ["SNAPKAFKA_KAFKA_SASL_PASSWORD"] == "secret"
     assert command.environ["SHOP_MAIL"] == "off"
     assert not any("secret" in word for word in command.line)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 from snapkafka import ops
-from snapkafka.cli.build import READING, AsJson, printed
+from snapkafka.cli.build import AsJson, printed
 from snapkafka.cli.present.layout import Part
 from snapkafka.cli.present.printed import count
 from snapkafka.cli.progress import print_line, progress_lines
@@ -21,7 +21,7 @@ SHOWN: Final = 20
 def audit(
     at: Where,
     asked: Audit,
-    spec: Annotated[ops.JobSpec, ("storage", *READING)],
+    spec: Annotated[ops.JobSpec, ("storage", "unpickle", "engine")],
     as_json: AsJson = False,
 ) -> None:
     with progress_lines(printed=not as_json) as progress:

@@ -11,7 +11,6 @@ import msgspec
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import READING
 from snapkafka.cli.output_file import write_whole
 from snapkafka.cli.running import connect, console, data_output, notices, run, who
 from snapkafka.errors import EXIT_NOT_GOOD
@@ -26,7 +25,7 @@ PUTS_AWAY_WITHIN_S = 180.0
 def drill(
     at: Where,
     asked: Drill,
-    spec: Annotated[ops.JobSpec, ("invariants", "parameters", *READING)],
+    spec: Annotated[ops.JobSpec, ("invariants", "parameters", "unpickle", "engine")],
     json_file: Annotated[
         str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; `-` prints it.")
     ] = "",

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import READING, AsJson, printed
+from snapkafka.cli.build import AsJson, printed
 from snapkafka.cli.present.printed import headline, print_assembled
 from snapkafka.cli.progress import print_line, progress_lines
 from snapkafka.cli.running import connect, console, run
@@ -17,7 +17,7 @@ from snapkafka.verbs import Where
 
 from .doctor import ask_one_way
 
-JUDGING: Final = ("storage", "invariants", "parameters", *READING)
+JUDGING: Final = ("storage", "invariants", "parameters", "unpickle", "engine")
 
 
 def assemble(
@@ -57,7 +57,6 @@ def verify(
             {"an id": bool(snapshot), "--manifest": bool(manifest)},
             {"--offline": offline, "--record": spec.record},
             {"--offline": offline, "--tables": spec.tables},
-            {"--offline": offline, "--invariants": bool(spec.invariants)},
         )
 
     run(check, as_json=as_json)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import READING, AsJson
+from snapkafka.cli.build import AsJson
 from snapkafka.cli.present.printed import coloured, witness_line
 from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, print_json, run, who
@@ -24,7 +24,7 @@ ROWS_SHOWN = 5
 def keep(
     at: Where,
     asked: Keep,
-    spec: Annotated[ops.JobSpec, (*READING, "invariants", "parameters")],
+    spec: Annotated[ops.JobSpec, ("unpickle", "engine", "invariants", "parameters")],
     as_json: AsJson = False,
 ) -> None:
     found = run(

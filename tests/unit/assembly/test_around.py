@@ -7,12 +7,10 @@ import itertools
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from snapkafka import ops
 from snapkafka.assembly.reaches import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
 from snapkafka.checks import CutView, LogBounds, ReadRange
-from snapkafka.cli import app
 from snapkafka.drawing import DrawnMessage
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
@@ -96,10 +94,6 @@ def test_no_content_depends_on_it() -> None:
 def test_a_window_that_no_table_has_is_refused(records: int) -> None:
     with pytest.raises(BadInputError, match="10,000"):
         ops.JobSpec(around=records)
-    found = CliRunner().invoke(
-        app, ["assemble", "latest", "--bootstrap", "127.0.0.1:1", f"--around={records}"]
-    )
-    assert found.exit_code == 2
 
 
 # -- the order of a picture ------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from snapkafka.assembly import OPTIONS, JobResult, JobSpec, Work, as_file, changed
+from snapkafka.assembly import OPTIONS, JobResult, JobSpec, Work, as_file, changed, read_system
 from snapkafka.assembly.command_line import FLAGS, parser, spec_of
-from snapkafka.assembly.spec import JobError, JobReport
+from snapkafka.assembly.spec import SYSTEM, JobError, JobReport
 from snapkafka.errors import BadInputError, InternalError, StorageError
+from snapkafka.options import flags_of
 from tests.unit.base.test_manifest import example
 
 EVERYTHING = JobSpec(
@@ -73,7 +74,7 @@ def test_the_flags_of_the_job_give_what_the_file_gives() -> None:
         "invariants": ("one_token",),
     }
     spec = changed(JobSpec(), **chosen)
-    assert read(*spec.flags()) == spec
+    assert read(*flags_of(spec)) == spec
 
 
 def test_a_flag_goes_before_the_file_and_the_file_before_the_environment(tmp_path: Path) -> None:
@@ -107,7 +108,28 @@ def test_a_wrong_option_is_named(tmp_path: Path, fields: Any, expected: str) -> 
 
 def test_no_password_is_printed() -> None:
     assert "secret" not in repr(EVERYTHING)
-    assert not [flag for flag in EVERYTHING.flags() if "secret" in flag]
+
+
+def test_a_file_describes_a_system(tmp_path: Path) -> None:
+    """What is no option of a command comes back from the file; what is wrong in one is named."""
+    file = tmp_path / "snapkafka.toml"
+    file.write_text(EVERYTHING.as_toml())
+    unwritten = {name: getattr(EVERYTHING, name) for name in SYSTEM if not OPTIONS[name].flag}
+    assert read_system(str(file)) == unwritten
+    assert read_system("") == {}
+    file.write_text('storage = "/s"\nknows_markers = ["bi"]\n')
+    assert read_system(str(file)) == {"storage": "/s", "knowing": ("bi",)}
+    for text, named in (
+        ('sink = "x"', "sink"),
+        ("around = -1", "around"),
+        ("strict = 1", "strict"),
+        ("=", "line 1"),
+    ):
+        file.write_text(text)
+        with pytest.raises(BadInputError, match=named):
+            read_system(str(file))
+    with pytest.raises(BadInputError, match="none"):
+        read_system(str(tmp_path / "none"))
 
 
 def test_a_result_comes_back_from_json() -> None:

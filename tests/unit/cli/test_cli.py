@@ -98,7 +98,7 @@ def test_show_by_epoch_by_time_and_as_latest(
         ("list --nonsense", {}, 2),
         ("list", {"SNAPKAFKA_NAMESPACE": ""}, 2),
         ("list", {"SNAPKAFKA_BOOTSTRAP": ""}, 2),
-        ("assemble latest --around -1", {}, 2),
+        ("assemble latest --config no-such-file", {}, 2),
     ],
 )
 def test_an_error_is_a_line_with_a_line_of_advice_and_a_status(
@@ -151,7 +151,6 @@ def test_it_says_which_release_it_is() -> None:
         ("query", "SELECT 1", "--csv", "--json"),
         ("verify", "x", "--manifest", "y.json"),
         ("verify", "--offline", "--record"),
-        ("verify", "--offline", "--invariants", "one_token"),
         ("restore", "--abort", "--dry-run"),
         ("restore", "--abort", "--check"),
         ("restore", "friday", "--abort"),

@@ -259,25 +259,34 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
 # -- the command ---------------------------------------------------------------------------------------------
 
 
-def test_the_url_of_a_schema_registry_is_on_no_command_line(
-    job: Job, monkeypatch: pytest.MonkeyPatch
+def test_what_describes_the_system_is_read_from_a_file_that_is_named(
+    job: Job, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It may hold a password, and everybody may look at command lines."""
+    """The URL of a schema registry may hold a password, and everybody may look at command lines. What a command is
+    given goes before the file, and no file is read that nobody names."""
     from snapkafka.cli import app
 
     job.says({"snapshots": [RESULT]})
     url = "https://me:secret@registry:8081"
+    file = tmp_path / "snapkafka.toml"
+    file.write_text(
+        f'namespace = "bank"\nengine = "embedded"\nstorage = "/of-the-file"\n'
+        f'schema_registry = "{url}"\nsinks = ["bi"]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SNAPKAFKA_NAMESPACE", raising=False)
     for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
-        result = RUNNER.invoke(app, [*command, "--schema-registry", url])
+        result = RUNNER.invoke(app, [*command, f"--config={file}", "--storage=/given"])
         assert result.exit_code == 0, result.output
-        assert job.spec.schema_registry == url
+        assert (job.spec.namespace, job.spec.engine, job.spec.storage) == ("bank", "embedded", "/given")
+        assert (job.spec.schema_registry, job.spec.sinks) == (url, ("bi",))
         assert "secret" not in repr(job.spec)
         assert job.arguments == ["--progress"]
     RUNNER.invoke(app, ["assemble", "mine"])
-    assert job.spec.schema_registry == ""
-    monkeypatch.setenv("SNAPKAFKA_SCHEMA_REGISTRY", url)
+    assert job.spec.sinks == ()
+    monkeypatch.setenv("SNAPKAFKA_CONFIG", str(file))
     RUNNER.invoke(app, ["assemble", "mine"])
-    assert job.spec.schema_registry == url
+    assert job.spec.storage == "/of-the-file"
 
 
 def test_a_log_is_verified_as_it_was_read_for_the_tables() -> None:

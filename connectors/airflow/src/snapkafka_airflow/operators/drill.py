@@ -75,10 +75,9 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
         hook = self.hook
         launch = hook.launch()
         environ = {**os.environ, **launch.environ, **self.env}
-        if self.spec.schema_registry:
-            environ["SNAPKAFKA_SCHEMA_REGISTRY"] = self.spec.schema_registry
         with tempfile.TemporaryDirectory(prefix="snapkafka-drill-") as folder:
-            result = Path(folder, "drill.json")
+            result, config = Path(folder, "drill.json"), Path(folder, "snapkafka.toml")
+            config.write_text(self.spec.as_toml(), encoding="utf-8")
             python = launch.python or sys.executable
             request = Drill(
                 apps=(self.apps,) if isinstance(self.apps, str) else tuple(self.apps),
@@ -91,8 +90,8 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
             words = [
                 python, "-m", "snapkafka.cli", "drill",
                 f"--bootstrap={hook.bootstrap}", f"--namespace={hook.namespace}",
-                f"--json={result}",
-                *flags_of(request), *self._spec().flags(),
+                f"--json={result}", f"--config={config}",
+                *flags_of(request), *flags_of(self._spec()),
             ]  # fmt: skip
             status, last = self._run(words, environ)
             if status in (EXIT_OK, EXIT_NOT_GOOD) and result.exists():
