@@ -7,12 +7,11 @@ any other error the outcome is unknown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiokafka import errors
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Sequence
 
     from snapkafka.protocol.actions import Action
@@ -52,16 +51,11 @@ class Unacknowledged(NamedTuple):
     undone: bool = False
 
 
-def outcome(future: asyncio.Future[Any]) -> tuple[int, Unacknowledged | None]:
-    """Return the offset of what was sent, or the reason why there is none."""
-    if future.cancelled():
-        return -1, Unacknowledged("cancelled")
-    if (error := future.exception()) is not None:
-        return -1, Unacknowledged(repr(error), refused=isinstance(error, REFUSED))
-    metadata = future.result()
-    if metadata is None or metadata.offset < 0:
-        return -1, Unacknowledged("the broker reported no offset (producer_acks=0?)")
-    return metadata.offset, None
+def outcome_of(error: BaseException | None) -> Unacknowledged:
+    """Return why a batch was not acknowledged; None: the broker has reported no offset."""
+    if error is None:
+        return Unacknowledged("the broker reported no offset (acks=0?)")
+    return Unacknowledged(repr(error), refused=isinstance(error, REFUSED))
 
 
 def not_committed(error: BaseException) -> Unacknowledged:

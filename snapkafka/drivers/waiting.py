@@ -128,9 +128,13 @@ class LedgerWaits:
         wait_s = LEDGER_WAIT_S if self._without_since is None else 0.0
         if await self._within(wait_s, lambda: self._machine.process is not None):
             return True
-        if self._without_since is None:
-            self._without_since = self._host.loop.time()
+        self.without_identity()
         return False
+
+    def without_identity(self) -> None:
+        """Note that the app goes on before this process has an id (R15)."""
+        if self._without_since is None and self._host.started:
+            self._without_since = self._host.loop.time()
 
     async def for_inputs(
         self, *, asked: Callable[[], bool] = lambda: True, moved_on: Callable[[], bool] = lambda: False

@@ -251,12 +251,12 @@ class Work(ABC):
             effect, "send-failed", f"a send to {tp} from before the cut was refused: {reason}", str(tp)
         )
 
-    def send_aborted(self, effect: Effect, tp: TopicPartition, seq: int) -> Sequence[Action]:
-        """Take back a send whose transaction was aborted, together with its cause, positions included (R7). Nobody
-        reads its record, so its seq is given again: a gap would look like a loss. To be called for the latest seq of
-        a partition first."""
-        effect.tally.unacked -= 1
-        Colours.unstamp(effect.sent[tp], seq)
+    def send_aborted(self, effect: Effect, tp: TopicPartition, seq: int, count: int = 1) -> Sequence[Action]:
+        """Take back sends (`count`: as in `send_failed`) whose transaction was aborted, with their causes (R7). Nobody
+        reads them, so their seqs are given again: a gap would look like a loss. To be called for the latest first."""
+        effect.tally.unacked -= count
+        for taken_back in range(seq, seq - count, -1):
+            Colours.unstamp(effect.sent[tp], taken_back)
         what = f"a send to {tp} from before the cut was undone: its transaction was aborted"
         return self._white_lost(effect, "send-failed", what, str(tp))
 
@@ -295,7 +295,7 @@ class Work(ABC):
     def left_unstamped(self, tp: TopicPartition) -> Sequence[Action]:
         """Note that a record leaves without a header. Its readers take it for external, whatever its colour: no
         snapshot that may still be cut somewhere can vouch for it."""
-        what = f"a record to {tp} was sent without its header, which would have exceeded a size limit"
+        what = f"a record to {tp} was sent without its header: for its size, its order, or before its sender had an id"
         return self._abort_open(0, self.ledger.highest_epoch, SENT_BARE, what, str(tp))
 
     def mixed(self, above: int, upto: int, what: str, culprit: str) -> Sequence[Action]:

@@ -23,7 +23,9 @@ from snapkafka.protocol.records import (
     CutReport,
 )
 
+from ..aio_client import send_markers
 from ..process import Process
+from ..sends import Sends
 from .audit import audited_epochs
 from .connection import connection_of
 from .describe import in_transactions
@@ -37,8 +39,8 @@ from .inbound.resume import resume_last
 from .inbound.running_events import Events
 from .inbound.sensors import Sensors
 from .inbound.streams import watch_streams
-from .outbound.fast_path import skip_producer_guard
 from .outbound.producer import OutgoingRecords
+from .outbound.producer_guard import skip_producer_guard
 from .restores import AppliedRestores
 from .support import refusal, require_usable
 from .tables.changelogs import Tables
@@ -67,6 +69,7 @@ class FaustDriver(Process):
         self.restored = AppliedRestores(self)
         thread_reads = ThreadReads(self)
         self.events = Events(self, thread_reads)
+        self.sends = Sends(self, self.events.cause_of_send)
         self.replies = Replies(self, self.events)
         self.reads = Reads(self, self.events, thread_reads)
         self.sensors = Sensors(self, self.events, self.reads)
@@ -93,18 +96,11 @@ class FaustDriver(Process):
         """Patch the producer that Faust has created, unless the app's settings are refused."""
         if refusal(self.app):
             return
-        self.outgoing = OutgoingRecords(
-            self,
-            producer,
-            stamps=self.stamps,
-            events=self.events,
-            waiting=self.follower,
-            note=self.restored.noted,
-        )
+        self.outgoing = OutgoingRecords(self, producer, sends=self.sends, note=self.restored.noted)
         if in_transactions(self.app):
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             self.machine.send_no_markers()
-        skip_producer_guard(self.app, producer, self.stand_down)
+        skip_producer_guard(self.app, self.stand_down)
 
     def conductor_made(self, conductor: Any) -> None:
         """Patch `app.topics`, which Faust has created."""
@@ -180,7 +176,7 @@ class FaustDriver(Process):
     def send_markers(self, action: SendMarkers) -> None:
         """Send them soon, and before any red record."""
         if self.outgoing is not None:
-            self.outgoing.markers.due(action)
+            send_markers(self.sends, self.outgoing.client, action)
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Measure the cut, and audit the tables if that is asked for."""

@@ -7,12 +7,9 @@ line here, and a run of all tests.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from types import FunctionType, MethodType
 from typing import Any, Final
-from zlib import crc32
 
 #: The releases of each package that is hooked into.
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
@@ -38,21 +35,6 @@ def _release(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "(not installed)"
-
-
-def checksum(functions: Iterable[Any]) -> int | None:
-    """Compute a checksum of the sources of functions and methods; None where one of them is wrapped or has no
-    source."""
-    found = 0
-    for function in functions:
-        plain = function.__func__ if type(function) is MethodType else function
-        if type(plain) is not FunctionType:
-            return None
-        try:
-            found = crc32(inspect.getsource(plain.__code__).encode(), found)  # its own: a wrapper has another
-        except (OSError, TypeError):
-            return None
-    return found
 
 
 #: Settings of an app that hold messages back, or send them by another producer, so that no cut can vouch for them.

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self
 
 from aiokafka import ConsumerRebalanceListener, errors
@@ -17,11 +18,13 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import until
 from snapkafka.wire import headers as wire
 
+from ..aio_client import AioClient, send_markers
 from ..outcomes import FENCED
 from ..patches import Patches
 from ..reading import watch_positions
-from .aio_sends import AioSends
+from ..sends import Transaction
 from .aio_settings import connection_of, require_usable
+from .changes import Changes
 from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant, Plan
 from .running_events import Run, place_of
 from .transactions import Transactions
@@ -37,15 +40,15 @@ class AsyncRunningEvent:
     """The block in which a record is processed: what is sent in it has the record as its cause."""
 
     def __init__(self, participant: AioParticipant, run: Run) -> None:
-        self._events, self._sends, self._run = participant.events, participant.sends, run
+        self._events, self._changes, self._run = participant.events, participant.changes, run
 
     async def __aenter__(self) -> None:
         self._token = self._events.enter(self._run)
 
     async def __aexit__(self, *error: object) -> None:
         try:
-            if self._sends is not None:
-                await self._sends.send_changes()
+            if self._changes is not None:
+                await self._changes.send()
         finally:
             self._events.leave(self._token)
             self._events.end(self._run)
@@ -74,22 +77,17 @@ class AioParticipant(Participant):
         self._fetching: asyncio.Future[Any] | None = None
         self._has_message = False  # from `poll` until the loop calls it again: its position is committed then
         self._failed: BaseException | None = None  # in a callback of aiokafka, which swallows it
-        self.sends: AioSends | None = None
+        self._client: AioClient | None = None  # while the producer stamps
+        self._sent: Transaction | None = None
+        self.changes: Changes | None = None
         self._patches = Patches()
         if plan.producer is not None:
-            self.sends = AioSends(
-                self.host,
-                plan.producer,
-                stamps=self.host.stamps,
-                waiting=self.host.follower,
-                events=self.events,
-                outcomes=self.outcomes,
-            )
-            self.host.marked = self.sends.markers.due
-            manager = getattr(plan.producer, "_txn_manager", None)
+            self.changes = Changes(plan.producer, sends=self.sends, events=self.events)
+            self.host.marked = partial(send_markers, self.sends, lambda: self._client)
+            manager = plan.producer._txn_manager
             # One without an id is idempotent alone.
             if manager is not None and manager.transactional_id is not None:
-                self.transact(lambda error: isinstance(error, FENCED))
+                self._sent = self.transact(lambda error: isinstance(error, FENCED))
         self.bind_table(self._change, before=lambda: None)
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -98,8 +96,6 @@ class AioParticipant(Participant):
         self.take_clients()
         try:
             await self.join()
-            if self.sends is not None:
-                self.sends.attach()
             self._patch()
             if self._consumer is not None:
                 self._consumer.subscribe(list(self.plan.inputs), listener=_Listener(self))
@@ -111,7 +107,7 @@ class AioParticipant(Participant):
 
     async def __aexit__(self, *error: object) -> None:
         self.stopping, self._has_message = True, False
-        if self.sends is not None:
+        if self._producer is not None:
             if self.transactions is not None:
                 self.transactions.left()
             else:
@@ -126,8 +122,6 @@ class AioParticipant(Participant):
     def _leave_clients(self) -> None:
         self.release_clients()
         self._patches.undo()
-        if self.sends is not None:
-            self.sends.detach()
 
     def _patch(self) -> None:
         if self._consumer is not None:
@@ -136,6 +130,9 @@ class AioParticipant(Participant):
                 self._patches.put(self._consumer, name, _read_around)
             self._patches.put(self._consumer, "pause", self._paused_by_loop)
             self._patches.put(self._consumer, "resume", self._resumed_by_loop)
+        if self._producer is not None:
+            self._client = AioClient(self._producer, self.sends, self._sent, put=self._patches.put)
+            self._patches.put(self._producer, "send_batch", _send_batch)
         if self.transactions is not None:
             self._patch_transactions(self._producer, self.transactions)
 
@@ -233,8 +230,8 @@ class AioParticipant(Participant):
         """
         if self._consumer is not None and (tps := self._consumer.assignment()):
             self.events.on_revoked()
-            if self.sends is not None:
-                self.sends.forget_changes()
+            if self.changes is not None:
+                self.changes.forget()
             await self._announce(tps)
         self.rewound()
 
@@ -341,8 +338,8 @@ class AioParticipant(Participant):
                 await _called(self._on_revoke, tps)
         finally:
             self._generation += 1
-            if self.sends is not None:
-                self.sends.forget_changes()
+            if self.changes is not None:
+                self.changes.forget()
             self.revoked()
             self.host.held.forget()
 
@@ -362,8 +359,8 @@ class AioParticipant(Participant):
     # -- the table ----------------------------------------------------------------------------------------------------
 
     def _change(self, partition: int, key: bytes, value: bytes | None) -> None:
-        assert self.sends is not None
-        self.sends.change(TopicPartition(self.plan.changelog, partition), key, value)
+        assert self.changes is not None
+        self.changes.add(TopicPartition(self.plan.changelog, partition), key, value)
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -375,6 +372,10 @@ class _Listener(ConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
         await self._participant.on_assigned(assigned)
+
+
+async def _send_batch(*arguments: Any, **more: Any) -> Any:
+    raise BadInputError("send_batch is not supported in a participant", hint="call send for each record")
 
 
 async def _read_around(*arguments: Any, **more: Any) -> Any:

@@ -69,16 +69,13 @@ class ConfluentParticipant(Participant):
         self._left = False
         if self._producer is not None:
             self._sends = ConfluentSends(
-                self.host,
                 self._producer,
-                stamps=self.host.stamps,
-                events=self.events,
-                outcomes=self.outcomes,
+                sends=self.sends,
                 await_identity=self._await_identity,
             )
             self.host.marked = self._sends.send_markers
             if "transactional.id" in self._producer.config:
-                self.transact(_is_fenced)
+                self._sends.transaction = self.transact(_is_fenced)
         self.bind_table(self._change, before=self._await_identity)
 
     # -- life -------------------------------------------------------------------------------------------------------

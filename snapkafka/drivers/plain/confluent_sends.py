@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError, KafkaException
 
 from snapkafka.protocol.actions import SendMarkers
-from snapkafka.protocol.events import MarkerFailed, MarkerSent
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.protocol.events import MarkerFailed
 from snapkafka.wire import headers as wire
 
-from ..outcomes import Unacknowledged
+from ..outcomes import Unacknowledged, outcome_of
+from ..sends import Partition, Run, Sends, Stamp, Transaction
 from .partitioner import partitioner_of
-from .settle import SendOutcomes, Sent
 
 if TYPE_CHECKING:
-    from ..stamps import Stamps
     from .confluent_clients import Producer
-    from .driver import PlainDriver
-    from .running_events import Events
 
 #: librdkafka asks for partitions that were added as often.
 PARTITIONS_HOLD_S: Final = 300.0
@@ -54,22 +50,17 @@ class ConfluentSends:
     """The sending side of one loop.
 
     Args:
-        host: whose machine gives colours and seqs.
+        sends: of the process; called under its lock.
         await_identity: waits a little until this process has an id; not to be called under the lock.
+
+    Attributes:
+        transaction: holds outcomes back, where the producer has transactions.
     """
 
-    def __init__(
-        self,
-        host: PlainDriver,
-        producer: Producer,
-        *,
-        stamps: Stamps,
-        events: Events,
-        outcomes: SendOutcomes,
-        await_identity: Callable[[], None],
-    ) -> None:
-        self._host, self._producer, self._stamps = host, producer, stamps
-        self._events, self._outcomes, self._await_identity = events, outcomes, await_identity
+    def __init__(self, producer: Producer, *, sends: Sends, await_identity: Callable[[], None]) -> None:
+        self._producer, self._sends, self._await_identity = producer, sends, await_identity
+        self._host: Any = sends.host
+        self.transaction: Transaction | None = None
         self._partitioner = partitioner_of(producer.config)
         self._counts: dict[str, tuple[int, float]] = {}  # partitions of a topic, and until when that holds
 
@@ -86,61 +77,57 @@ class ConfluentSends:
 
     def append(self, topic: str, record: dict[str, Any], headers: Any = None, notify: Any = None) -> None:
         """Stamp a record that has its partition, and put it into the queue; may be called under the lock."""
-        host, others = self._host, _pairs(headers)
+        host, sends, others = self._host, self._sends, wire.without_header(headers)
         with host.lock:
-            tp = TopicPartition(topic, record["partition"])
-            sent, stamped = self._stamped(tp, others)
-            if sent is None:
-                self._producer.plainly(topic, **record, headers=others or None, on_delivery=notify)
+            partition = sends.partitions[topic, record["partition"]]
+            stamp = self._stamp(partition)
+            if stamp is None or stamp[2] is None:
+                self._append(partition, stamp, record, others or None, notify)
                 return
-            delivered = partial(self._delivered, sent, notify)
             try:
-                self._producer.plainly(topic, **record, headers=stamped, on_delivery=delivered)
+                self._append(partition, stamp, record, [*others, (wire.HEADER, stamp[2])], notify)
             except BaseException as error:
-                assert sent.seq is not None
-                host.machine.send_undone(sent.effect, tp, sent.seq)
                 if not _is_too_large(error):
                     raise
-                self._without_stamp(tp, record, others, notify)
-            else:
-                self._outcomes.sent(sent)
+                bare = host.machine.send_entered(sends.cause()), None, None, None
+                self._append(partition, bare, record, others or None, notify)
 
-    def _stamped(self, tp: TopicPartition, others: list[tuple[str, Any]]) -> tuple[Sent | None, Any]:
-        """Take a seq for a record; return what becomes of it, and its headers. None: it leaves without us (R15)."""
-        host = self._host
+    def _stamp(self, partition: Partition) -> Stamp | None:
         try:
-            if host.stamping:
-                effect, seq = host.machine.send_at_once(self._events.cause(), tp)
-                header = self._stamps.of(wire.tp_check(*tp), effect, seq)
-                return Sent(effect, tp, seq), [*others, (wire.HEADER, header)]
+            return self._sends.stamp(partition, self, lambda: False)
         except Exception as error:
-            host.stand_down("to stamp a record", error)
-        return None, others
+            self._sends.stand_down(error)
+            return None
 
-    def _without_stamp(self, tp: TopicPartition, record: dict[str, Any], others: Any, notify: Any) -> None:
-        """Send a record for which the header was too much, if it fits without (R15)."""
-        machine = self._host.machine
-        effect = machine.send_entered(self._events.cause())
-        sent = Sent(effect, tp, None)
-        delivered = partial(self._delivered, sent, notify)
+    def _append(
+        self, partition: Partition, stamp: Stamp | None, record: dict[str, Any], headers: Any, notify: Any
+    ) -> None:
+        """Put a record into the queue; where that fails, its stamp is taken back."""
+        sends, delivered = self._sends, notify
+        if stamp is not None:
+            run = Run(partition.tp, stamp[0], stamp[1])
+            delivered = partial(self._delivered, run, notify)
         try:
-            self._producer.plainly(tp.topic, **record, headers=others or None, on_delivery=delivered)
+            self._producer.plainly(partition.tp.topic, **record, headers=headers, on_delivery=delivered)
         except BaseException:
-            self._host.do(machine.send_withdrawn(effect))
+            if stamp is not None:
+                sends.not_appended(partition, stamp)
             raise
-        self._outcomes.sent(sent)
-        self._host.metrics.bare += 1
-        self._host.do(machine.send_appended(effect))
-        self._host.do(machine.left_unstamped(tp))
+        if stamp is not None:
+            if self.transaction is not None:
+                self.transaction.hold(run)
+            sends.appended(partition, stamp)
 
-    def _delivered(self, sent: Sent, notify: Any, error: Any, message: Any) -> None:
-        offset = -1 if error is not None or message.offset() is None else message.offset()
-        failure = None
-        if error is not None:
-            failure = Unacknowledged(str(error), refused=error.code() in REFUSED)
-        elif offset < 0:
-            failure = Unacknowledged("the broker reported no offset (acks=0?)")
-        self._outcomes.settled(sent, offset, failure)
+    def _delivered(self, run: Run, notify: Any, error: Any, message: Any) -> None:
+        try:
+            offset = -1 if error is not None or message.offset() is None else message.offset()
+            failure = outcome_of(None) if offset < 0 else None
+            if error is not None:
+                failure = Unacknowledged(str(error), refused=error.code() in REFUSED)
+            with self._host.lock:
+                self._sends.settled(run, offset, failure)
+        except Exception as fault:
+            self._sends.stand_down(fault)
         if notify is not None:
             notify(error, message)
 
@@ -169,37 +156,22 @@ class ConfluentSends:
 
     def send_markers(self, action: SendMarkers) -> None:
         """Send a marker to each partition. Called under the lock, so before any red record."""
-        host = self._host
+        sends, host = self._sends, self._host
         if host.machine.process is None:
             return
-        answer = host.answering()
         for tp in action.tps:
-            seq = host.machine.marker_stamped(tp)
-            header = self._stamps.marker(tp, action, seq)
-
-            def delivered(
-                error: Any, message: Any, tp: TopicPartition = tp, seq: int = seq, epoch: int = action.epoch
-            ) -> None:
-                if error is None:
-                    answer(MarkerSent(epoch=epoch, tp=tp, offset=message.offset()))
-                else:
-                    answer(MarkerFailed(epoch=epoch, tp=tp, reason=str(error), seq=seq))
-
+            key, header, run = sends.marker(sends.partitions[tp], action)
             try:
                 self._producer.plainly(
                     tp.topic,
-                    key=wire.marker_key(host.machine.process),
+                    key=key,
                     partition=tp.partition,
                     headers=[(wire.HEADER, header)],
-                    on_delivery=delivered,
+                    on_delivery=partial(self._delivered, run, None),
                 )
             except Exception as error:
-                host.machine.marker_unstamped(tp, seq)
+                sends.marker_not_appended(run)
                 host.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
-
-
-def _pairs(headers: Any) -> list[tuple[str, Any]]:
-    return list(headers.items() if hasattr(headers, "items") else headers or ())
 
 
 def _is_too_large(error: BaseException) -> bool:

@@ -13,12 +13,12 @@ from snapkafka.config import Config
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 
+from ..sends import Sends, Transaction
 from .assignment import Assignments
 from .conductor import IncomingRecords
 from .driver import PlainDriver
 from .hello import hello_of
 from .running_events import Events
-from .settle import SendOutcomes
 from .transactions import Transactions
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Participant:
         self.plan, self._reset = plan, reset
         self.host = PlainDriver(plan.config, connection)
         self.events = Events(self.host)
-        self.outcomes = SendOutcomes(self.host)
+        self.sends = Sends(self.host, self.events.cause)
         self.incoming = IncomingRecords(self.host)
         self.assignments = Assignments(
             self.host,
@@ -110,10 +110,12 @@ class Participant:
         self.transactions: Transactions | None = None
         self.stopping = self._begun = False
 
-    def transact(self, fenced: Callable[[BaseException], bool]) -> None:
+    def transact(self, fenced: Callable[[BaseException], bool]) -> Transaction:
         """Prepare for a producer with transactions: a marker would open one, or overtake one, so none is sent."""
         self.host.machine.send_no_markers()
-        self.transactions = Transactions(self.host, events=self.events, outcomes=self.outcomes, fenced=fenced)
+        sent = Transaction(self.sends)
+        self.transactions = Transactions(self.host, events=self.events, sent=sent, fenced=fenced)
+        return sent
 
     def bind_table(
         self, send: Callable[[int, bytes, bytes | None], None], *, before: Callable[[], None]

@@ -13,7 +13,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.protocol.events import InputsRevoked
 
 from ..outcomes import Unacknowledged
-from .settle import SendOutcomes
+from ..sends import Transaction
 
 if TYPE_CHECKING:
     from .driver import PlainDriver
@@ -25,6 +25,7 @@ class Transactions:
 
     Args:
         host: whose machine is fed.
+        sent: the sends in it.
         fenced: does this error mean that the transaction was aborted?
 
     Attributes:
@@ -37,10 +38,10 @@ class Transactions:
         host: PlainDriver,
         *,
         events: Events,
-        outcomes: SendOutcomes,
+        sent: Transaction,
         fenced: Callable[[BaseException], bool],
     ) -> None:
-        self._host, self._events, self._outcomes, self._fenced = host, events, outcomes, fenced
+        self._host, self._events, self._sent, self._fenced = host, events, sent, fenced
         self.unwound = False
         self.open = False
         self._in_doubt = False  # a commit failed, and may have gone through
@@ -50,7 +51,6 @@ class Transactions:
     def began(self) -> None:
         """Note that a transaction has begun."""
         self.open, self._in_doubt, self._revoked = True, False, False
-        self._outcomes.began()
         self._events.transaction_began()
 
     def revoked(self) -> None:
@@ -101,7 +101,7 @@ class Transactions:
                     self.unwound = True
                     if not host.absent:  # while its events run: a cut that is taken now fails with them (R16)
                         host.feed(InputsRevoked(undone_from=self._events.kept() if failure.undone else None))
-                self._outcomes.ended(failure)
+                self._sent.ended(failure)
                 self._events.transaction_ended(undone=failure is not None)
         except Exception as error:
             host.stand_down("to end a transaction", error)

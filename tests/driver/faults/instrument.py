@@ -19,14 +19,15 @@ from typing import Any, Final
 
 #: With all that begins with one of these names.
 PACKAGES: Final = (
+    "snapkafka.drivers.aio_client",
     "snapkafka.drivers.faust",
     "snapkafka.drivers.host",
     "snapkafka.drivers.ledger",
     "snapkafka.drivers.machine_driver",
-    "snapkafka.drivers.markers",
     "snapkafka.drivers.metrics",
     "snapkafka.drivers.outcomes",
     "snapkafka.drivers.process",
+    "snapkafka.drivers.sends",
     "snapkafka.drivers.stamps",
     "snapkafka.drivers.waiting",
     "snapkafka.protocol",

@@ -1,7 +1,6 @@
 """Records that fit the limits of producer and topics by a few bytes, on every way out.
 
-FEATURES_KIND says how the app sends: "plain" or "exactly_once"; FEATURES_BATCH how large a
-batch may be.
+FEATURES_KIND says how the app sends: "plain" or "exactly_once".
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ app = new_app(
     reply_create_topic=True,
     reply_to=f"{ID}-replies",
     broker_commit_interval=0.3,
-    producer_max_batch_size=int(os.environ.get("FEATURES_BATCH", TOPIC_BYTES)),
+    producer_max_batch_size=TOPIC_BYTES,
     producer_max_request_size=CLIENT_BYTES,
     **({"processing_guarantee": "exactly_once"} if KIND == "exactly_once" else {}),
 )
@@ -29,7 +28,7 @@ def raw(name: str) -> Any:
     return app.topic(f"{ID}-{name}", key_type=str, value_type=bytes, value_serializer="raw")
 
 
-ways = {name: raw(f"{name}-out") for name in ("sent", "soon", "client", "pair", "burst")}
+ways = {name: raw(f"{name}-out") for name in ("sent", "soon", "client", "pair")}
 relayed = raw("relayed-mid")
 relayed_out = raw("relayed-out")
 sized = app.Table("sized", key_type=str, value_type=str)
@@ -51,9 +50,6 @@ async def sends(stream: Any) -> None:
             case "pair":  # two in one batch
                 for n in range(2):
                     ways["pair"].send_soon(key=key, value=body(value | {"n": 2 * value["n"] + n}))
-            case "burst":
-                for n in range(value["n"]):
-                    ways["burst"].send_soon(key=key, value=body(value | {"n": n}))
             case "relayed":
                 await relayed.send(key=key, value=body(value))
             case way:

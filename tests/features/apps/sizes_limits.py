@@ -8,7 +8,3 @@ TOPIC_FITS = 1_910
 CLIENT_FITS = 2_890
 #: Two in one batch.
 PAIR_FITS = 940
-#: Four in one batch without our headers, three with them.
-BURST_FITS = 465
-#: Faust's own limit of a batch.
-BATCH_BYTES = 16_384

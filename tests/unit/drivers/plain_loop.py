@@ -12,8 +12,8 @@ from snapkafka.config import Config
 from snapkafka.drivers import Consumer, PlainDriver, Producer, Table
 from snapkafka.drivers.plain.confluent_sends import ConfluentSends
 from snapkafka.drivers.plain.running_events import Events, Run
-from snapkafka.drivers.plain.settle import SendOutcomes
 from snapkafka.drivers.plain.transactions import Transactions
+from snapkafka.drivers.sends import Sends, Transaction
 from snapkafka.kafka import Connection
 from snapkafka.protocol import (
     AssignedInput,
@@ -100,14 +100,10 @@ class Loop:
 
     def __init__(self) -> None:
         self.driver, self.queue = Driver(), Queue()
-        self.events, self.outcomes = Events(self.driver), SendOutcomes(self.driver)
+        self.events = Events(self.driver)
+        self.process_sends = Sends(self.driver, self.events.cause)
         self.sends = ConfluentSends(
-            self.driver,
-            cast(Producer, self.queue),
-            stamps=self.driver.stamps,
-            events=self.events,
-            outcomes=self.outcomes,
-            await_identity=lambda: None,
+            cast(Producer, self.queue), sends=self.process_sends, await_identity=lambda: None
         )
         self.table, self.changes = Table("owed", default=int), list[Any]()
         self.before: Callable[[], None] = lambda: None
@@ -123,8 +119,9 @@ class Loop:
     @cached_property
     def transactions(self) -> Transactions:
         """Where there are any, events end with them."""
+        self.sends.transaction = Transaction(self.process_sends)
         return Transactions(
-            self.driver, events=self.events, outcomes=self.outcomes, fenced=lambda error: False
+            self.driver, events=self.events, sent=self.sends.transaction, fenced=lambda error: False
         )
 
     @property

@@ -13,7 +13,7 @@ from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
 from snapkafka.drivers.faust.inbound.replies import Replies
 from snapkafka.protocol import Cause, Closed, TopicPartition
 from snapkafka.wire import headers as wire
-from tests.unit.drivers.sending import Driver
+from tests.unit.drivers.producing import Driver
 
 IN = TP("in", 0)
 

@@ -21,7 +21,7 @@ from snapkafka.clients import participant
 from snapkafka.drivers import Consumer, Producer, Table
 from snapkafka.drivers.plain import recovery
 from snapkafka.drivers.plain.aio_loop import AioParticipant
-from snapkafka.drivers.plain.aio_sends import AioSends
+from snapkafka.drivers.plain.changes import Changes
 from snapkafka.drivers.plain.confluent_settings import generation_of
 from snapkafka.drivers.plain.partitioner import partitioner_of
 from snapkafka.errors import BadInputError
@@ -214,7 +214,7 @@ async def test_so_is_one_of_aiokafka(off: Any) -> None:
         with pytest.raises(BadInputError, match="the producer is another participant's"):
             async with second:
                 pass
-        assert producer.send == first.sends.send
+        assert producer.send == first._client.send
 
 
 def test_a_loop_that_reads_around_its_participant_is_refused(off: Any) -> None:
@@ -428,26 +428,12 @@ class AioLoop(Loop):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sent: list[tuple[str, dict[str, Any]]] = []
-        self.producer: Any = SimpleNamespace(send=self._send, send_batch=self._send_batch)
-        self.aio = AioSends(
-            self.driver,
-            self.producer,
-            stamps=self.driver.stamps,
-            waiting=self.driver.follower,
-            events=self.events,
-            outcomes=self.outcomes,
-        )
-        self.aio.attach()
+        self.sent: list[tuple[Any, ...]] = []
+        producer = SimpleNamespace(send=self._send)
+        self.changes_of = Changes(producer, sends=self.process_sends, events=self.events)
 
-    async def _send(self, topic: str, **record: Any) -> asyncio.Future[Any]:
-        self.sent.append((topic, record))
-        future = asyncio.get_running_loop().create_future()
-        future.set_result(SimpleNamespace(offset=len(self.sent) - 1))
-        return future
-
-    async def _send_batch(self, *arguments: Any) -> None:
-        raise AssertionError("it was sent")
+    async def _send(self, *record: Any) -> None:
+        self.sent.append(record)
 
 
 async def test_changes_that_wait_at_a_revocation_never_reach_the_changelog() -> None:
@@ -455,10 +441,10 @@ async def test_changes_that_wait_at_a_revocation_never_reach_the_changelog() -> 
     loop = AioLoop()
     run = loop.claim(0)
     with loop.inside(run):
-        loop.aio.change(CHANGELOG, b"ann", b"1")
-        loop.aio.forget_changes()
+        loop.changes_of.add(CHANGELOG, b"ann", b"1")
+        loop.changes_of.forget()
         with pytest.raises(BadInputError, match="revoked before the changes"):
-            await loop.aio.send_changes()
+            await loop.changes_of.send()
     loop.events.end(run)
     assert not loop.colours.busy, "nothing more is awaited of them"
     assert loop.sent == []
@@ -470,12 +456,12 @@ async def test_changes_that_could_not_be_sent_are_forgotten_by_a_rewind() -> Non
     for value in (b"1", b"2"):
         run = loop.claim(0)
         with loop.inside(run):
-            loop.aio.change(CHANGELOG, b"ann", value)
+            loop.changes_of.add(CHANGELOG, b"ann", value)
             if value == b"2":
-                await loop.aio.send_changes()
+                await loop.changes_of.send()
         loop.events.end(run)
-        loop.aio.forget_changes()
-    assert [record["value"] for _, record in loop.sent] == [b"2"]
+        loop.changes_of.forget()
+    assert loop.sent == [("billing-owed-changelog", b"2", b"ann", 0)]
 
 
 async def test_r15_a_fault_of_ours_leaves_a_change_of_the_table_to_the_client(
@@ -487,16 +473,17 @@ async def test_r15_a_fault_of_ours_leaves_a_change_of_the_table_to_the_client(
         raise RuntimeError("a bug of ours")
 
     monkeypatch.setattr(loop.driver.machine, "send_entered", fault)
-    loop.aio.change(CHANGELOG, b"ann", b"1")
-    await loop.aio.send_changes()
-    assert loop.sent == [("billing-owed-changelog", {"key": b"ann", "value": b"1", "partition": 0})]
+    loop.changes_of.add(CHANGELOG, b"ann", b"1")
+    await loop.changes_of.send()
+    assert loop.sent == [("billing-owed-changelog", b"1", b"ann", 0)]
     assert "record a send" in loop.driver.absent
 
 
-async def test_a_batch_is_refused_because_its_records_would_have_no_stamps() -> None:
-    loop = AioLoop()
-    with pytest.raises(BadInputError, match="send_batch is not supported in a participant"):
-        await loop.producer.send_batch(object(), "invoices")
-    loop.aio.detach()
-    with pytest.raises(AssertionError, match="it was sent"):
-        await loop.producer.send_batch(object(), "invoices")
+async def test_a_producer_stamps_while_its_participant_runs_and_sends_no_batches(off: Any) -> None:
+    """The records of a batch of the app's own would have no stamps."""
+    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
+    async with off(group="billing", producer=producer) as part:
+        assert producer.send == part._client.send
+        with pytest.raises(BadInputError, match="send_batch is not supported in a participant"):
+            await producer.send_batch(object(), "invoices", partition=0)
+    assert "send" not in vars(producer) and "send_batch" not in vars(producer)

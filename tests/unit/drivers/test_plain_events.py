@@ -10,7 +10,6 @@ from confluent_kafka import KafkaException
 
 from snapkafka.config import Config
 from snapkafka.drivers import PlainDriver, Producer
-from snapkafka.drivers.outcomes import Unacknowledged
 from snapkafka.drivers.plain import confluent_sends
 from snapkafka.errors import BadInputError
 from snapkafka.kafka import Connection
@@ -157,7 +156,7 @@ def test_r15_a_fault_of_ours_leaves_the_record_to_the_client(
     (_, first), (_, second) = loop.queue.sent
     assert (first["value"], first["headers"]) == (b"v", [("mine", b"1")])
     assert (second["value"], second["headers"]) == (b"w", None)
-    assert "stamp a record" in loop.driver.absent
+    assert "record a send" in loop.driver.absent
 
 
 def test_r15_a_broker_that_is_away_delays_no_record_whose_partitions_were_known(
@@ -278,26 +277,26 @@ def test_r16_inputs_are_revoked_while_the_events_of_an_aborted_transaction_run(
 
 
 def test_what_is_sent_in_a_transaction_is_acknowledged_with_it(loop: Loop) -> None:
-    loop.outcomes.began()
+    loop.transactions.began()
     loop.send()
     loop.queue.acknowledge()
     assert loop.colours.busy, "it is in the log, and its transaction is open"
-    loop.outcomes.ended(None)
+    loop.transactions.committed()
     assert not loop.colours.busy
-    loop.outcomes.began()
+    loop.transactions.began()
     loop.send()
     loop.queue.acknowledge(1)
-    loop.outcomes.ended(Unacknowledged("aborted", refused=True, undone=True))
+    loop.transactions.aborted()
     assert (loop.invoices.next_seq, loop.invoices.unacknowledged) == (1, ()), "its seqs are given again"
     assert not loop.colours.busy
 
 
 def test_an_acknowledgement_that_comes_in_the_next_transaction_counts(loop: Loop) -> None:
     """A snapshot would wait for it for ever."""
-    loop.outcomes.began()
+    loop.transactions.began()
     loop.send()
-    loop.outcomes.ended(None)
-    loop.outcomes.began()
+    loop.transactions.committed()
+    loop.transactions.began()
     loop.queue.acknowledge()
     assert not loop.colours.busy
 

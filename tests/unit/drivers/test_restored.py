@@ -30,7 +30,7 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.wire import headers as wire
-from tests.unit.drivers.sending import Driver
+from tests.unit.drivers.producing import Driver
 from tests.unit.drivers.test_incoming import conductor_of
 
 IN, CHANGELOG = TP("in", 0), TP("counts-changelog", 0)

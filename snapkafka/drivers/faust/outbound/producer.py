@@ -1,43 +1,44 @@
-"""The outgoing records of a Faust app: each gets its colour where it enters and its stamp where it leaves.
+"""Faust's producer and its buffer.
 
-Faust sends in two ways. `producer.send` is called in the context of the event. Table changelogs and `send_soon` are
-put into `producer.buffer`. Mostly they can leave at once (`fast_path`). The others leave later from a background task,
-so their colour is taken at `buffer.put` and attached as a header that is not bytes yet (an `Effect`); `send` detaches
-it.
+Faust sends in two ways. `producer.send` is called in the context of the event, and leads to aiokafka's, which stamps.
+Table changelogs and `send_soon` are put into `producer.buffer`, as code that writes to a table cannot wait, and a task
+sends one after the other. So a record there enters when it is put, and is sent with the effect that it got then.
 
-Taking a seq and appending the record must be one step: otherwise, with a full batch, a later seq can get an earlier
-offset. Mostly they are one step without an await (`fast_path`). Where a record has to wait (for a full batch, a marker
-that is due, a transaction, ...), one lock per partition covers both, and while senders wait for it, none takes the
-fast path past them. A marker is sent under that lock before the first red record (`markers`).
+Where no wait is needed, a record leaves where it is put: past a queue, a task and five coroutines, which cost more than
+a stamp (docs/evidence/performance.md). No record passes one that waits in the buffer, and the same objects are notified
+of a record and its outcome as without us.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.wire import headers as wire
+import faust.topics
+import faust.transport.drivers.aiokafka as driver
+import faust.transport.producer
+from faust.topics import Topic
+from faust.types import tuples
 
-from ...markers import Markers
+from snapkafka.protocol.records import TopicPartition
+
+from ...aio_client import AioClient, is_from
 from ..describe import in_transactions
-from ..plain_headers import without_ours
-from .carried_effect import attach, split
-from .entry import RecordEntry
-from .fast_path import FastPath
-from .partition import Partitions
-from .settle import SendOutcomes
-from .slow_path import SlowPath
 from .transactions import Transactions
-from .unstamped import UnstampedRecords
 
 if TYPE_CHECKING:
     from ...host import Host
-    from ...stamps import Stamps
-    from ...waiting import LedgerWaits
-    from ..inbound.running_events import Events
+    from ...sends import Sends, Waiting
 
-Send = Callable[..., Awaitable["asyncio.Future[Any]"]]
+#: Faust logs each record here.
+_faust_log: Final = logging.getLogger("faust.topics")
+#: The size of a key or a value, also of one that is no bytes.
+_size_of: Final[Any] = getattr(tuples, "_get_len", None)
+#: Where a message in the buffer has its effect.
+EFFECT: Final = "_snapkafka_effect"
 
 
 class OutgoingRecords:
@@ -45,122 +46,128 @@ class OutgoingRecords:
 
     Args:
         host: whose machine gives colours and seqs.
-        producer: Faust's producer; its `send` and its buffer's `put` are patched.
+        producer: Faust's; each aiokafka producer that it makes stamps, and what its buffer is given enters.
         note: adds metadata to offsets that transactions commit.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        producer: Any,
-        *,
-        stamps: Stamps,
-        events: Events,
-        waiting: LedgerWaits,
-        note: Callable[[Any], Any],
-    ) -> None:
-        self._host = host
-        self._machine = host.machine
-        self._waiting = waiting
-        self._send: Send = producer.send
-        self._entering = RecordEntry(host, events)
-        partitions, unstamped = Partitions(), UnstampedRecords(host, producer, stamps)
-        self.markers = Markers(
-            host,
-            stamps,
-            partitions,
-            lambda tp, key, body: self._send(tp.topic, key, None, tp.partition, None, [(wire.HEADER, body)]),
+    def __init__(self, host: Host, producer: Any, *, sends: Sends, note: Callable[[Any], Any]) -> None:
+        self._host, self._machine, self._producer, self._sends = host, host.machine, producer, sends
+        self.transactions = Transactions(sends, note) if in_transactions(host.app) else None
+        self._client: AioClient | None = None
+        self._make: Callable[..., Any] = producer._new_producer
+        producer._new_producer = self._made
+        buffer = producer.buffer
+        self._put, self._send_buffered = buffer.put, buffer._send_pending
+        #: So many messages are in the buffer, or on their way out of it; while there are any, no other may pass.
+        self._waiting = buffer.pending.qsize()
+        self._outside = copy_context()  # as Faust's task, what it calls back is in no event
+        self._listeners: Any = getattr(producer._send_on_produce_message, "__self__", None)
+        self._passes = (
+            self.transactions is None
+            and producer.allow_headers
+            and all(is_from(it, faust.transport.producer) for it in (buffer.put, buffer._send_pending))
+            and is_from(producer.send, driver)
+            and all(is_from(it, faust.topics) for it in (Topic.publish_message, Topic._on_published))
         )
-        self.transactions = Transactions(producer, note) if in_transactions(host.app) else None
-        settling = SendOutcomes(host, unstamped, self._entering, self.transactions)
-        self._fast = FastPath(
-            host,
-            producer,
-            stamps=stamps,
-            events=events,
-            partitions=partitions,
-            unstamped=unstamped,
-            settling=settling,
-        )
-        self._put, self._theirs = self._fast.put, producer.buffer.put
-        producer.send = self.send
-        producer.buffer.put = self.put
-        self._slow = SlowPath(
-            host,
-            producer,
-            self._send,
-            partitions=partitions,
-            entering=self._entering,
-            stamps=stamps,
-            markers=self.markers,
-            unstamped=unstamped,
-            settling=settling,
-            waiting=waiting,
-            in_transactions=self.transactions is not None,
-        )
+        buffer.put, buffer._send_pending = self.put, self.send_buffered
+        if producer._producer is not None:
+            self._watch(producer._producer, None)
 
-    # -- Faust calls these ------------------------------------------------------------------------------------
+    def _made(self, transactional_id: str | None = None) -> Any:
+        made = self._make(transactional_id=transactional_id)
+        with self._host.failing_open("to stamp what is sent", for_good=True):
+            self._watch(made, transactional_id)
+        return made
+
+    def _watch(self, made: Any, transactional_id: str | None) -> None:
+        if transactional_id is None:
+            self._client = AioClient(made, self._sends)
+        elif self.transactions is not None:
+            AioClient(made, self._sends, self.transactions.watch(transactional_id, made))
+
+    def client(self) -> AioClient | None:
+        """Return aiokafka's producer, while there is one."""
+        return None if self._producer._producer is None else self._client
+
+    # -- the buffer ---------------------------------------------------------------------------------------------------
 
     def put(self, fut: Any) -> None:
         """Replace `ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls
         it."""
         try:
-            if self._fast.put_at_once(fut):
+            if self._put_now(fut):
                 return
-            self._enter(fut)
+            self._waiting += 1
+            setattr(fut, EFFECT, self._sends.enter())
         except Exception as error:
             self._host.stand_down("to record a send", error)
-        try:
-            self._put(fut)
-        except Exception as error:
-            self._host.stand_down("to put a record into Faust's buffer", error)
-            self._theirs(fut)
+        self._put(fut)
 
-    def _enter(self, fut: Any) -> None:
-        """Attach the effect until the message reaches `send`, also while this process has no id: it may have one when
-        the message leaves, and the event may be over by then."""
-        if not self._host.absent:
-            effect = self._entering.entered()
-            if effect is not None:
-                attach(fut, effect)
-
-    async def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        partition: int | None,
-        timestamp: float | None,
-        headers: Any,
-        *,
-        transactional_id: str | None = None,
-    ) -> Awaitable[Any]:
-        """Replace `Producer.send`: stamp and append; return what Faust returns, a future of the record's metadata."""
-        others: Any = ()
+    def _put_now(self, fut: Any) -> bool:
+        """Send a message that is put into Faust's buffer; False: nothing has happened yet."""
+        message, client, listeners = fut.message, self._client, self._listeners
+        channel, partition = message.channel, message.partition
+        if self._waiting or not self._passes or client is None or self._machine.process is None:
+            return False
+        if client.producer is not self._producer._producer or not self._host.runs_here():
+            return False
+        if partition is None or type(channel) is not Topic or channel.pattern or len(channel.topics) != 1:
+            return False
+        filtered = listeners._filter_receivers
+        if listeners._receivers or (filtered and any(filtered.values())):
+            return False
+        topic, key, value, timestamp, headers = (
+            *(channel.topics[0], message.key, message.value),
+            *(message.timestamp, message.headers),
+        )
+        headers = list(headers.items()) if hasattr(headers, "items") else headers
+        at_ms = int(timestamp * 1000.0) if timestamp else timestamp
+        future = client.append_now(topic, value, key, partition, at_ms, headers)
+        if future is None:
+            return False
         try:
-            effect, others = split(headers) if headers else (None, ())
-            if self._machine.process is None and not await self._waiting.for_identity():
-                if effect is not None:  # it entered when there was a process: nobody waits for it any more
-                    self._entering.withdraw(effect)
-                sent = None
-            else:
-                if partition is None:
-                    partition = self._fast.partition(topic, key)
-                if partition is not None:
-                    future = self._fast.append(topic, partition, effect, others, key, value, timestamp)
-                    if future is not None:
-                        return future
-                sent = await self._slow.send(
-                    effect, (topic, key, value, partition, timestamp), others, transactional_id
-                )
+            self._notify(fut, future, topic)
         except Exception as error:
-            self._host.stand_down("to record a send", error)
-            sent, others = None, without_ours(headers)
-        if sent is None:
-            return await self._send(
-                topic, key, value, partition, timestamp, others or None, transactional_id=transactional_id
+            self._host.stand_down("to report a record that is sent", error)
+        return True
+
+    def _notify(self, fut: Any, future: Any, topic: str) -> None:
+        """Notify the objects that Faust notifies when it takes a message out of its buffer."""
+        producer, message = self._producer, fut.message
+        key, value = message.key, message.value
+        _faust_log.debug(
+            "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
+            *(topic, key, value, message.timestamp, message.partition),
+        )
+        try:
+            state = producer.app.sensors.on_send_initiated(
+                producer, topic, message=message, keysize=_size_of(key), valsize=_size_of(value)
             )
-        if sent.error is not None:
-            raise sent.error
-        appended: Awaitable[Any] = sent.future
-        return appended
+        except Exception as error:  # in Faust's task it would end the worker
+            self._host.spawn(producer.buffer.crash(error))
+            return
+        published = partial(message.channel._on_published, message=fut, state=state, producer=producer)
+        future.add_done_callback(published, context=self._outside)
+
+    async def send_buffered(self, fut: Any) -> None:
+        """Replace `ProducerBuffer._send_pending`: the message has entered."""
+        with self._sends.entered(getattr(fut, EFFECT, None)) as waiting:
+            try:
+                await self._send_buffered(fut)
+            except Exception as error:
+                self._refused(fut, waiting, error)
+                raise
+            finally:
+                self._waiting -= 1
+
+    def _refused(self, fut: Any, waiting: Waiting, error: Exception) -> None:
+        """Note a message that was not appended: its table has the write, and its changelog never will."""
+        try:
+            effect, waiting.effect = waiting.effect, None
+            if effect is not None and not self._host.absent:
+                message = fut.message
+                tp = TopicPartition(message.channel.get_topic_name(), message.partition or 0)
+                self._host.do(self._machine.unstamped_failed(effect, tp, repr(error)))
+                self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
+        except Exception as fault:
+            self._host.stand_down("to record a refused send", fault)

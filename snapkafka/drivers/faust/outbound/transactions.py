@@ -10,58 +10,34 @@ unknown, so is that of its sends.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from ...outcomes import Unacknowledged, not_committed
-
-Future = asyncio.Future[Any]
-#: What became of a send: its future where it counts, or why it does not.
-Settle = Callable[[Future | Unacknowledged], None]
+from ...sends import Sends, Transaction
 
 
 class Transactions:
-    """The open transactions of one app's producer.
+    """The open transactions of one app's producer, which has one of aiokafka's per transactional id.
 
     Args:
-        producer: Faust's; it creates an aiokafka producer per transactional id, and each is patched.
         note: adds metadata to the offsets that are committed.
     """
 
-    def __init__(self, producer: Any, note: Callable[[Any], Any] = lambda offsets: offsets) -> None:
-        self._note = note
-        self._open: dict[str, list[tuple[Future, Settle]]] = {}  # by transactional id
-        self._make: Callable[..., Any] = producer._new_producer
-        producer._new_producer = self._made
-
-    def sent(self, transactional_id: str, future: Future, settle: Settle) -> None:
-        """Note that a record was appended to an open transaction; to be called in that instant."""
-        self._open.setdefault(transactional_id, []).append((future, settle))
-        future.add_done_callback(partial(self._sent, transactional_id))
+    def __init__(self, sends: Sends, note: Callable[[Any], Any] = lambda offsets: offsets) -> None:
+        self._sends, self._note = sends, note
+        self._open: dict[str, Transaction] = {}  # by transactional id
 
     def on_rebalanced(self, consumer: Any) -> None:
         """Fail the open transactions of partitions that are assigned to others after a rebalance: they are never
         committed, though Faust may keep the producer. The next owner aborts them."""
         ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
         for name in self._open.keys() - ours:
-            why = "its partition was revoked, and the transaction left open"
-            self._ended(name, Unacknowledged(why, refused=True, undone=True))
+            self._open[name].ended(_undone("its partition was revoked, and the transaction left open"))
 
-    def _sent(self, transactional_id: str, future: Future) -> None:
-        """Fail the whole transaction of a send that did not get into the log: a fenced producer may never commit
-        again."""
-        if not future.cancelled() and (error := future.exception()) is not None:
-            self._ended(transactional_id, not_committed(error))
-
-    def _made(self, transactional_id: str | None = None) -> Any:
-        made = self._make(transactional_id=transactional_id)
-        if transactional_id is not None:
-            self._watch(transactional_id, made)
-        return made
-
-    def _watch(self, name: str, producer: Any) -> None:
+    def watch(self, name: str, producer: Any) -> Transaction:
+        """Return what holds the sends of a producer, and end that with each of its transactions."""
+        sent = self._open[name] = Transaction(self._sends)
         commit, abort, stop = producer.commit_transaction, producer.abort_transaction, producer.stop
         add_positions = producer.send_offsets_to_transaction
 
@@ -70,56 +46,44 @@ class Transactions:
             try:
                 await add_positions(self._note(offsets), group_id)
             except BaseException as error:
-                self._ended(name, not_committed(error))
+                self._ended(sent, not_committed(error))
                 raise
 
         async def committed() -> None:
-            await self._end(name, commit, None)
+            await self._end(sent, commit, None)
 
         async def aborted() -> None:
-            await self._end(
-                name, abort, Unacknowledged("its transaction was aborted", refused=True, undone=True)
-            )
+            await self._end(sent, abort, _undone("its transaction was aborted"))
 
         async def stopped() -> None:
-            why = "its producer stopped and left the transaction open"
-            await self._end(name, stop, Unacknowledged(why, refused=True, undone=True))
+            await self._end(sent, stop, _undone("its producer stopped and left the transaction open"))
 
         producer.commit_transaction, producer.abort_transaction = committed, aborted
         producer.send_offsets_to_transaction, producer.stop = with_positions, stopped
+        return sent
 
     async def _end(
-        self, name: str, end: Callable[[], Awaitable[None]], failure: Unacknowledged | None
+        self, sent: Transaction, end: Callable[[], Awaitable[None]], failure: Unacknowledged | None
     ) -> None:
         """End a transaction the way Faust wants it; Faust lets nothing into it meanwhile.
 
         Args:
             failure: why its sends do not count; None: they do, if this succeeds.
         """
-        sent = self._open.pop(name, [])
         try:
             await end()
         except BaseException as error:
             failure = failure or not_committed(error)
             raise
         finally:
-            _soon(sent, failure)
+            self._ended(sent, failure)
 
-    def _ended(self, name: str, failure: Unacknowledged) -> None:
-        _soon(self._open.pop(name, []), failure)
-
-
-def _soon(sent: list[tuple[Future, Settle]], failure: Unacknowledged | None) -> None:
-    """Settle in a later turn of the loop: a fault of ours must not reach Faust's commit."""
-    if sent:
-        asyncio.get_running_loop().call_soon(_settle, sent, failure)
+    def _ended(self, sent: Transaction, failure: Unacknowledged | None) -> None:
+        try:
+            sent.ended(failure)
+        except Exception as error:
+            self._sends.stand_down(error)
 
 
-def _settle(sent: list[tuple[Future, Settle]], failure: Unacknowledged | None) -> None:
-    for future, settle in sent:
-        if failure is not None:
-            settle(failure)
-        elif future.done():
-            settle(future)
-        else:  # not seen: a producer commits after all that it sent is acknowledged
-            future.add_done_callback(settle)
+def _undone(why: str) -> Unacknowledged:
+    return Unacknowledged(why, refused=True, undone=True)

@@ -10,8 +10,7 @@ import faust
 import pytest
 from mode.utils.futures import StampedeWrapper
 
-from snapkafka.drivers.faust.outbound import fast_path
-from snapkafka.drivers.faust.outbound.fast_path import skip_producer_guard
+from snapkafka.drivers.faust.outbound.producer_guard import skip_producer_guard
 
 SENDS = 50
 
@@ -22,6 +21,10 @@ def app_of(kind: Any = faust.App, **settings: Any) -> Any:
     app.finalize()
     app.producer._started.set()
     return app
+
+
+def stood_down(what: str, error: Exception) -> None:
+    raise AssertionError(what) from error
 
 
 def is_fausts(app: Any) -> bool:
@@ -50,7 +53,7 @@ async def test_r15_who_does_nothing_but_send_holds_up_nobody() -> None:
     """The others run once for each record, which is less than in Faust, and saves what that takes."""
     app = app_of()
     assert await turns_of_others(app.maybe_start_producer) in range(SENDS * 3 - 1, SENDS * 3 + 2)
-    skip_producer_guard(app, app.producer)
+    skip_producer_guard(app, stood_down)
     assert await app.maybe_start_producer() is app.producer
     assert await turns_of_others(app.maybe_start_producer) in range(SENDS - 1, SENDS + 2)
 
@@ -67,7 +70,7 @@ async def test_a_producer_that_is_not_started_is_started_once(monkeypatch: pytes
         app.producer._started.set()
 
     monkeypatch.setattr(app.producer, "start", start)
-    skip_producer_guard(app, app.producer)
+    skip_producer_guard(app, stood_down)
     assert not is_fausts(app)
     given = await asyncio.gather(*(app.maybe_start_producer() for _ in range(5)))
     assert begun == ["start"]
@@ -78,7 +81,7 @@ async def test_a_producer_that_is_not_started_is_started_once(monkeypatch: pytes
 async def test_another_producer_of_the_app_is_given_once_it_is_there() -> None:
     app = app_of()
     first = app.producer
-    skip_producer_guard(app, first)
+    skip_producer_guard(app, stood_down)
     app.producer = second = app._new_producer()
     second._started.set()
     assert await app.maybe_start_producer() is second is not first
@@ -91,16 +94,12 @@ class Own(faust.App):
         return self.producer
 
 
-@pytest.mark.parametrize(
-    "why", ["in transactions Faust gives another producer", "another release", "a subclass"]
-)
-async def test_otherwise_faust_answers(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+@pytest.mark.parametrize("why", ["in transactions Faust gives another producer", "a subclass"])
+async def test_otherwise_faust_answers(why: str) -> None:
     app = app_of(
         Own if why == "a subclass" else faust.App,
         processing_guarantee="exactly_once" if "transactions" in why else "at_least_once",
     )
-    if why == "another release":
-        monkeypatch.setattr(fast_path, "OF_GUARD", {})
     before = app.maybe_start_producer
-    skip_producer_guard(app, app.producer)
+    skip_producer_guard(app, stood_down)
     assert app.maybe_start_producer == before

@@ -1,0 +1,375 @@
+"""A producer of aiokafka that stamps in its batches.
+
+`MessageBatch.append` takes a seq and appends the record in one step without an await, and aiokafka has one batch of a
+partition in flight at a time. So the order of the seqs is that of the log, also over full batches and retries.
+
+* `StampedBatch` is each batch of the client. A record that finds it full gives its seq back; aiokafka calls again.
+* `AioClient.append_now` appends at once where nothing has to be waited for. What has to wait enters first (`sends`).
+* Broker and topic limit how large a batch may be, and our header takes 18 to 27 bytes besides its name. A batch that is
+  refused for its size is sent again without our headers (R15); the producer's own limit is checked before there are
+  any.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerClosed, RecordListTooLargeError
+from aiokafka.producer import message_accumulator
+from aiokafka.producer import producer as aiokafka_producer
+from aiokafka.producer.message_accumulator import BatchBuilder, MessageBatch
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import TopicPartition as TheirTopicPartition
+from aiokafka.util import create_future
+
+from snapkafka.protocol.actions import SendMarkers
+from snapkafka.protocol.events import MarkerFailed
+from snapkafka.wire import headers as wire
+
+from .outcomes import outcome_of
+from .sends import FullError, Partition, Run, Sends, Stamp, Transaction, Waiting, led_by_another
+
+#: What a broker answers where a batch is too large for the topic, or for a segment of its log.
+TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
+#: aiokafka logs each record here.
+_log: Final = logging.getLogger("aiokafka.producer.producer")
+#: The size of a record without headers, besides its key and value, is far less, in bytes.
+SURELY_LESS: Final = 1_024
+
+
+class StampedBatch(MessageBatch):  # type: ignore[misc]
+    """A batch whose records are stamped as they are appended, and settled as it is."""
+
+    client: AioClient
+    partition: Partition
+    runs: list[Run]
+    holds: bool
+    _msg_futures: list[Any]
+
+    def append(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int | None,
+        _create_future: Callable[[], Any] = create_future,
+        headers: Sequence[tuple[str, Any]] = [],
+    ) -> Any:
+        """Stamp and append a record, after the markers that are due; None: there is no room."""
+        stamp, sends = None, self.client.sends
+        try:
+            waiting = sends.waiting.get()
+            if waiting is not None and waiting.marker is not None:
+                return self._markers(waiting.marker)
+            stamp = sends.stamp(self.partition, self, self.add_marker)
+        except FullError:
+            return None
+        except KafkaError:
+            raise
+        except Exception as error:
+            sends.stand_down(error)
+        if headers:  # those of a record that is forwarded may have one of ours
+            headers = [pair for pair in headers if pair[0] != wire.HEADER]
+        if stamp is not None and stamp[2] is not None:
+            headers = [*headers, (wire.HEADER, stamp[2])]
+        try:
+            future = super().append(key, value, timestamp_ms, _create_future, headers)
+        except BaseException:
+            self._not_appended(stamp)
+            raise
+        if future is None:
+            self._not_appended(stamp)
+        elif stamp is not None:
+            self._appended(stamp)
+        return future
+
+    def _not_appended(self, stamp: Stamp | None) -> None:
+        try:
+            if stamp is not None:
+                self.client.sends.not_appended(self.partition, stamp)
+        except Exception as error:
+            self.client.sends.stand_down(error)
+
+    def _appended(self, stamp: Stamp) -> None:
+        try:
+            effect, seq, _, waiting = stamp
+            run, place = self.runs[-1] if self.runs else None, self._builder._relative_offset - 1
+            if (
+                run is not None
+                and run.tally is effect.tally
+                and (seq is None if run.last is None else seq == run.last + 1)
+                and run.held is self.holds
+            ):
+                run.count, run.last, run.place = run.count + 1, seq, place
+            else:
+                self._await(Run(self.partition.tp, effect, seq, place))
+            if waiting is not None or seq is None:
+                self.client.sends.appended(self.partition, stamp)
+        except Exception as error:
+            self.client.sends.stand_down(error)
+
+    def _await(self, run: Run) -> None:
+        self.runs.append(run)
+        if self.client.transaction is not None:
+            self.client.transaction.hold(run)
+
+    # -- markers ------------------------------------------------------------------------------------------------------
+
+    def add_marker(self) -> bool:
+        """Append the first marker that is due; False: there is no room."""
+        sends, partition = self.client.sends, self.partition
+        key, header, run = sends.marker(partition, partition.due[0])
+        try:
+            future = super().append(key, None, None, headers=[(wire.HEADER, header)])
+        except BaseException:
+            sends.marker_not_appended(run)
+            raise
+        if future is None:
+            sends.marker_not_appended(run)
+            return False
+        partition.due.pop(0)
+        partition.last = self
+        run.place = self.record_count - 1
+        self._await(run)
+        return True
+
+    def _markers(self, upto: SendMarkers) -> Any:
+        """Append the markers that are still due up to this one; None: there is no room for all.
+
+        Raises:
+            KafkaError: their order would be unknown.
+        """
+        due = self.partition.due
+        if led_by_another(self.partition, self):
+            raise KafkaError(f"another client writes to {self.partition.tp} at this moment")
+        while due and due[0].epoch <= upto.epoch:
+            if not self.add_marker():
+                return None
+        return create_future()
+
+    # -- outcomes -----------------------------------------------------------------------------------------------------
+
+    def done(self, base_offset: int, *more: Any, **named: Any) -> None:
+        """Settle the records by the offset of the first."""
+        super().done(base_offset, *more, **named)
+        try:
+            self._settle(base_offset, None)
+        except Exception as error:
+            self.client.sends.stand_down(error)
+
+    def done_noack(self) -> None:
+        """Settle records of which the broker reports no offset."""
+        super().done_noack()
+        try:
+            self._settle(-1, None)
+        except Exception as error:
+            self.client.sends.stand_down(error)
+
+    def failure(self, exception: BaseException) -> None:
+        """Send the records again without our headers if these are too much; settle them otherwise."""
+        try:
+            if isinstance(exception, TOO_LARGE) and self._sent_again():
+                return
+            self._settle(-1, exception)
+        except Exception as error:
+            self.client.sends.stand_down(error)
+        super().failure(exception)
+
+    def _settle(self, base_offset: int, error: BaseException | None) -> None:
+        runs, self.runs = self.runs, []
+        failure = None if base_offset >= 0 else outcome_of(error)
+        for run in runs:
+            self.client.sends.settled(run, base_offset + run.place if failure is None else -1, failure)
+
+    def _sent_again(self) -> bool:
+        """Enqueue the batch again without our headers; False: it has none, or it is a batch of the app's own."""
+        accumulator = self.client.accumulator
+        if self not in accumulator._pending_batches or all(run.last is None for run in self.runs):
+            return False
+        found = MemoryRecords(bytes(self.get_data_buffer())).next_batch()
+        records = list(found)
+        if len(records) != len(self._msg_futures):
+            return False
+        builder: BatchBuilder = accumulator.create_builder()
+        futures = []
+        for record, (future, _) in zip(records, self._msg_futures, strict=True):
+            headers = wire.without_header(record.headers)
+            metadata = builder.append(
+                timestamp=record.timestamp, key=record.key, value=record.value, headers=headers
+            )
+            if metadata is None:
+                return False
+            futures.append((future, metadata))
+        builder.close()
+        if found.producer_id >= 0:
+            builder._set_producer_state(found.producer_id, found.producer_epoch, found.base_sequence)
+        self._builder, self._msg_futures = builder, futures
+        self.client.sends.unstamp(self.runs)
+        accumulator.reenqueue(self)
+        return True
+
+
+class AioClient:
+    """A producer of aiokafka whose records are stamped from now on.
+
+    Args:
+        producer: the app's.
+        sends: of this process.
+        transaction: holds outcomes back, where it has transactions.
+        put: replaces an attribute of an object.
+    """
+
+    def __init__(
+        self,
+        producer: Any,
+        sends: Sends,
+        transaction: Transaction | None = None,
+        *,
+        put: Callable[[Any, str, Any], None] = setattr,
+    ) -> None:
+        self.sends, self.producer, self.transaction = sends, producer, transaction
+        self.accumulator = producer._message_accumulator
+        self._send, self._append_batch = producer.send, self.accumulator._append_batch
+        self._cluster = producer._metadata
+        #: Whether records may pass aiokafka's coroutines: not where something is around them, as a tracer is.
+        self._direct = (
+            producer._txn_manager is None
+            and producer._key_serializer is None
+            and producer._value_serializer is None
+            and all(
+                is_from(getattr(producer, name), aiokafka_producer)
+                for name in ("send", "_serialize", "_partition")
+            )
+            and is_from(self.accumulator.add_message, message_accumulator)
+        )
+        self._surely_fits = producer._max_request_size - SURELY_LESS
+        put(self.accumulator, "_append_batch", self._stamped_batch)
+        put(producer, "send", self.send)
+
+    def _stamped_batch(self, builder: Any, tp: Any) -> Any:
+        batch = self._append_batch(builder, tp)
+        try:
+            if type(batch) is MessageBatch:
+                batch.__class__ = StampedBatch
+                batch.client, batch.runs, batch.holds = self, [], self.transaction is not None
+                batch.partition = self.sends.partitions[tp.topic, tp.partition]
+        except Exception as error:
+            self.sends.stand_down(error)
+        return batch
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Any = None,
+    ) -> Any:
+        """Send a record; see `AIOKafkaProducer.send`. It enters here, unless it has entered."""
+        future = waiting = None
+        try:
+            waiting = self.sends.waiting.get()
+            if (waiting is None or waiting.effect is None) and self._fits(topic, value, key, headers):
+                if partition is None:  # asked once: one that takes turns would skip a partition
+                    partition = self._partition(topic, key)
+                future = self._append(topic, value, key, partition, timestamp_ms, headers)
+        except Exception as error:
+            self.sends.stand_down(error)
+        if future is not None:
+            return future
+        if waiting is not None and waiting.effect is not None:
+            return await self._send(topic, value, key, partition, timestamp_ms, headers)
+        with self.sends.entered(self.sends.enter()):
+            return await self._send(topic, value, key, partition, timestamp_ms, headers)
+
+    def append_now(
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Any
+    ) -> Any:
+        """Append a record where that has to wait for nothing and does not fail; None: nothing has happened."""
+        if self._fits(topic, value, key, headers):
+            return self._append(topic, value, key, partition, timestamp_ms, headers)
+        return None
+
+    def _fits(self, topic: str, value: Any, key: Any, headers: Any) -> bool:
+        """Return whether aiokafka would append this record without a wait if there is room in its batch."""
+        accumulator = self.accumulator
+        if not self._direct or accumulator._closed or accumulator._exception is not None:
+            return False
+        if topic not in self._cluster._partitions or (value is None and key is None):
+            return False
+        try:
+            if headers or len(key or b"") + len(value or b"") > self._surely_fits:
+                self.producer._serialize(key, value, headers or ())
+        except Exception:  # of the record itself: aiokafka raises it
+            return False
+        return True
+
+    def _partition(self, topic: str, key: Any) -> int | None:
+        try:
+            return int(self.producer._partition(topic, None, key, None, key, None))
+        except Exception:  # of the app's partitioner: aiokafka raises it
+            return None
+
+    def _append(
+        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Any
+    ) -> Any:
+        if partition not in self._cluster._partitions[topic]:
+            return None
+        accumulator, tp = self.accumulator, TheirTopicPartition(topic, partition)
+        try:
+            batches = accumulator._batches.get(tp)
+            batch = batches[-1] if batches else accumulator._append_batch(accumulator.create_builder(), tp)
+            future = batch.append(key, value, timestamp_ms, headers=headers or [])
+        except Exception:  # of the record itself: aiokafka raises it
+            return None
+        if future is not None:
+            _log.debug("Sending (key=%s value=%s) to %s", key, value, tp)
+        return future
+
+    async def send_marker(self, partition: Partition, upto: SendMarkers) -> None:
+        """Append the markers of a partition that are still due up to this one."""
+        topic, number = partition.tp
+        await self.producer.client._wait_on_metadata(topic)
+        waiting = self.sends.waiting
+        token = waiting.set(Waiting(None, upto))
+        try:
+            await self.accumulator.add_message(
+                TheirTopicPartition(topic, number), b"", None, self.producer._request_timeout_ms / 1_000
+            )
+        finally:
+            waiting.reset(token)
+
+
+def is_from(function: Any, module: Any) -> bool:
+    """Return whether a function is that of a module: something may be around it, or in its place."""
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename == module.__file__
+
+
+def send_markers(sends: Sends, client: Callable[[], AioClient | None], action: SendMarkers) -> None:
+    """Note that each partition gets its marker before its next red record, and send it soon in any case.
+
+    Args:
+        client: returns the one that sends, when it is needed.
+    """
+    for tp in action.tps:
+        sends.partitions[tp].due.append(action)
+    sends.host.spawn(_send_markers(sends, client, action))
+
+
+async def _send_markers(sends: Sends, client: Callable[[], AioClient | None], action: SendMarkers) -> None:
+    for tp in action.tps:
+        partition = sends.partitions[tp]
+        due = partition.due
+        while due and due[0].epoch <= action.epoch:
+            by, first = client(), due[0]
+            try:
+                if by is None or sends.host.machine.process is None or sends.host.absent:
+                    raise ProducerClosed
+                await by.send_marker(partition, action)
+            except KafkaError as error:
+                if due and due[0] is first:
+                    del due[0]
+                    sends.host.feed(MarkerFailed(epoch=first.epoch, tp=tp, reason=repr(error)))

@@ -1,0 +1,329 @@
+"""The sends of one process: each leaves with the colour of its event, a seq and a stamp, and its outcome is fed back.
+
+A client calls `stamp` in the instant in which it appends a record, so seqs are in the order of the log (R7). What
+has to wait before that enters first (`entered`) and keeps its colour and its cause, whatever happens meanwhile (R5).
+Markers are appended before the first red record of their partition, and soon in any case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.protocol.events import Event, MarkerFailed, MarkerSent
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+from .outcomes import Unacknowledged, settled
+
+if TYPE_CHECKING:
+    from snapkafka.protocol.actions import SendMarkers
+    from snapkafka.protocol.colours import Cause, Effect
+
+    from .process import Process
+
+logger = logging.getLogger("snapkafka")
+
+#: Between two lines in the log about unstamped records of one topic.
+LOG_AGAIN_S: Final = 60.0
+
+#: The stamp of a record that is about to be appended: its effect, its seq and its header (None: it leaves without one),
+#: and what it waits as (None: it enters in this instant). A class would cost as much as the rest of it.
+Stamp = tuple["Effect", int | None, bytes | None, "Waiting | None"]
+
+
+class Partition:
+    """The state of sending to one partition. `due`: markers that precede its next red record, the lowest epoch first;
+    `last`: the batch that got the latest stamp there."""
+
+    __slots__ = ("check", "due", "last", "tp")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp, self.check = tp, wire.tp_check(tp.topic, tp.partition)
+        self.due: list[SendMarkers] = []
+        self.last: Any = None
+
+
+class Partitions(dict[tuple[str, int], Partition]):
+    """The state of sending to each partition, by topic and number."""
+
+    def __missing__(self, tp: tuple[str, int]) -> Partition:
+        partition = self[tp] = Partition(TopicPartition(*tp))
+        return partition
+
+
+class Waiting:
+    """A record that has entered and is not appended yet; `effect`: None: it is, or nothing is known of it. `marker`: it
+    is one, and so are all that are due before it."""
+
+    __slots__ = ("effect", "marker")
+
+    def __init__(self, effect: Effect | None, marker: SendMarkers | None = None) -> None:
+        self.effect, self.marker = effect, marker
+
+
+class Run:
+    """Consecutive records of one colour, or a marker, whose outcome is awaited.
+
+    Attributes:
+        last: the last seq; None: they have no stamp.
+        place: of the last one in its batch.
+        marker: its epoch, and how its outcome is reported.
+        outcome: as the client reports it while their transaction is open (`held`).
+        over: nothing more is awaited of them.
+    """
+
+    __slots__ = ("count", "effect", "held", "last", "marker", "outcome", "over", "place", "tally", "tp")
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        effect: Effect | None,
+        last: int | None,
+        place: int = 0,
+        marker: tuple[int, Callable[[Event], None]] | None = None,
+    ) -> None:
+        self.tp, self.effect, self.last, self.place, self.marker = tp, effect, last, place, marker
+        self.tally = None if effect is None else effect.tally  # that counts them together
+        self.count = 1
+        self.held = self.over = False
+        self.outcome: tuple[int, Unacknowledged | None] | None = None
+
+
+class Transaction:
+    """The sends of a client with transactions: their outcome counts when the transaction ends (R7)."""
+
+    def __init__(self, sends: Sends) -> None:
+        self._sends = sends
+        self._runs: list[Run] = []
+
+    def hold(self, run: Run) -> None:
+        """Hold the outcome of what was appended back."""
+        run.held = True
+        self._runs.append(run)
+
+    def ended(self, failure: Unacknowledged | None = None) -> None:
+        """Settle what was sent in it. `failure`: why it does not count; None: it does."""
+        runs, self._runs = self._runs, []
+        for run in reversed(runs):  # the latest seq first, for those that are given again
+            run.held = False
+            if failure is not None:
+                run.over = True
+                self._sends.settle(run, -1, failure)
+            elif run.outcome is not None:
+                self._sends.settle(run, *run.outcome)
+
+
+class Sends:
+    """The sending side of one process, whichever client appends.
+
+    Args:
+        host: whose machine gives colours and seqs.
+        cause: returns the event that runs here and now.
+    """
+
+    def __init__(self, host: Process, cause: Callable[[], Cause | None]) -> None:
+        self.host, self.cause = host, cause
+        self._machine, self._stamps = host.machine, host.stamps
+        self.partitions = Partitions()
+        #: The record that a client is about to append here: what has to wait takes it along.
+        self.waiting: ContextVar[Waiting | None] = ContextVar("snapkafka_waiting", default=None)
+        self._logged: dict[str, float] = {}  # when, by topic
+
+    def stand_down(self, error: Exception) -> None:
+        """Stand down after a fault of ours in the midst of a client's work (R15)."""
+        self.host.stand_down("to record a send", error)
+
+    # -- records that wait --------------------------------------------------------------------------------------------
+
+    def enter(self) -> Effect | None:
+        """Return the effect of what is sent here and now; None: it is unknown (R15)."""
+        try:
+            if not self.host.absent:
+                return self._machine.send_entered(self.cause())
+        except Exception as error:
+            self.stand_down(error)
+        return None
+
+    @contextlib.contextmanager
+    def entered(self, effect: Effect | None) -> Iterator[Waiting]:
+        """Send a record that has entered inside this block; it is withdrawn if it was not appended."""
+        waiting, token = Waiting(effect), None
+        try:
+            token = self.waiting.set(waiting)
+        except Exception as error:
+            self.stand_down(error)
+        try:
+            yield waiting
+        finally:
+            if token is not None:
+                self.waiting.reset(token)
+            if waiting.effect is not None:
+                self.withdraw(waiting.effect)
+
+    def withdraw(self, effect: Effect) -> None:
+        """Take an effect back: its record is not sent, or not as one of ours."""
+        try:
+            if not self.host.absent:
+                self.host.do(self._machine.send_withdrawn(effect))
+        except Exception as error:
+            self.stand_down(error)
+
+    # -- stamp and append ---------------------------------------------------------------------------------------------
+
+    def stamp(self, partition: Partition, batch: Any, add_marker: Callable[[], bool]) -> Stamp | None:
+        """Stamp a record that is appended in this instant; None: it leaves as without us, and counts for nothing.
+
+        Args:
+            batch: what it is appended to.
+            add_marker: appends the first marker that is due.
+
+        Raises:
+            FullError: there is no room for a marker before it.
+        """
+        machine, waiting = self._machine, self.waiting.get()
+        if self.host.absent:
+            return None
+        effect = None if waiting is None else waiting.effect
+        cause = (
+            self.cause() if effect is None else None
+        )  # it may start what has waited, which asks for markers
+        if machine.process is None or (partition.last is not batch and led_by_another(partition, batch)):
+            return self._unstamped(waiting, effect, cause)
+        if waiting is not None and effect is not None and effect.sent is not machine.colours.sent:
+            # It entered under an earlier identity.
+            self.host.do(machine.send_withdrawn(effect))
+            effect = waiting.effect = machine.send_entered_again(effect)
+        if partition.due:
+            colours = machine.colours
+            epoch = colours.running.get(cause, colours.epoch) if effect is None else effect.epoch  # type: ignore[arg-type]
+            while partition.due and epoch >= partition.due[0].epoch:
+                if not add_marker():
+                    raise FullError
+        if effect is None:
+            effect, seq = machine.send_at_once(cause, partition.tp)
+            waiting = None
+        else:
+            seq = machine.send_stamped(effect, partition.tp)
+        partition.last = batch
+        return effect, seq, self._stamps.of(partition.check, effect, seq), waiting
+
+    def _unstamped(self, waiting: Waiting | None, effect: Effect | None, cause: Cause | None) -> Stamp:
+        """Return what a record without a stamp counts as."""
+        if self._machine.process is None:
+            self.host.follower.without_identity()
+        if effect is None:
+            effect, waiting = self._machine.send_entered(cause), None
+        return effect, None, None, waiting
+
+    def not_appended(self, partition: Partition, stamp: Stamp) -> None:
+        """Take a stamp back in the same instant: the record was not appended, and may be later."""
+        effect, seq, _, waiting = stamp
+        if seq is None:
+            if waiting is None:
+                self.host.do(self._machine.send_withdrawn(effect))
+        elif waiting is None:
+            self._machine.send_undone(effect, partition.tp, seq)
+        else:
+            self._machine.send_unstamped(effect, partition.tp, seq)
+
+    def appended(self, partition: Partition, stamp: Stamp) -> None:
+        """Note that a record is appended."""
+        effect, seq, _, waiting = stamp
+        if waiting is not None:
+            waiting.effect = None
+        elif seq is not None:
+            return
+        if actions := self._machine.send_appended(effect):
+            self.host.do(actions)
+        if seq is None:
+            self.left_unstamped(partition.tp, 1)
+
+    def left_unstamped(self, tp: TopicPartition, count: int) -> None:
+        """Note that records leave without our header (R15)."""
+        self.host.metrics.bare += count
+        self.host.do(self._machine.left_unstamped(tp))
+        now = time.monotonic()
+        if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:
+            self._logged[tp.topic] = now
+            logger.warning(
+                "snapkafka: records to %s were sent without the header of snapkafka, for which the topic has no room,"
+                " or which could not be in order there; open snapshots fail (sent-bare); raise max.message.bytes of"
+                " the topic by 64 bytes, and write to it by one client",
+                tp,
+                extra=self.host.about(),
+            )
+
+    # -- outcomes -----------------------------------------------------------------------------------------------------
+
+    def settled(self, run: Run, offset: int, failure: Unacknowledged | None) -> None:
+        """Take in the outcome of what was appended: the offset of the last record, or why it has none."""
+        if run.held:
+            run.outcome = offset, failure
+        elif not run.over:
+            self.settle(run, offset, failure)
+
+    def settle(self, run: Run, offset: int, failure: Unacknowledged | None) -> None:
+        """Feed the outcome to the machine."""
+        if self.host.absent:
+            return
+        if run.marker is not None:
+            epoch, answer = run.marker
+            if failure is None and run.last is not None:
+                answer(MarkerSent(epoch=epoch, tp=run.tp, offset=offset))
+            else:
+                why = "it left without its header" if failure is None else failure.reason
+                answer(
+                    MarkerFailed(epoch=epoch, tp=run.tp, reason=why, seq=-1 if run.last is None else run.last)
+                )
+            return
+        assert run.effect is not None
+        machine = self._machine
+        if failure is None and run.last is not None:  # nearly every record comes by here
+            actions = machine.send_acked(run.effect, run.tp, run.last, offset, run.count)
+        elif failure is not None and failure.undone and run.last is not None:
+            actions = machine.send_aborted(run.effect, run.tp, run.last, run.count)
+        else:
+            actions = settled(machine, run.effect, run.tp, run.last, (offset, failure), run.count)
+        if actions:
+            self.host.do(actions)
+
+    def unstamp(self, runs: list[Run]) -> None:
+        """Give back the seqs of records that are sent again without their headers."""
+        stamped = [run for run in runs if run.last is not None]
+        for run in reversed(stamped):
+            assert run.last is not None
+            if run.effect is None or run.effect.sent is self._machine.colours.sent:
+                self._machine.seqs_unused(run.tp, run.last - run.count + 1, run.last)
+            run.last = None
+        self.left_unstamped(stamped[0].tp, sum(run.count for run in stamped))
+
+    # -- markers ------------------------------------------------------------------------------------------------------
+
+    def marker(self, partition: Partition, action: SendMarkers) -> tuple[bytes, bytes, Run]:
+        """Return the key and the header of a marker that is appended now, and what is awaited of it."""
+        machine = self._machine
+        assert machine.process is not None
+        seq = machine.marker_stamped(partition.tp)
+        header = self._stamps.marker(partition.tp, action, seq)
+        run = Run(partition.tp, None, seq, marker=(action.epoch, self.host.answering()))
+        return wire.marker_key(machine.process), header, run
+
+    def marker_not_appended(self, run: Run) -> None:
+        """Take its seq back in the same instant."""
+        assert run.last is not None
+        self._machine.marker_unstamped(run.tp, run.last)
+
+
+class FullError(Exception):
+    """There is no room for a marker: the client waits, and asks again."""
+
+
+def led_by_another(partition: Partition, batch: Any) -> bool:
+    """Return whether records of another client are in flight there: the order of the two in the log is unknown."""
+    last = partition.last
+    return last is not None and last.client is not batch.client and not last.future.done()

@@ -1,0 +1,260 @@
+"""The short way past Faust's buffer: with the installed Faust and aiokafka, and a broker in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import Any
+
+import faust
+import pytest
+from faust.exceptions import ProducerSendError
+from faust.types.tuples import FutureMessage
+
+from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
+from snapkafka.protocol import Abort, Cause, Closed, TopicPartition
+
+from .producing import THERE, Broker, Driver, Faust
+
+INSIDE: ContextVar[str] = ContextVar("inside", default="")
+
+
+class Buffered(Faust):
+    """A worker's way out, with the buffer of Faust's producer and the task that empties it."""
+
+    def __init__(self) -> None:
+        self.driver = Driver()
+        super().__init__(Broker(), self.driver)
+
+    async def taken(self) -> None:
+        """Wait until the broker has taken everything."""
+        await self.client.flush()
+        await self.driver.settle()
+
+    def seqs(self) -> list[int | None]:
+        return [None if stamp is None else stamp.seq for stamp in self.broker.stamps()]
+
+
+@pytest.fixture
+async def way() -> AsyncIterator[Buffered]:
+    made = Buffered()
+    yield made
+    await made.broker.close()
+
+
+async def test_a_message_is_the_same_by_either_way(way: Buffered) -> None:
+    """The record, what the app is told of it, and when."""
+    other = Buffered()
+    other.outgoing._waiting = 1  # nothing may pass
+    reported: dict[Buffered, list[Any]] = {way: [], other: []}
+    for one in (way, other):
+        running = Cause("agent", TopicPartition("in", 0), 5)
+        one.driver.machine.event_started(running)
+        one.driver.cause = running
+        one.app.sensors.add(_Sensor(reported[one]))
+        for more in ({}, {"timestamp": 1.5}, {"headers": {"mine": b"1"}}):
+            promise = one.soon(
+                callback=lambda fut, of=reported[one]: of.append(("called", fut.result()[:4])), **more
+            )
+            assert isinstance(promise, FutureMessage)
+        assert one.buffer.size == (0 if one is way else 3)
+        await one.emptying()
+        await one.taken()
+    assert sorted(map(str, reported[way])) == sorted(map(str, reported[other]))
+    assert len(reported[way]) == 3 * 3
+    passed, waited = way.broker.records(), other.broker.records()
+    assert [record.headers for record in passed] == [record.headers for record in waited]
+    assert [record.value for record in passed] == [record.value for record in waited]
+    assert passed[1].timestamp == waited[1].timestamp == 1_500
+    await other.broker.close()
+
+
+class _Sensor(faust.Sensor):
+    def __init__(self, reported: list[Any]) -> None:
+        super().__init__()
+        self._told = reported
+
+    def on_send_initiated(self, producer: Any, topic: Any, message: Any, keysize: int, valsize: int) -> Any:
+        self._told.append(("begins", topic, message.value, keysize, valsize))
+        return valsize
+
+    def on_send_completed(self, producer: Any, state: Any, metadata: Any) -> None:
+        self._told.append(("ends", state, metadata[:4]))
+
+
+async def test_nothing_passes_what_waits_in_the_buffer(way: Buffered) -> None:
+    """Also while it is on its way out of there: the latest write of a key must be the last in its changelog."""
+    way.broker.answers.clear()
+    fill = 0
+    while way.buffer.size == 0:
+        way.soon(b"%d" % fill + b"." * 4_000)
+        fill += 1
+    leaving = asyncio.ensure_future(way.emptying())
+    await asyncio.sleep(0)
+    assert way.buffer.size == 0, "it is on its way, and waits for a batch"
+    way.soon(b"%d" % fill)
+    assert way.buffer.size, "it did not pass"
+    way.broker.answers.set()
+    await leaving
+    await way.emptying()
+    way.soon(b"%d" % (fill + 1))
+    assert way.buffer.size == 0, "nothing waits any more"
+    await way.taken()
+    assert [int(value.rstrip(b".")) for value in way.broker.values()] == [*range(fill + 2)]
+    assert way.seqs() == list(range(fill + 2))
+    assert not way.driver.machine.colours.busy
+
+
+async def test_what_is_called_back_is_in_no_event(way: Buffered) -> None:
+    """As in Faust, whose task is in none: what it sends has the colour of the process."""
+    found: list[str] = []
+    INSIDE.set("an event")
+    way.soon(callback=lambda _: found.append(INSIDE.get()))
+    await way.taken()
+    assert found == [""]
+
+
+async def test_a_sensor_that_fails_brings_the_worker_down_as_it_does_in_faust(
+    way: Buffered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not the agent that writes to a table."""
+    error = RuntimeError("a sensor of the app's")
+
+    class Failing(faust.Sensor):
+        def on_send_initiated(self, *args: Any, **more: Any) -> Any:
+            raise error
+
+    crashed: list[BaseException] = []
+
+    async def crash(reason: BaseException) -> None:
+        crashed.append(reason)
+
+    monkeypatch.setattr(way.buffer, "crash", crash)
+    way.app.sensors.add(Failing())
+    way.soon()
+    await way.taken()
+    assert crashed == [error]
+
+
+async def test_a_topic_of_a_class_of_the_apps_own_is_left_to_faust(way: Buffered) -> None:
+    """It may publish in a way of its own."""
+    published: list[Any] = []
+
+    class Own(faust.Topic):
+        async def publish_message(self, fut: Any, wait: bool = False) -> Any:
+            published.append(fut)
+
+    Own(way.app, topics=["t"], value_serializer="raw", key_serializer="raw").send_soon(key=b"k", value=b"v")
+    assert way.buffer.size == 1
+    await way.emptying()
+    assert len(published) == 1
+
+
+async def test_another_faust_is_left_to_itself(way: Buffered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something goes around what is stood in for, or it is another release."""
+
+    async def another(self: Any, fut: Any, wait: bool = False) -> Any:
+        return await inner(self, fut, wait)
+
+    inner = faust.Topic.publish_message
+    monkeypatch.setattr(faust.Topic, "publish_message", another)
+    other = Buffered()
+    other.soon()
+    assert other.buffer.size == 1
+    await other.emptying()
+    await other.taken()
+    assert other.seqs() == [0]
+    await other.broker.close()
+
+
+@pytest.mark.parametrize("why", ["another thread", "no identity"])
+async def test_what_cannot_pass_goes_through_the_buffer(
+    way: Buffered, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """As it would without us; a worker that stood down or has not joined has no identity."""
+    if why == "another thread":
+        monkeypatch.setattr(way.driver, "runs_here", lambda: False)
+    else:
+        way.driver.machine.process, way.driver.absent = None, "failed"
+    way.soon()
+    assert way.buffer.size == 1
+
+
+async def test_who_listens_to_faust_hears_of_every_record(way: Buffered) -> None:
+    """`app.on_produce_message` may even change the headers."""
+    heard: list[Any] = []
+
+    def listen(sender: Any, **record: Any) -> None:
+        record["headers"].append(("traced", b"1"))
+        heard.append(record["value"])
+
+    way.app.on_produce_message.connect(listen)
+    way.soon(b"buffered", headers=[])
+    await way.emptying()
+    await way.send(b"sent", headers=[])
+    await way.taken()
+    way.app.on_produce_message.disconnect(listen)
+    assert heard == [b"buffered", b"sent"]
+    assert [[name for name, _ in record.headers] for record in way.broker.records()] == [
+        ["traced", "_sk"]
+    ] * 2
+
+
+async def test_a_producer_that_faust_makes_anew_stamps_too(way: Buffered) -> None:
+    """Faust has one from its start to its stop; before and after, its own error tells."""
+    await way.send()
+    await way.taken()
+    way.producer._producer = None
+    with pytest.raises(faust.exceptions.NotReady):
+        await way.send()
+    assert way.outgoing.client() is None
+    way.client = way.connect()
+    await way.send()
+    way.soon()
+    assert way.buffer.size == 0
+    await way.taken()
+    assert way.seqs() == [0, 1, 2]
+
+
+async def test_r7_what_the_producer_itself_refuses_of_a_table_is_reported(way: Buffered) -> None:
+    """The table has the value, and nobody is told. So open snapshots fail by name, and later ones list it; they are
+    decided all the same."""
+    way.client._max_request_size, driver = 1_000, way.driver
+    way.outgoing.client()._surely_fits = 0
+    driver.cause = cause = Cause("agent", TopicPartition("in", 0), 5)
+    driver.machine.event_started(cause)
+    epoch = driver.trigger("open")
+    way.soon(b"." * 1_001)
+    with pytest.raises(ProducerSendError):
+        await way.emptying()
+    driver.machine.event_ended(cause)
+    (abort,) = [record for record in driver.ledger if isinstance(record, Abort)]
+    assert (abort.epoch, abort.code, abort.culprit) == (epoch, "send-failed", "t[0]")
+    assert not driver.machine.colours.busy
+    driver.cause = None
+    await way.send(b"later")
+    await way.taken()
+    driver.trigger("next")
+    await way.taken()
+    await driver.settle()
+    (closed,) = [record for record in driver.ledger if isinstance(record, Closed)]
+    (end,) = [end for end in closed.sent if (end.topic, end.partition) == THERE]
+    assert [(it.first, it.last, it.refused, it.undone) for it in end.unacknowledged] == [(0, 0, True, False)]
+    assert end.last_seq == 1
+
+
+async def test_what_was_put_before_there_was_snapkafka_is_not_passed() -> None:
+    plain = Faust(Broker(), None)
+    plain.soon()
+    driver = Driver()
+    out = OutgoingRecords(driver, plain.producer, sends=driver.sends, note=lambda offsets: offsets)  # type: ignore[arg-type]
+    plain.soon(b"w")
+    assert plain.buffer.size == 2
+    await plain.emptying()
+    plain.soon(b"x")
+    assert plain.buffer.size == 0
+    assert out.client() is not None
+    await plain.client.flush()
+    assert plain.broker.values() == [b"v", b"w", b"x"]
+    await plain.broker.close()

@@ -1,0 +1,313 @@
+"""What a producer of aiokafka that stamps feeds the machine: outcomes, unstamped records, markers, transactions."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import aiokafka
+import pytest
+from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, ProducerFenced
+
+from snapkafka.drivers.aio_client import AioClient
+from snapkafka.drivers.faust.outbound.transactions import Transactions
+from snapkafka.drivers.sends import Transaction
+from snapkafka.protocol import SENT_BARE, Abort, Cause, SeqRange, TopicPartition
+
+from .producing import THERE, Broker, Driver
+
+#: With these a batch of one fits by less than our header takes.
+LIMIT, FITS = 2_000, b"." * 1_915
+
+
+class Way:
+    """A process that has joined, and its producer."""
+
+    def __init__(self, *, clients: int = 1, **settings: Any) -> None:
+        self.broker, self.driver = Broker(bytes_max=LIMIT), Driver()
+        self.clients = [self.broker.producer(max_batch_size=LIMIT, **settings) for _ in range(clients)]
+        made = [AioClient(client, self.driver.sends) for client in self.clients]
+        self.producer, self.driver.client = self.clients[0], made[0]
+
+    async def send(self, value: bytes = b"v", *, by: int = 0, partition: int = 0) -> Any:
+        return await self.clients[by].send("t", value, b"k", partition)
+
+    @property
+    def sent(self) -> Any:
+        return self.driver.machine.colours.sent[THERE]
+
+    def seqs(self) -> list[int | None]:
+        return [None if stamp is None else stamp.seq for stamp in self.broker.stamps()]
+
+    def aborts(self) -> list[tuple[int, str]]:
+        return [(it.epoch, it.code) for it in self.driver.ledger if isinstance(it, Abort)]
+
+    async def all_settled(self) -> None:
+        for client in self.clients:
+            await client.flush()
+        await self.driver.settle()
+        assert not self.driver.machine.colours.busy
+
+
+@pytest.fixture
+async def way() -> AsyncIterator[Way]:
+    made = Way()
+    yield made
+    await made.broker.close()
+
+
+def fail(way: Way, error: Exception) -> None:
+    """Let the batch that waits fail."""
+    way.producer._message_accumulator._pop_batch(THERE).failure(error)
+
+
+# -- outcomes ---------------------------------------------------------------------------------------------------------
+
+
+async def test_r7_a_batch_that_fails_fails_all_its_records(way: Way) -> None:
+    """A failed white send means no `Closed` but `Abort`, with the reason; the seqs are named."""
+    futures = [await way.send() for _ in range(3)]
+    epoch = way.driver.trigger()
+    fail(way, RuntimeError("too late"))
+    assert [future.exception() is not None for future in futures] == [True] * 3
+    assert way.sent.unacknowledged == (SeqRange(first=0, last=2),)
+    assert way.aborts() == [(epoch, "send-unsettled")]
+    await way.all_settled()
+
+
+async def test_an_app_that_cancels_what_it_was_notified_of_takes_nothing_back(way: Way) -> None:
+    """aiokafka: to cancel the future does not stop the record. So it counts."""
+    for future in [await way.send() for _ in range(2)]:
+        future.cancel()
+    await way.all_settled()
+    assert way.sent.white(1) == (1, 2)
+
+
+async def test_a_broker_that_reports_no_offsets_is_a_failure(way: Way) -> None:
+    """`producer_acks=0`."""
+    await way.send()
+    way.producer._message_accumulator._pop_batch(THERE).done_noack()
+    assert way.sent.unacknowledged == (SeqRange(first=0, last=0),)
+    await way.all_settled()
+
+
+async def test_a_send_given_up_at_a_full_batch_uses_up_no_seq(way: Way) -> None:
+    """A gap would accuse a healthy log (V1)."""
+    way.broker.answers.clear()
+    waits = [asyncio.ensure_future(way.send(b"." * 900)) for _ in range(6)]
+    await asyncio.wait(waits, timeout=0.1)
+    given_up = [task for task in waits if not task.done()]
+    assert given_up, "all fit: the test tests nothing"
+    for task in given_up:
+        task.cancel()
+    await asyncio.wait(waits)
+    way.broker.answers.set()
+    await way.send()
+    await way.all_settled()
+    assert way.seqs() == list(range(6 - len(given_up) + 1))
+
+
+# -- records without a stamp ------------------------------------------------------------------------------------------
+
+
+async def test_r15_what_is_refused_with_our_header_arrives_without_it(way: Way) -> None:
+    """Its seq is given again. The snapshot that is open fails by name; the next one does not."""
+    await way.send(b"0")
+    running = Cause("agent", TopicPartition("in", 0), 5)
+    way.driver.machine.event_started(running)
+    epoch = way.driver.trigger()
+    for value in (FITS, b"2"):
+        await way.send(value)
+        await way.producer.flush()
+    assert way.aborts() == [(epoch, SENT_BARE)]
+    way.driver.machine.event_ended(running)
+    assert way.broker.values() == [b"0", FITS, b"2"]
+    assert (way.seqs(), way.sent.unacknowledged, way.driver.metrics.bare) == ([0, None, 1], (), 1)
+    future = await way.send(b"." * 2_500)
+    await way.all_settled()
+    assert isinstance(future.exception(), MessageSizeTooLargeError)
+    (lost,) = way.sent.unacknowledged
+    assert lost.refused and not lost.undone, "it is listed by a seq after all"
+
+
+async def test_r15_a_marker_that_leaves_without_its_header_has_failed(way: Way) -> None:
+    """It is nothing without it: its snapshot fails by name, and it is not sent for ever."""
+    await way.send()
+    await way.all_settled()
+    way.broker.bytes_max = 90
+    epoch = way.driver.trigger()
+    await way.all_settled()
+    assert [found for found, _ in way.aborts()] == [epoch]
+    assert way.seqs() == [0, None]
+
+
+async def test_r15_without_an_id_a_record_leaves_unstamped_and_the_app_is_known_to_run(way: Way) -> None:
+    machine, early = way.driver.machine, []
+    way.driver.follower.without_identity = lambda: early.append(1)
+    process, machine.process = machine.process, None
+    await way.send()
+    machine.process = process
+    await way.send()
+    await way.all_settled()
+    assert (way.seqs(), early, way.sent.bare_end) == ([None, 0], [1], 1)
+
+
+async def test_r15_a_worker_that_stood_down_sends_as_without_us(way: Way) -> None:
+    way.driver.absent = "failed"
+    await way.producer.send("t", b"v", b"k", 0, headers=[("mine", b"1"), ("_sk", b"of what it forwards")])
+    await way.producer.flush()
+    assert [record.headers for record in way.broker.records()] == [[("mine", b"1")]]
+
+
+async def test_r15_a_second_client_in_a_partition_fails_the_open_snapshot_by_name() -> None:
+    """The order of what both have in flight is unknown. Once that has landed, the second one stamps."""
+    way = Way(clients=2)
+    await way.send()
+    epoch = way.driver.trigger()
+    await way.send(by=1)
+    assert way.aborts() == [(epoch, SENT_BARE)]
+    await way.all_settled()
+    await way.send(by=1)
+    await way.all_settled()
+    stamps = [stamp for stamp in way.broker.stamps() if stamp is not None]
+    assert [stamp.seq for stamp in stamps] == list(range(len(stamps)))
+    assert way.broker.stamps()[-1] is not None
+    await way.broker.close()
+
+
+# -- whom it goes through ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["class", "instance", "accumulator"])
+async def test_who_goes_around_aiokafka_is_gone_through(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """A tracer, say."""
+    broker, driver = Broker(), Driver()
+    producer = broker.producer()
+    target: Any = {
+        "class": aiokafka.AIOKafkaProducer,
+        "instance": producer,
+        "accumulator": producer._message_accumulator,
+    }[where]
+    name = "add_message" if where == "accumulator" else "send"
+    inner, seen = getattr(target, name), []
+
+    @functools.wraps(inner)
+    async def traced(*args: Any, **more: Any) -> Any:
+        seen.append(1)
+        return await inner(*args, **more)
+
+    monkeypatch.setattr(target, name, traced)
+    AioClient(producer, driver.sends)
+    for _ in range(3):
+        await producer.send("t", b"v", b"k", 0)
+    await producer.flush()
+    assert len(seen) == 3
+    assert [stamp.seq for stamp in broker.stamps() if stamp] == [0, 1, 2]
+    assert not driver.machine.colours.busy
+    await broker.close()
+
+
+async def test_r5_a_record_that_waits_keeps_the_colour_of_its_event(way: Way) -> None:
+    """Although the event is over, and the process red, when there is room for it."""
+    way.broker.answers.clear()
+    waits = [asyncio.ensure_future(way.send(b"." * 900)) for _ in range(6)]
+    await asyncio.wait(waits, timeout=0.1)
+    assert not all(task.done() for task in waits)
+    epoch = way.driver.trigger()
+    await way.send(partition=1)
+    way.broker.answers.set()
+    await asyncio.wait(waits)
+    await way.all_settled()
+    assert [stamp.epoch for stamp in way.broker.stamps() if stamp and not stamp.marker] == [0] * 6
+    assert way.driver.closed() == [epoch]
+    assert way.broker.stamps()[-1].marker  # type: ignore[union-attr]
+
+
+# -- transactions of Faust --------------------------------------------------------------------------------------------
+
+
+class Committing:
+    """Two sends in a transaction of Faust's. `error`: what its next step ends with."""
+
+    def __init__(self) -> None:
+        self.broker, self.driver = Broker(), Driver()
+        self.driver.machine.send_no_markers()
+        self.producer: Any = self.broker.producer(transactional_id="app-0-1")
+        self.error: BaseException | None = None
+        for step in ("commit_transaction", "send_offsets_to_transaction"):
+            setattr(self.producer, step, functools.partial(self._step, getattr(self.producer, step)))
+        transactions = Transactions(self.driver.sends)
+        held = transactions.watch("app-0-1", self.producer)
+        assert isinstance(held, Transaction)
+        self.client = AioClient(self.producer, self.driver.sends, held)
+        self.transactions = transactions
+
+    async def _step(self, theirs: Callable[..., Awaitable[None]], *args: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        await theirs(*args)
+
+    async def two(self) -> None:
+        await self.producer.begin_transaction()
+        for _ in range(2):
+            await (await self.producer.send("t", b"v", b"k", 0))
+        assert self.driver.machine.colours.busy, "acknowledged, but not committed"
+
+    @property
+    def sent(self) -> Any:
+        return self.driver.machine.colours.sent[THERE]
+
+
+@pytest.fixture
+async def committing() -> AsyncIterator[Committing]:
+    made = Committing()
+    await made.two()
+    yield made
+    await made.broker.close()
+
+
+async def test_r7_sends_count_when_their_transaction_is_committed(committing: Committing) -> None:
+    await committing.producer.commit_transaction()
+    assert not committing.driver.machine.colours.busy
+    assert (committing.sent.white(1), committing.sent.unacknowledged) == ((1, 2), ())
+
+
+@pytest.mark.parametrize("how", ["aborted", "stopped", "revoked"])
+async def test_r7_of_a_transaction_that_is_not_committed_every_send_is_undone(
+    committing: Committing, how: str
+) -> None:
+    """Nobody reads what it sent: the open snapshot fails, and the seqs are given again."""
+    epoch = committing.driver.trigger()
+    if how == "aborted":
+        await committing.producer.abort_transaction()
+    elif how == "stopped":
+        await committing.producer.stop()
+    else:
+        ours = SimpleNamespace(_tps_to_transactional_ids=lambda tps: tps)
+        committing.transactions.on_rebalanced(SimpleNamespace(assignment=set, transactions=ours))
+    assert not committing.driver.machine.colours.busy
+    assert (committing.sent.next_seq, committing.sent.unacknowledged) == (0, ())
+    (abort,) = [it for it in committing.driver.ledger if isinstance(it, Abort)]
+    assert (abort.epoch, abort.code) == (epoch, "send-failed")
+
+
+@pytest.mark.parametrize("step", ["commit_transaction", "send_offsets_to_transaction"])
+@pytest.mark.parametrize(
+    ("error", "code"), [(ProducerFenced("it"), "send-failed"), (KafkaTimeoutError(), "send-unsettled")]
+)
+async def test_r7_of_a_commit_that_fails_nothing_counts_and_faust_is_notified(
+    committing: Committing, step: str, error: Exception, code: str
+) -> None:
+    """Of a time-out nobody knows what came."""
+    epoch = committing.driver.trigger()
+    committing.error = error
+    with pytest.raises(type(error)):
+        await getattr(committing.producer, step)(*([{}, "app"] if "offsets" in step else []))
+    assert [(it.epoch, it.code) for it in committing.driver.ledger if isinstance(it, Abort)] == [
+        (epoch, code)
+    ]
+    assert not committing.driver.machine.colours.busy
+    assert [it.refused for it in committing.sent.unacknowledged] == [False] * (code == "send-unsettled")

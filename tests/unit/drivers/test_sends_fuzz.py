@@ -1,0 +1,351 @@
+"""The producers of aiokafka and Faust, as they are and as they stamp: the same operations have the same outcomes, and
+the seqs are in the order of the log.
+
+The accumulator and the sender are aiokafka's own; the broker is in memory, and lets requests wait, fail and be lost.
+`FUZZ_OPERATIONS=1000000` makes it a long run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.structs import TopicPartition
+
+from snapkafka.drivers.aio_client import AioClient
+from snapkafka.drivers.outcomes import Unacknowledged
+from snapkafka.drivers.sends import Transaction
+from snapkafka.protocol import Cause
+from snapkafka.protocol import TopicPartition as Place
+from snapkafka.wire import headers as wire
+
+from .producing import PARTITIONS, Broker, Driver, Faust
+
+OPERATIONS: Final = int(os.environ.get("FUZZ_OPERATIONS", "10000"))
+#: Of one run; then the logs are compared.
+A_RUN: Final = 250
+BATCH_BYTES: Final = 4_000
+#: Of a batch, as the broker takes it; of a record, as the producer does.
+TOPIC_BYTES, PRODUCER_BYTES = 6_000, 20_000
+#: Which event a task runs in.
+EVENT: ContextVar[Cause | None] = ContextVar("event", default=None)
+KINDS: Final = ("plain", "idempotent", "two clients", "transactions", "faust")
+
+
+def _overhead() -> int:
+    builder = DefaultRecordBatchBuilder(
+        2, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=0, batch_size=BATCH_BYTES
+    )
+    builder.append(0, 1, b"k" * 4, b"." * TOPIC_BYTES, headers=[])
+    return len(builder.build()) - TOPIC_BYTES
+
+
+OVERHEAD: Final = _overhead()
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is sent: `task` and `n` are in the value, so each is another one."""
+
+    task: int
+    n: int
+    size: int
+    partition: int | None
+    key: Any = b"key."
+    headers: Any = None
+    second: bool = False  # by the second client
+    soon: bool = False  # by way of Faust's buffer
+
+    @property
+    def value(self) -> bytes | None:
+        return f"{self.task}.{self.n}.".encode().ljust(self.size, b"_") if self.size >= 0 else None
+
+
+@dataclass
+class Step:
+    """What comes next: tasks that send at once, and what happens meanwhile."""
+
+    what: str
+    tasks: list[list[Record]] = field(default_factory=list)
+    commit: bool = True
+    turns: int = 0
+
+
+def script(kind: str, seed: int) -> list[Step]:
+    """Compose the operations of one run."""
+    random, steps, task, count = Random(seed), [], 0, 0
+    while count < A_RUN:
+        tasks = []
+        for _ in range(random.choice((1, 1, 2, 5))):
+            task += 1
+            tasks.append(
+                [_record(random, kind, task, n, odd=seed % 2) for n in range(random.choice((1, 2, 8, 20)))]
+            )
+            count += len(tasks[-1])
+        steps.append(Step("send", tasks, commit=random.random() < 0.7, turns=random.randrange(6)))
+        steps += [Step(what) for what in ("cut", "wait", "go on", "flush") if random.random() < 0.3]
+    return steps
+
+
+def _record(random: Random, kind: str, task: int, n: int, *, odd: float) -> Record:
+    size = random.choice((20, 20, 60, 300, 1_200))
+    partition, headers, key = random.randrange(PARTITIONS), None, b"key."  # type: tuple[int, Any, Any]
+    odd = random.random() if odd else 1.0  # an unstamped record fails the snapshots that are open
+    if odd < 0.02:
+        size = TOPIC_BYTES - OVERHEAD - random.randrange(60)  # alone it fits, but perhaps not with our header
+    elif odd < 0.03:
+        size = random.choice((TOPIC_BYTES + 500, PRODUCER_BYTES + 500))
+    elif odd < 0.04 and kind != "faust":
+        key, size, partition = random.choice(((7, 20, 0), (None, -1, 0), (b"key.", 20, 99)))
+    elif odd < 0.1:
+        headers = random.choice(([("mine", b"1"), ("mine", b"2")], [("_sk", b"of a copy")]))
+    return Record(
+        task,
+        n,
+        size,
+        None if kind == "plain" and size == 20 else partition,
+        key,
+        headers,
+        second=kind == "two clients" and random.random() < 0.3,
+        soon=kind == "faust" and random.random() < 0.6,
+    )
+
+
+class Side:
+    """One of the two: a producer as it is, or one that stamps."""
+
+    def __init__(self, kind: str, seed: int, *, stamps: bool) -> None:
+        trouble = 0.0 if kind == "faust" else 0.1
+        self.kind, self.broker = kind, Broker(bytes_max=TOPIC_BYTES, trouble=trouble, seed=seed)
+        self.driver = Driver() if stamps else None
+        self.turn = 0
+        settings: dict[str, Any] = {
+            "max_batch_size": BATCH_BYTES,
+            "max_request_size": PRODUCER_BYTES,
+            "partitioner": self._in_turns,
+        }
+        settings["enable_idempotence"] = kind == "idempotent"
+        settings["transactional_id"] = "it" if kind == "transactions" else None
+        self.faust: Any = None
+        self.held: Transaction | None = None
+        if kind == "faust":
+            given = {
+                "producer_max_batch_size": BATCH_BYTES,
+                "producer_max_request_size": PRODUCER_BYTES,
+            }
+            self.faust = Faust(self.broker, self.driver, **given)
+            self.emptying = asyncio.create_task(self._empty(self.faust.buffer), context=copy_context())
+        else:
+            clients = [self.broker.producer(**settings) for _ in range(1 + (kind == "two clients"))]
+            self.client, self.second = clients[0], clients[-1]
+            if self.driver is not None:
+                self.held = Transaction(self.driver.sends) if kind == "transactions" else None
+                made = [AioClient(client, self.driver.sends, self.held) for client in clients]
+                self.driver.client = made[0]
+        if self.driver is not None:
+            self.driver.sends.cause = EVENT.get
+            if kind == "transactions":
+                self.driver.machine.send_no_markers()
+        self.outcomes: dict[tuple[int, int], str] = {}
+        self.futures: dict[tuple[int, int], Any] = {}
+        self.colours: dict[int, int] = {}  # of the event of each task
+
+    async def _empty(self, buffer: Any) -> None:
+        """As Faust's own task, but that it goes on after an error."""
+        while True:
+            message = await buffer.pending.get()
+            try:
+                await buffer._send_pending(message)
+            except Exception as error:
+                message.set_exception(error)
+
+    def _in_turns(self, key: Any, partitions: list[int], available: list[int]) -> int:
+        self.turn += 1
+        return sorted(partitions)[self.turn % len(partitions)]
+
+    # -- operations ---------------------------------------------------------------------------------------------------
+
+    async def play(self, steps: list[Step]) -> None:
+        """Do the steps. What a send waits for comes by itself."""
+        pending: list[asyncio.Task[None]] = []
+        for step in steps:
+            if step.what == "wait":
+                self.broker.answers.clear()
+            elif step.what == "go on":
+                self.broker.answers.set()
+            elif step.what == "cut" and self.driver is not None:
+                self.driver.trigger(f"s{len(self.driver.ledger)}")
+            elif step.what == "send":
+                if self.kind == "transactions":
+                    await self.client.begin_transaction()
+                    self.broker.answers.set()
+                pending += [asyncio.create_task(self._task(records)) for records in step.tasks]
+                for _ in range(step.turns):
+                    await asyncio.sleep(0)
+                if self.kind == "transactions":
+                    await asyncio.gather(*pending)
+                    await self._end(commit=step.commit)
+        self.broker.answers.set()
+        await asyncio.gather(*pending)
+        await asyncio.wait_for(asyncio.gather(*self.futures.values(), return_exceptions=True), 20)
+        if self.driver is not None:
+            await self.driver.settle()
+            for client in self.broker.clients:
+                await client.flush()
+            await self.driver.settle()
+        for record, future in self.futures.items():
+            error = future.exception()
+            while error is not None and error.__cause__ is not None:
+                error = error.__cause__
+            self.outcomes[record] = "sent" if error is None else type(error).__name__
+        if self.faust is not None:
+            self.emptying.cancel()
+        await self.broker.close()
+
+    async def _end(self, *, commit: bool) -> None:
+        await (self.client.commit_transaction() if commit else self.client.abort_transaction())
+        if self.held is not None:
+            self.held.ended(None if commit else Unacknowledged("aborted", refused=True, undone=True))
+
+    async def _task(self, records: list[Record]) -> None:
+        task = records[0].task
+        event = Cause("agent", Place("in", 0), task)
+        if self.driver is not None:
+            self.driver.do(self.driver.machine.event_started(event))
+            self.colours[task] = self.driver.machine.colours.epoch
+            EVENT.set(event)
+        for record in records:
+            try:
+                self.futures[task, record.n] = await self._send(record)
+            except Exception as error:
+                while error.__cause__ is not None:
+                    error = error.__cause__  # type: ignore[assignment]
+                self.outcomes[task, record.n] = type(error).__name__
+        if self.driver is not None:
+            self.driver.do(self.driver.machine.event_ended(event))
+
+    async def _send(self, record: Record) -> Any:
+        if self.faust is not None:
+            more = {"partition": record.partition, "timestamp": None}
+            if record.soon:
+                return self.faust.topic.send_soon(
+                    key=record.key, value=record.value, headers=record.headers, **more
+                )
+            return await self.faust.producer.send(
+                "t", record.key, record.value, headers=record.headers, **more
+            )
+        client = self.second if record.second else self.client
+        return await client.send(
+            "t", record.value, record.key, record.partition, headers=record.headers, timestamp_ms=1
+        )
+
+    # -- what is there ------------------------------------------------------------------------------------------------
+
+    def everything(self, records: dict[tuple[int, int], Record]) -> list[tuple[int, int, int | None]]:
+        """Which records lie in the log, each with the partition that it was to have."""
+        return sorted(
+            (task, n, None if records[task, n].partition is None else partition)
+            for partition in range(PARTITIONS)
+            for task, n in self.sent(partition)
+        )
+
+    def sent(self, partition: int) -> list[tuple[int, int]]:
+        """Which records lie in a partition, in its order."""
+        values = [
+            it.record.value
+            for it in self.broker.log[TopicPartition("t", partition)]
+            if it.record is not None and not it.aborted and not wire.is_marker_key(it.record.key)
+        ]
+        return [(int(task), int(n)) for task, n, _ in (value.split(b".", 2) for value in values)]
+
+
+def judge(theirs: Side, ours: Side, records: dict[tuple[int, int], Record]) -> Counter[str]:
+    """Hold one against the other. Returns what has happened, so that nothing is shown by nothing."""
+    found: Counter[str] = Counter(ours.outcomes.values())
+    assert ours.outcomes == theirs.outcomes
+    assert theirs.turn == ours.turn, "a partitioner is asked once for each record"
+    assert ours.everything(records) == theirs.everything(records)
+    for partition in range(PARTITIONS):
+        for side in (ours, theirs):
+            latest: dict[tuple[int, bool], int] = {}
+            for task, n in side.sent(partition):
+                record = records[task, n]
+                if side.kind != "two clients":
+                    assert n > latest.get((task, record.soon), -1), "out of order"
+                latest[task, record.soon] = n
+        found += _judge_stamps(ours, TopicPartition("t", partition), records)
+    assert ours.driver is not None and not ours.driver.machine.colours.busy, "something is still awaited"
+    assert not ours.driver.machine.open.cuts, "a snapshot is not decided"
+    return found
+
+
+def _judge_stamps(ours: Side, tp: TopicPartition, records: dict[tuple[int, int], Record]) -> Counter[str]:
+    driver, found = ours.driver, Counter[str]()
+    assert driver is not None
+    sent = driver.machine.colours.sent.get(tp)
+    gaps = {n for it in (sent.unacknowledged if sent else ()) for n in range(it.first, it.last + 1)}
+    due = marked = 0
+    for stored in ours.broker.log[tp]:
+        if stored.record is None or stored.aborted:
+            continue
+        stamp = stored.stamp(tp)
+        if stamp is None:
+            found["bare"] += 1
+            if not wire.is_marker_key(stored.record.key):
+                task, n, _ = stored.record.value.split(b".", 2)
+                record = records[int(task), int(n)]
+                assert record.size > BATCH_BYTES or ours.kind == "two clients"
+            continue
+        while due in gaps:
+            due += 1
+        assert stamp.seq == due, "seqs are in the order of the log"
+        due += 1
+        assert sum(name == "_sk" for name, _ in stored.record.headers) == 1
+        if stamp.marker:
+            found["marker"] += 1
+            assert stamp.epoch > marked
+            marked = stamp.epoch
+            continue
+        task, n, _ = stored.record.value.split(b".", 2)
+        assert (stamp.epoch, stamp.cause) == (ours.colours[int(task)], (wire.topic_check("in"), 0, int(task)))
+        assert stamp.epoch >= marked, "nothing white stands behind a marker"
+        for (place, epoch), seq in driver.due.items():
+            if place == tp and marked < epoch <= stamp.epoch and ours.kind != "two clients":
+                assert stamp.seq < seq, "a marker that is due stands before what is red"
+                found["red before a marker was due"] += 1
+    return found
+
+
+async def play(kind: str, seed: int) -> Counter[str]:
+    steps = script(kind, seed)
+    records = {(it.task, it.n): it for step in steps for task in step.tasks for it in task}
+    theirs, ours = Side(kind, seed, stamps=False), Side(kind, seed, stamps=True)
+    await theirs.play(steps)
+    await ours.play(steps)
+    return judge(theirs, ours, records)
+
+
+@pytest.mark.timeout(max(60, OPERATIONS // 500))
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_stamps_does_what_was_done_before(kind: str) -> None:
+    found: Counter[str] = Counter()
+    for seed in range(max(1, OPERATIONS // A_RUN // len(KINDS))):
+        try:
+            found += await play(kind, seed)
+        except BaseException as error:
+            error.add_note(f"kind {kind}, seed {seed}")
+            raise
+    print(kind, dict(found))
+    happens = {"sent", "MessageSizeTooLargeError"}
+    if kind != "faust":
+        happens |= {"AssertionError", "TypeError"}
+    if kind != "transactions":
+        happens |= {"marker", "bare"}
+    assert happens <= {what for what, count in found.items() if count}
