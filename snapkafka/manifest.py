@@ -4,8 +4,8 @@ It is written last, and whole or not at all: without a manifest there is no snap
 of offsets (`captured`), so that anybody with the manifest and the broker can verify the snapshot again, in another
 process, as long as the log keeps the records.
 
-    <storage>/<snapshot id>.json                        the manifest
-    <storage>/<snapshot id>/<table>/part-*.parquet      the tables
+    <storage>/<snapshot id>.json                                the manifest
+    <storage>/<snapshot id>/run-<hex>/<table>/part-*.parquet    the tables
 
 Two assemblies of one snapshot have the same `content` digest: it covers the rows of the tables, in any order, and
 neither file names nor times. An incremental snapshot has, in the place of the table `state`, a table `state_delta`: the
@@ -30,6 +30,7 @@ from snapkafka.manifest_entries import (
     AppendedEntry,
     CheckEntry,
     Column,
+    CutEntry,
     ExternalEntry,
     FileEntry,
     InvariantEntry,
@@ -48,7 +49,11 @@ from snapkafka.manifest_entries import (
 )
 from snapkafka.protocol.captured_snapshot import Captured
 
-MANIFEST_VERSION: Final = 1
+MANIFEST_VERSION: Final = 2
+#: How `TableEntry.digest` is made of rows: MessagePack of each, its BLAKE2b of 64 bits, the sum of these.
+DIGEST_ALGORITHM: Final = "msgpack-blake2b64-sum"
+#: The SQL of invariants.
+DIALECT: Final = "duckdb"
 #: The tables that hold rows of state: of a full snapshot all of them, of an incremental one what is new.
 STATE: Final = "state"
 STATE_DELTA: Final = "state_delta"
@@ -59,8 +64,8 @@ INPUTS: Final = "inputs"
 OPEN_ENDED: Final = frozenset({AROUND, INPUTS})
 
 
-class LaterVersionError(BadInputError):
-    """A manifest of a later release, which may be valid."""
+class OtherVersionError(BadInputError):
+    """A manifest of another release, which may be valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +77,10 @@ class Manifest:
     mixed one that is not declared leaves a snapshot open, and so does any undeclared one if the assembly was `strict`;
     for the others the verdict assumes that nothing that writes there reads outputs of the snapshot. `outsiders`:
     processes that are not part of the snapshot and leave it open. `isolation`: how the log was read ("read_committed":
-    without aborted records). `topics`: inputs, changelogs and outputs, by name; empty: assembled by an earlier
-    release. `logs`: of the inputs and changelogs, by topic and partition; empty: assembled by an earlier release.
-    `inputs`: offsets whose external records are in the table `inputs`; empty: there is no such table. `checksum`:
-    SHA-256 of all the rest, as `dump` writes it.
+    without aborted records). `topics`: inputs, changelogs and outputs, by name. `logs`: of the inputs and changelogs,
+    by topic and partition. `engine`: which wrote it. `dialect`: of its invariants. `inputs`: offsets whose external
+    records are in the table `inputs`; empty: there is no such table. `checksum`: SHA-256 of all the rest, as `dump`
+    writes it.
     """
 
     version: int = MANIFEST_VERSION
@@ -85,6 +90,10 @@ class Manifest:
     namespace: str
     verdict: str
     content: str
+    cut: CutEntry
+    engine: str
+    dialect: str = DIALECT
+    digest_algorithm: str = DIGEST_ALGORITHM
     ledger: LedgerEntry
     times: Times
     tables: tuple[TableEntry, ...]
@@ -200,15 +209,17 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
         where: its path, for an error.
 
     Raises:
-        LaterVersionError: the manifest is of a later release.
+        OtherVersionError: the manifest is of another release.
         BadInputError: it is not JSON, lacks a field or has one of another type.
     """
     try:
         version = _NUMBERED.decode(text).version
-        if version > MANIFEST_VERSION:
-            raise LaterVersionError(
-                f"{where} has version {version}, this snapkafka reads up to {MANIFEST_VERSION}",
-                hint="use a newer snapkafka",
+        if version != MANIFEST_VERSION:
+            raise OtherVersionError(
+                f"{where} has version {version}, this snapkafka reads version {MANIFEST_VERSION}",
+                hint="use a newer snapkafka"
+                if version > MANIFEST_VERSION
+                else "assemble the snapshot again while the log holds it",
             )
         return _MANIFEST.decode(text)
     except msgspec.ValidationError as misfit:

@@ -30,6 +30,16 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CutEntry:
+    """What divides white from red. `kind`: "trigger", the record that began epoch `epoch` of the ledger. `at_ms`: when,
+    milliseconds since 1970, by the ledger's clock; 0: unknown."""
+
+    kind: str
+    epoch: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """Times for people, ISO 8601 in UTC; they only decide which of two ledgers of a storage is the newer.
 
@@ -51,10 +61,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """A file of a table: its path relative to the storage, its size in bytes, the SHA-256 of its bytes."""
+    """A file of a table: its path relative to the storage, its size in bytes, its rows, the SHA-256 of its bytes."""
 
     path: str
     bytes: int
+    rows: int
     sha256: str
 
 
@@ -73,7 +84,7 @@ class TableEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessEntry:
     """A record (or a row of an invariant's result) that a check found, and what is wrong with it. `kind`: as in
-    docs/reference/findings.md; empty: of an invariant, or written by an earlier release."""
+    docs/reference/findings.md; empty: of an invariant."""
 
     topic: str
     partition: int

@@ -22,7 +22,7 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `spark.tables` | state, channels, messages, processes, positions |
 | `spark.values` | keys and values as text, in functions over batches |
 | `spark.verify` | V1 to V5; files have the names of those in `snapkafka.checks` |
-| `spark.write` | Parquet, object storage, digests |
+| `table_files`, `spark.write` | tables as Parquet, with their digests |
 
 Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/guide/assembly.md. Importing this package loads
 no Spark.
@@ -35,7 +35,6 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from .arrow_tables import arrow, parquet_of
     from .base import find_base
     from .command import main
     from .embedded.handover import HandOverError
@@ -54,12 +53,12 @@ if TYPE_CHECKING:
     from .spark.reading.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system
     from .stored_tables import compare
+    from .table_files import arrow, digest_of, write
     from .values.decoding import PLAIN, Decoding
 else:
     __getattr__ = lazily(
         __name__,
         {
-            "arrow_tables": "arrow parquet_of",
             "base": "find_base",
             "command": "main",
             "values.decoding": "PLAIN Decoding",
@@ -79,5 +78,6 @@ else:
             "spark.reading.session": "session",
             "spec": "OPTIONS JobResult JobSpec as_file changed read_system",
             "stored_tables": "compare",
+            "table_files": "arrow digest_of write",
         },
     )

@@ -4,23 +4,20 @@ work."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import FileEntry, LedgerEntry, Manifest, ParentEntry, state_table
+from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import Store, require_same_files, state_parts
+from snapkafka.store import Store, require_unaltered_state, state_parts
 
 from .schemas import schema
 
 FULL: Final = "take a full snapshot"
-#: So many files are hashed at once.
-THREADS: Final = 4
 _Place = tuple[str, str, str, int]
 
 
@@ -87,14 +84,7 @@ def _require_unchanged(store: Store, parts: Sequence[Manifest]) -> None:
                 f"the state of snapshot {part.id} has other columns: another release assembled it",
                 hint=f"assemble {part.id} again, or take a full snapshot",
             )
-        paths = [path for path in store.files_of(part) if path.rpartition("/")[0] == table.path]
-        with ThreadPoolExecutor(THREADS) as pool:
-            sums = pool.map(store.sha256, paths)
-            found = [
-                FileEntry(path=path, bytes=store.size(path) or 0, sha256=sha256)
-                for path, sha256 in zip(paths, sums, strict=True)
-            ]
-        require_same_files(part, found)
+        require_unaltered_state(store, part)
 
 
 def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:

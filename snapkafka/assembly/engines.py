@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -24,12 +24,11 @@ _T = TypeVar("_T")
 
 
 @contextmanager
-def opened(job: Job, offsets: int, schemes: Collection[str]) -> Iterator[Engine]:
+def opened(job: Job, offsets: int) -> Iterator[Engine]:
     """Provide the engine for the length of the block.
 
     Args:
         offsets: about how many one snapshot has to read.
-        schemes: of the storages.
 
     Raises:
         BadInputError: the options name the embedded engine, and the job has a part that Spark alone does.
@@ -37,7 +36,7 @@ def opened(job: Job, offsets: int, schemes: Collection[str]) -> Iterator[Engine]
     """
     require_engine(job.spec.engine)
     with ExitStack() as stack:
-        engine = _Chosen(job, offsets, schemes, stack)
+        engine = _Chosen(job, offsets, stack)
         needed = _needs_spark(job, offsets)
         if job.spec.engine == "spark" or needed:
             engine.hand_over(needed)
@@ -55,8 +54,8 @@ def _needs_spark(job: Job, offsets: int) -> str:
 class _Chosen:
     """The embedded engine until it hands over, and Spark from then on."""
 
-    def __init__(self, job: Job, offsets: int, schemes: Collection[str], stack: ExitStack) -> None:
-        self._job, self._offsets, self._schemes, self._stack = job, offsets, schemes, stack
+    def __init__(self, job: Job, offsets: int, stack: ExitStack) -> None:
+        self._job, self._offsets, self._stack = job, offsets, stack
         self._engine: Engine | None = None
 
     def hand_over(self, reason: str) -> Engine:
@@ -75,7 +74,7 @@ class _Chosen:
         require_extra("spark", f"Spark (for {reason})" if reason else "Spark")
         from .spark.engine import spark_engine
 
-        self._engine = self._stack.enter_context(spark_engine(self._job, self._offsets, self._schemes))
+        self._engine = self._stack.enter_context(spark_engine(self._job, self._offsets))
         return self._engine
 
     def _done(self, work: Callable[[Engine], _T]) -> _T:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +21,7 @@ from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.split_keys import KEYS_SHOWN, Place, SplitKey, state_split
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import STATE, STATE_DELTA, Manifest, TableEntry, state_table
-from snapkafka.store import Folder, Store, chained_sql, places_of, sql_name, sql_of_files, state_parents
+from snapkafka.store import Store, chained_sql, places_of, sql_name, sql_of_files, state_parents
 from snapkafka.store.database import database, locked, one_line
 
 from .schemas import IN_FLIGHT, SCHEMAS, in_flight_sql, schema
@@ -49,17 +49,14 @@ class Tables(NamedTuple):
     filesystem: Any = None
 
 
-def tables_at(
-    store: Store, own: Iterable[TableEntry], place: Callable[[str], str], parents: Sequence[Manifest]
-) -> Tables:
+def tables_at(store: Store, own: Iterable[TableEntry], parents: Sequence[Manifest] = ()) -> Tables:
     """Return the tables of a snapshot, of an incremental one with the whole state.
 
     Args:
         own: its own tables.
-        place: of a file of them.
         parents: the base of an incremental snapshot, oldest first.
     """
-    found = {table.name: [place(file.path) for file in table.files] for table in own}
+    found = {table.name: places_of(store, table) for table in own}
     queries = {name: f"SELECT * FROM {sql_of_files(files)}" for name, files in found.items()}
     below = [places_of(store, state_table(parent)) for parent in parents]
     if parents:
@@ -69,20 +66,9 @@ def tables_at(
     return Tables(queries, files, store.filesystem)
 
 
-def staged(
-    store: Store, folder: Folder, stem: str, own: Iterable[TableEntry], parents: Sequence[Manifest]
-) -> Tables:
-    """Return the tables of a snapshot that lies in a folder of `Store.staging`; `stem`: its final one."""
-
-    def place(path: str) -> str:
-        return str(folder / path.removeprefix(f"{stem}/")) if isinstance(folder, Path) else store.place(path)
-
-    return tables_at(store, own, place, parents)
-
-
 def published(store: Store, manifest: Manifest) -> Tables:
     """Return the tables of an assembled snapshot."""
-    return tables_at(store, manifest.tables, store.place, state_parents(store, manifest))
+    return tables_at(store, manifest.tables, state_parents(store, manifest))
 
 
 def in_folder(folder: Path) -> Tables:

@@ -24,6 +24,7 @@ from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.manifest import (
     CheckEntry,
+    CutEntry,
     ExternalEntry,
     InvariantEntry,
     LogEntry,
@@ -70,8 +71,9 @@ def _now() -> str:
 
 
 class Made(NamedTuple):
-    """The work of an engine: the offsets, the tables, the findings, and its own versions."""
+    """The work of an engine: its name, the offsets, the tables, the findings, and its own versions."""
 
+    engine: str
     ranges: Sequence[ReadRange]
     tables: tuple[TableEntry, ...]
     checked: Checked
@@ -110,6 +112,8 @@ def manifest_of(
         namespace=spec.namespace,
         verdict=verdict_of(captured, checked.outcomes, openness),
         content=content_digest(made.tables, parents),
+        cut=CutEntry(kind="trigger", epoch=captured.epoch, at_ms=settings.ledger.triggered_ms),
+        engine=made.engine,
         ledger=settings.ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
         tables=made.tables,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,13 +81,13 @@ class Job:
     """The options of a job, and what it works with.
 
     `notify`, `progress`: called with each line of its log, and with its progress. `engine`: opens one for snapshots of
-    so many offsets, in storages of these schemes.
+    so many offsets.
     """
 
     spec: JobSpec
     notify: Callable[[str], None]
     progress: Callable[[Working], None]
-    engine: Callable[[Job, int, Collection[str]], AbstractContextManager[Engine]]
+    engine: Callable[[Job, int], AbstractContextManager[Engine]]
 
     def connection(self) -> Connection:
         if not self.spec.bootstrap:
@@ -147,7 +147,7 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
         if not work:
             return []
         results = []
-        with job.engine(job, offsets, {store.scheme for _, store in work}) as engine:
+        with job.engine(job, offsets) as engine:
             for captured, store in work:
                 with failures.of(captured.id):
                     results.append(_assembled(job, engine, desk, (captured, store), decoding, wanted, asked))
@@ -294,7 +294,7 @@ def verify(job: Job, failures: Failures) -> list[JobResult]:
     if not work:
         return []
     offsets = max(job.offsets(item.view) for _, item in work)
-    with job.engine(job, offsets, set()) as engine:
+    with job.engine(job, offsets) as engine:
         for path, item in work:
             with failures.of(path):
                 results.append(_verified(job, engine, connection, item, decoding, given))

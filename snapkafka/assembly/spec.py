@@ -244,7 +244,6 @@ class JobError(Reported):
     of the command."""
 
     message: str = ""
-    hint: str = ""
     exit_status: int = 0
     id: str = ""
 
@@ -254,7 +253,6 @@ class JobError(Reported):
         return cls(
             **asdict(Reported.of(error)),
             message=error.message,
-            hint=error.hint,
             exit_status=error.exit_status,
             id=snapshot_id,
         )

@@ -21,7 +21,7 @@ from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, InternalError, StorageError, UnknownSnapshotError
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import LaterVersionError, Manifest, load
+from snapkafka.manifest import Manifest, OtherVersionError, load
 from snapkafka.query.locate import find_manifest, manifest_places
 from snapkafka.runtime.child import await_child, run_child
 from snapkafka.runtime.extras import require_engine
@@ -189,7 +189,7 @@ async def verify_offline(
         manifest: the place of its manifest, instead; its tables are beside that.
 
     Raises:
-        UnknownSnapshotError, BadInputError: there is no such manifest, or it is of a later release.
+        UnknownSnapshotError, BadInputError: there is no such manifest, or it is of another release.
         StorageError: a file cannot be read.
     """
     if manifest:
@@ -238,7 +238,7 @@ def _readable(store: Store, name: str, place: str) -> Manifest | Damage:
         if text is None:
             raise UnknownSnapshotError(f"there is no manifest {place}")
         return load(text, where=place)
-    except LaterVersionError:
+    except OtherVersionError:
         raise
     except (BadInputError, UnicodeDecodeError) as error:
         return Damage(file=name, what=f"is no longer a valid manifest: {_bare(error, place)}")

@@ -45,8 +45,7 @@ from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import made_id
 from snapkafka.manifest import WitnessEntry
-from snapkafka.store import lies_in, open_store, read_manifest, written_down
-from snapkafka.store.locks import locked
+from snapkafka.store import lies_in, locked, open_store, read_manifest, written_down
 from snapkafka.units import wall_ms
 from snapkafka.until import within
 from snapkafka.verbs import Keep

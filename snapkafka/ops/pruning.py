@@ -35,8 +35,7 @@ from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.protocol.records import Fork
 from snapkafka.query.manifest_heads import oldest_first
 from snapkafka.restore.session import admin_of
-from snapkafka.store import Leftover, Store, open_store
-from snapkafka.store.base import LEFTOVER_AFTER_S, manifest_name
+from snapkafka.store import LEFTOVER_AFTER_S, Leftover, Store, manifest_name, open_store
 from snapkafka.wire.codec import encode
 
 from .invariants import invariants_in

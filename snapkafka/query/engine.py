@@ -105,7 +105,8 @@ def engine(
             "max_temp_directory_size": f"{bounds.memory_mb}MB",
             "threads": bounds.threads,
         }
-    filesystems = {s.store.scheme: s.store.filesystem for s in snapshots.values()}
+    schemes = {schema: placed.store.uri.partition(":")[0] for schema, placed in snapshots.items()}
+    filesystems = {schemes[schema]: placed.store.filesystem for schema, placed in snapshots.items()}
     with database(filesystems.values(), settings) as found:
         for schema, snapshot in snapshots.items():
             _make_views(found, schema, snapshot)
@@ -113,8 +114,8 @@ def engine(
             _make_views_over_all(found, snapshots)
         _describe(found)
         files = (
-            (snapshot.store.place(file.path), snapshot.store.filesystem)
-            for snapshot in snapshots.values()
+            (snapshot.store.place(file.path), filesystems[schemes[schema]])
+            for schema, snapshot in snapshots.items()
             for table in snapshot.tables
             for file in table.files
         )
@@ -127,10 +128,7 @@ def _make_views(database: DuckDBPyConnection, schema: str, snapshot: Placed) -> 
 
     store, manifest = snapshot.store, snapshot.manifest
     for table in snapshot.tables:
-        there = store.sizes(table)
-        gone = next((file.path for file in table.files if file.path not in there), None)
-        if gone is not None:
-            raise StorageError(f"snapshot {manifest.id} lacks file {store.place(gone)}")
+        store.require_files(table)
     if schema != MAIN:
         try:
             database.execute(f"CREATE SCHEMA {sql_name(schema)}")

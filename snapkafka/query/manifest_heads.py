@@ -11,8 +11,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from snapkafka.manifest import LedgerEntry, Times
-from snapkafka.store import Store
-from snapkafka.store.base import manifest_name
+from snapkafka.store import Store, manifest_name
 
 
 class _Head(Protocol):

@@ -28,7 +28,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "restore": (*_CLI, *_QUERY, "confluent_kafka"),
     "png": ("resvg_py",),
-    "s3": ("s3fs", "fsspec"),
+    "s3": ("obstore", "fsspec"),
     "demo": (*_FAUST, "typer", "rich", "pyspark", *_EMBEDDED, *_BROKER),
 }
 

@@ -31,7 +31,7 @@ def locked_jars(name: str) -> list[Path]:
     """Return the jars of a set of this package, fetched if missing.
 
     Args:
-        name: "kafka" is the class path of a broker, "spark" is Spark's own Kafka source, "s3" Spark's access to S3.
+        name: "kafka" is the class path of a broker, "spark" is Spark's own Kafka source.
 
     Raises:
         DependencyMissingError: they are not in the cache and cannot be fetched.

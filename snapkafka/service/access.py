@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.store.uri import SCHEMES, canonical
+from snapkafka.store.uri import canonical
 
 logger = logging.getLogger("snapkafka")
 
@@ -134,12 +134,12 @@ def within(uri: str, roots: Iterable[str]) -> str | None:
 
 
 def _parts(uri: str) -> tuple[str, str]:
-    """Split a canonical URI into its file system and its path. `s3` is taken for `s3a`."""
+    """Split a canonical URI into its file system and its path. `s3a` is taken for `s3`."""
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return "", uri
     bucket, _, path = rest.partition("/")
-    return f"{SCHEMES.get(scheme, scheme)}://{bucket}", f"/{path}"
+    return f"{scheme.replace('s3a', 's3')}://{bucket}", f"/{path}"
 
 
 def _within(place: tuple[str, str], root: tuple[str, str]) -> bool:

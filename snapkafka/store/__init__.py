@@ -1,6 +1,6 @@
-"""The storage of manifests and tables: a local directory, named by a path or `file://`, or object storage, `s3a://`::
+"""The storage of manifests and tables: a directory, named by a path or `file://`, or object storage, `s3://`::
 
-store = open_store("s3a://bucket/snapshots")
+store = open_store("s3://bucket/snapshots")
 store.check_writable()  # before any work starts
 with store.staging(id) as folder:  # tables are written here ...
     ...
@@ -9,11 +9,16 @@ with store.staging(id) as folder:  # tables are written here ...
 `state_parts` lists the snapshots whose rows make up the state of one, `state_sql` reads them.
 """
 
-from .base import Folder, Leftover, RemoteFolder, Store, manifest_name
-from .checked_files import HASHED_BYTES_MAX, require_unaltered
 from .duckdb_sql import sql_name, sql_of_files, sql_text
-from .integrity import Damage, altered, file_damage
-from .local import LocalStore
-from .row_digests import row_digest
-from .state_chain import chained_sql, places_of, require_same_files, state_parents, state_parts, state_sql
+from .integrity import HASHED_BYTES_MAX, altered, file_damage, require_unaltered
+from .local_files import LocalFiles, locked
+from .state_chain import (
+    chained_sql,
+    places_of,
+    require_unaltered_state,
+    state_parents,
+    state_parts,
+    state_sql,
+)
+from .store import LEFTOVER_AFTER_S, Damage, Leftover, Store, manifest_name
 from .uri import lies_in, open_manifest, open_store, read_manifest, refuse_secrets, written_down

@@ -8,23 +8,18 @@ snapshot was consistent when it was taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
+from typing import Final
 
-from snapkafka.errors import SnapkafkaError
+from snapkafka.errors import SnapkafkaError, StorageError
 from snapkafka.manifest import FileEntry, Manifest, checksum_of, state_table
 
-from .base import Store
 from .state_chain import state_parents
+from .store import Damage, Store
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Damage:
-    """A deviation from what was written. `file`: the file, relative to the storage."""
-
-    file: str
-    what: str
+#: Files with more bytes in all are compared by their sizes alone: to read them takes about as long as to query them.
+HASHED_BYTES_MAX: Final = 2 << 30
 
 
 def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
@@ -35,12 +30,10 @@ def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
         store: to which the paths of the manifest are relative.
     """
     own = [file for table in manifest.tables for file in table.files]
-    for file in own:
-        yield from _damage_of(store, file)
+    yield from store.damage(own)
     try:
         for table in map(state_table, state_parents(store, manifest)):
-            for file in table.files:
-                yield from _damage_of(store, file)
+            yield from store.damage(table.files)
     except SnapkafkaError as error:
         yield Damage(file=manifest.parents[-1].path, what=error.message)
     named = {str(PurePosixPath(file.path)) for file in own}
@@ -49,23 +42,30 @@ def file_damage(store: Store, manifest: Manifest) -> Iterator[Damage]:
             yield Damage(file=path, what="the manifest does not name it")
 
 
-def _damage_of(store: Store, file: FileEntry) -> Iterator[Damage]:
-    pure = PurePosixPath(file.path)
-    if pure.is_absolute() or ".." in pure.parts:
-        yield Damage(file=file.path, what="lies outside of the storage")
-    elif (size := store.size(file.path)) is None:
-        yield Damage(file=file.path, what="is missing")
-    elif size != file.bytes:
-        yield Damage(file=file.path, what=f"has {size:,} bytes, and had {file.bytes:,}")
-    else:
-        found = store.sha256(file.path)
-        if found != file.sha256:
-            yield Damage(file=file.path, what=f"has changed: SHA-256 {found}, was {file.sha256}")
-
-
 def altered(manifest: Manifest) -> str:
     """Return how a manifest differs from what was written; empty: it does not."""
     found = checksum_of(manifest)
     if manifest.checksum == found:
         return ""
     return f"has changed since it was written: its checksum is {found}, was {manifest.checksum or 'missing'}"
+
+
+def require_unaltered(store: Store, files: Iterable[FileEntry]) -> int:
+    """Refuse files that are not those that their manifest names, before they are read.
+
+    Returns:
+        How many files were compared by their bytes: of more than `HASHED_BYTES_MAX` none.
+
+    Raises:
+        StorageError: names the first file that has other bytes.
+    """
+    files = list(dict.fromkeys(files))
+    hashed = sum(file.bytes for file in files) <= HASHED_BYTES_MAX
+    for found in store.damage(files, hashed=hashed):
+        place = store.place(found.file)
+        raise StorageError(
+            f"file {place} {found.what}",
+            hint="`snapkafka verify --offline` lists all damage; assemble it again",
+            file=place,
+        )
+    return len(files) if hashed else 0

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from snapkafka.errors import SnapkafkaError, StorageError
-from snapkafka.manifest import FileEntry, Manifest, TableEntry, state_table
+from snapkafka.manifest import Manifest, TableEntry, state_table
 
-from .base import Store, first_change
 from .duckdb_sql import sql_name, sql_of_files
+from .store import Store
 
 #: The columns that identify a key of a table; `key_raw` may be null.
 KEY: Final = ("app", "table_name", "changelog_topic", "partition", "key_raw")
@@ -61,16 +61,13 @@ def _require_state(store: Store, part: Manifest) -> None:
         raise StorageError(f"snapshot {part.id}: {error.message}", hint=_again(part.id)) from error
 
 
-def require_same_files(part: Manifest, found: Iterable[FileEntry]) -> None:
-    """Refuse state whose files are not those that were written.
-
-    Args:
-        found: the files in the folder of its state.
+def require_unaltered_state(store: Store, part: Manifest) -> None:
+    """Refuse state whose files are not, byte for byte, those that were written.
 
     Raises:
         StorageError: names the snapshot and the first such file.
     """
-    if change := first_change(state_table(part).files, found):
+    if change := store.change_in(part, [state_table(part)]):
         raise StorageError(f"snapshot {part.id}: {change}", hint=_again(part.id))
 
 

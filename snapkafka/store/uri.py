@@ -11,20 +11,10 @@ from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest, load
 from snapkafka.runtime.homes import expand_home
 
-from .base import Store
-from .local import LocalStore
-from .objects import ObjectStore
+from .local_files import LocalFiles
+from .remote_files import SCHEMES, RemoteFiles
+from .store import Store
 
-#: The schemes of URIs -> what Spark calls them. The ones after S3 go by the connectors that Spark and fsspec have for
-#: them.
-SCHEMES: Final = {
-    "s3": "s3a",
-    "s3a": "s3a",
-    "gs": "gs",
-    "abfs": "abfs",
-    "abfss": "abfss",
-    "hdfs": "hdfs",
-}
 #: What no URI of an object store may hold: libraries and servers disagree about the place that it means.
 AMBIGUOUS: Final = re.compile(r"[?#%\\\s\x00-\x1f]|//|(?:^|/)\.{1,2}(?:/|$)")
 
@@ -80,11 +70,11 @@ def open_store(uri: str) -> Store:
             raise StorageError(
                 f"{uri} is on another machine ({parts.netloc})", hint="file:///a/path has three slashes"
             )
-        return LocalStore(Path(unquote(parts.path)))
+        return Store(LocalFiles(Path(unquote(parts.path))))
     if parts.scheme in SCHEMES and "://" in uri:
         if not parts.netloc:
             raise StorageError(f"storage {uri} lacks a bucket", hint=f"{parts.scheme}://BUCKET/PREFIX")
-        return ObjectStore(canonical(uri), SCHEMES[parts.scheme])
+        return Store(RemoteFiles(canonical(uri)))
     if "://" in uri:
         raise StorageError(
             f"storage {uri}: {parts.scheme} is not supported",
@@ -92,7 +82,7 @@ def open_store(uri: str) -> Store:
         )
     if not uri:
         raise StorageError("no storage is given", hint="add --storage DIR, here or with the trigger")
-    return LocalStore(Path(uri))
+    return Store(LocalFiles(Path(uri)))
 
 
 def refuse_secrets(uri: str) -> None:
@@ -139,7 +129,7 @@ def open_manifest(place: str) -> tuple[Store, str]:
         folder, _, name = place.rpartition("/")
         return open_store(folder), name
     path = Path(place)
-    return LocalStore(path.parent), path.name
+    return Store(LocalFiles(path.parent)), path.name
 
 
 def read_manifest(place: str) -> tuple[Store, Manifest]:

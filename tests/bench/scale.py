@@ -26,11 +26,11 @@ from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import LedgerEntry
 from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, SenderEnd, TopicPartition
-from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure
 from tests.spark.reading import settings_of
+from tests.worlds.stores import LocalStore
 
 RECORDS: Final = int(os.environ.get("BENCH_RECORDS", "20000000"))
 #: Records for each key.

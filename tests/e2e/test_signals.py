@@ -27,10 +27,10 @@ import pytest
 import snapkafka.assembly
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.runtime import locked_jars, spark_java_home
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker, wait_until
 from tests.kafka.processes import process
 from tests.spark.scene import Stage, play
+from tests.worlds.stores import LocalStore
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 

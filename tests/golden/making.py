@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from snapkafka.manifest import Manifest, dump
 from snapkafka.manifest_entries import CheckEntry, Times, WitnessEntry
-from snapkafka.store import LocalStore
 from tests.worlds.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
+from tests.worlds.stores import LocalStore
 
 NOON: Final = datetime.fromtimestamp(1_777_636_800, UTC).replace(tzinfo=None)
 CHECKED: Final = {"V1": 1_200, "V2": 1_200, "V3": 40, "V4": 1_160, "V5": 1_200, "V6 money": None}

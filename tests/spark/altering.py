@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.store import LocalStore
+from tests.worlds.stores import LocalStore
 
 Rows = list[dict[str, Any]]
 

@@ -16,7 +16,7 @@ def spark() -> Iterator[Any]:
     from snapkafka.assembly import session
     from snapkafka.assembly.spark.reading.session import sized
 
-    with session(s3=True) as running, sized(running, 0):
+    with session() as running, sized(running, 0):
         yield running
 
 

@@ -19,9 +19,9 @@ from snapkafka.checks import Checked, CutView, Invariant, Status
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import Captured
-from snapkafka.store import LocalStore
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage
+from tests.worlds.stores import LocalStore
 
 
 @dataclass(frozen=True)

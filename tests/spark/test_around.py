@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient
 
 from snapkafka import ops
 from snapkafka.manifest import AROUND, Manifest
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine, rows
 from tests.spark.scene import Stage, play
+from tests.worlds.stores import LocalStore
 
 ISOLATION = "read_uncommitted"
 SVG = "{http://www.w3.org/2000/svg}"

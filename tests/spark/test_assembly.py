@@ -20,16 +20,16 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from snapkafka import ops
 from snapkafka.assembly import SCHEMAS, compare, in_folder, published
 from snapkafka.assembly.rows import process_rows
+from snapkafka.assembly.spark import write
 from snapkafka.assembly.spark.reading import kafka_source, session
-from snapkafka.assembly.spark.write import parquet
 from snapkafka.checks import CutView, Invariant, Status, Verdict
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
 from tests.spark.engines import Engine, rows
 from tests.spark.scene import Stage, play
+from tests.worlds.stores import LocalStore
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "manifest.schema.json").read_text())
 HOLDS = Invariant(name="few", sql='SELECT * FROM messages WHERE "offset" > 1000')
@@ -316,7 +316,7 @@ def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:
 
 def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> None:
     """The same rows and digest elsewhere, whatever that is called; in its place the very same files."""
-    before = {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")}
+    before = {path: path.stat().st_mtime_ns for path in assembled.store.root.rglob("*.parquet")}
     assert len(before) >= len(SCHEMAS)
     elsewhere = assembled.again(there := LocalStore(tmp_path / "50% of #1, in a place"))
     assert all((there.root / file.path).is_file() for table in elsewhere.tables for file in table.files)
@@ -325,7 +325,7 @@ def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> No
     assert elsewhere.content == assembled.manifest.content
     assert [t.digest for t in elsewhere.tables] == [t.digest for t in assembled.manifest.tables]
     assert assembled.again().tables == assembled.manifest.tables
-    assert {path: path.stat().st_mtime_ns for path in assembled.store.root.glob("*/*/*.parquet")} == before
+    assert {path: path.stat().st_mtime_ns for path in assembled.store.root.rglob("*.parquet")} == before
 
 
 @pytest.mark.nightly
@@ -337,7 +337,7 @@ def test_parallelism_changes_no_row(
     one = engine.assemble(stage, LocalStore(tmp_path / "one"))
     monkeypatch.setattr(session, "SMALL", {"spark.sql.shuffle.partitions": "7"})
     monkeypatch.setattr(kafka_source, "RECORDS_PER_TASK", 2)
-    monkeypatch.setattr(parquet, "ROWS_PER_FILE", 3)
+    monkeypatch.setattr(write, "ROWS_PER_FILE", 3)
     other = engine.assemble(stage, LocalStore(tmp_path / "other"))
     assert [len(table.files) for table in one.tables] != [len(table.files) for table in other.tables]
     assert [table.digest for table in one.tables] == [table.digest for table in other.tables]

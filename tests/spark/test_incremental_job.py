@@ -17,13 +17,14 @@ from snapkafka.assembly.pipeline import Task
 from snapkafka.errors import EXIT_NOT_GOOD, InternalError, StorageError
 from snapkafka.manifest import AROUND, Manifest
 from snapkafka.protocol import TopicPartition
-from snapkafka.store import LocalStore, state_parts, state_sql
+from snapkafka.store import state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
 from tests.spark.engines import Engine
 from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play, play_on
 from tests.worlds.on_disk import flip
+from tests.worlds.stores import LocalStore
 
 #: Hold only if the whole state is seen: what only the full snapshot has, and what only the deltas deleted.
 INVARIANTS = {
@@ -166,12 +167,12 @@ def test_where_each_log_started_and_ended_is_recorded(chain: Chain) -> None:
 
 
 def test_assembled_twice_is_the_same(chain: Chain) -> None:
-    before = {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")}
+    before = {path: path.stat().st_mtime_ns for path in chain.store.root.rglob("*.parquet")}
     content = chain.manifest("next").content
     assert {path.parts[-3] for path in before} == {chain.name(which) for which in ("snap", "next", "last")}
     assert main(chain.arguments("next")) == 0
     assert chain.manifest("next").content == content
-    assert {path: path.stat().st_mtime_ns for path in chain.store.root.glob("*/*/*.parquet")} == before
+    assert {path: path.stat().st_mtime_ns for path in chain.store.root.rglob("*.parquet")} == before
 
 
 def test_a_deleted_parent_is_said_before_an_engine_starts(
@@ -191,7 +192,7 @@ def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(
 ) -> None:
     """Of the same size, anywhere in the chain. What is assembled already stays: others may build on its rows."""
     copied = replace(chain, store=LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
-    (file,) = (copied.store.root / copied.name("snap") / "state").glob("*.parquet")
+    (file,) = (copied.store.root / copied.name("snap")).glob("*/state/*.parquet")
     flip(file, -9)
     assert main(copied.arguments("last")) == StorageError.exit_status
     message = json.loads(capsys.readouterr().out)["error"]["message"]

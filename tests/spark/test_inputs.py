@@ -9,10 +9,10 @@ from confluent_kafka import Producer
 
 from snapkafka.assembly import compare, in_folder, published
 from snapkafka.manifest import INPUTS
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine, looked_at, rows
 from tests.spark.scene import play
+from tests.worlds.stores import LocalStore
 
 ISOLATION = "read_uncommitted"
 

@@ -19,10 +19,10 @@ from snapkafka.assembly.spark.reading.meter import Meter, step
 from snapkafka.checks import Invariant
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
+from tests.worlds.stores import LocalStore
 
 pytestmark = pytest.mark.nightly
 

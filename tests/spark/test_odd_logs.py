@@ -22,11 +22,11 @@ from snapkafka.checks import CheckOutcome, Status
 from snapkafka.errors import OffsetsGoneError, TimedOutError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import Manifest
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker, wait_until
 from tests.altering import alter_settings
 from tests.spark.engines import Engine
 from tests.spark.scene import Stage, play, play_on
+from tests.worlds.stores import LocalStore
 
 #: Past what readers of the tables can hold, and of the year 1970.
 PAST_ALL_MS, LONG_AGO_MS = 253_402_300_800_000, 1

@@ -10,10 +10,10 @@ import pytest
 
 from snapkafka.assembly import main
 from snapkafka.manifest_entries import OutsiderEntry
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine
 from tests.spark.scene import Stage, play
+from tests.worlds.stores import LocalStore
 
 
 def passed_on_unsent(stage: Stage) -> bool:

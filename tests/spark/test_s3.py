@@ -11,18 +11,17 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import duckdb
-import fsspec
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
+from obstore.fsspec import FsspecStore
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 
 from snapkafka.assembly import main
 from snapkafka.assembly.spark.entry import CHILD
-from snapkafka.assembly.spark.write import s3_commit
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import JOB
-from snapkafka.store import Store, manifest_name, objects, open_store, state_parts, state_sql
+from snapkafka.store import Store, manifest_name, open_store, state_parts, state_sql
+from snapkafka.store import store as stores
 from snapkafka.testing import Broker, wait_until
 from tests.servers.s3 import EmbeddedS3
 from tests.spark.scene import Stage, play, play_on
@@ -36,16 +35,13 @@ SLOW: Final = 8
 
 @pytest.fixture(scope="module")
 def server(spark: SparkSession) -> Iterator[EmbeddedS3]:
-    """For this process, and for its JVM, which reads the environment of its own start alone."""
+    """For this process, and for the tasks of its session."""
+    environment = spark.sparkContext.environment
     with EmbeddedS3() as running, pytest.MonkeyPatch.context() as patch:
         for name, value in running.environ.items():
             patch.setenv(name, value)
-        jvm = spark.sparkContext._jvm.java.lang.System
-        jvm.setProperty("aws.accessKeyId", running.user)
-        jvm.setProperty("aws.secretAccessKey", running.secret)
+            patch.setitem(environment, name, value)
         yield running
-        jvm.clearProperty("aws.accessKeyId")
-        jvm.clearProperty("aws.secretAccessKey")
 
 
 @dataclasses.dataclass
@@ -91,20 +87,21 @@ def test_the_whole_state_of_a_chain(made: Made) -> None:
     assert whole == full | {"new": "7", "late": "3", "red": "1", "x": "999"}
 
 
-def test_duckdb_pandas_and_spark_read_it_without_us(made: Made, spark: SparkSession) -> None:
+def test_duckdb_and_pandas_read_it_without_us(made: Made) -> None:
     """By the manifest alone, as the docs say."""
-    place = made.store.manifest_place(made.name("snap"))
-    with fsspec.open(place) as file:
-        reported = json.load(file)
+    place, s3 = (
+        made.store.manifest_place(made.name("snap")),
+        FsspecStore("s3a", client_options={"allow_http": True}),
+    )
+    reported = json.loads(s3.cat_file(place))
     (state,) = (table for table in reported["tables"] if table["name"] == "state")
     paths = [f"{place.rpartition('/')[0]}/{file['path']}" for file in state["files"]]
-    assert sorted(pd.concat(map(pd.read_parquet, paths))["key"]) == ["late", "old", "poison", "x"]
+    read = [pd.read_parquet(s3.open(path)) for path in paths]
+    assert sorted(pd.concat(read)["key"]) == ["late", "old", "poison", "x"]
     with duckdb.connect() as database:
-        database.register_filesystem(fsspec.filesystem("s3a"))
+        database.register_filesystem(s3)
         (by_duckdb,) = database.execute("SELECT count(*) FROM read_parquet(?)", [paths]).fetchall()[0]
-    with s3_commit.reached(spark, made.store):
-        by_spark = spark.read.parquet(*paths).count()
-    assert by_duckdb == by_spark == state["rows"] > 0
+    assert by_duckdb == state["rows"] > 0
 
 
 def test_no_secret_is_written_down(made: Made, server: EmbeddedS3) -> None:
@@ -114,20 +111,14 @@ def test_no_secret_is_written_down(made: Made, server: EmbeddedS3) -> None:
 
 
 def keys(store: Store) -> list[str]:
-    """Everything below its place, and what only looks like a folder."""
-    assert store.filesystem is not None
-    bucket, _, prefix = store.uri.partition("://")[2].partition("/")
-    page = store.filesystem.call_s3("list_objects_v2", Bucket=bucket, Prefix=f"{prefix}/")
-    assert not page["IsTruncated"]
-    return [item["Key"].removeprefix(f"{prefix}/") for item in page.get("Contents", ())]
+    """Everything below its place."""
+    return [info.path for info in store._below("")]
 
 
 def test_what_is_removed_leaves_nothing(made: Made, server: EmbeddedS3) -> None:
-    """Hadoop's S3A makes empty objects where it made folders."""
     store = open_store(f"{server.make_bucket('short-lived')}/of/snapshots")
     short = dataclasses.replace(made, store=store)
     assert short.assemble("snap") == 0
-    assert [key for key in keys(store) if key.endswith("/")], "nothing to be seen here"
     store.remove(short.manifest("snap"))
     assert keys(store) == []
 
@@ -146,7 +137,9 @@ def test_a_job_that_was_killed_half_way_leaves_no_manifest_and_the_next_one_comp
             start_new_session=True,
         )
         try:
-            wait_until("a table to be begun", lambda: any(map(_of_a_table, keys(store))), timeout_s=120)
+            wait_until(
+                "a table to be begun", lambda: any("/run-" in key for key in keys(store)), timeout_s=120
+            )
             assert job.poll() is None
         finally:
             os.killpg(job.pid, signal.SIGKILL)  # and the JVM of its Spark
@@ -154,31 +147,10 @@ def test_a_job_that_was_killed_half_way_leaves_no_manifest_and_the_next_one_comp
     left = keys(store)
     print(f"left: {left}")
     assert store.text(manifest_name(made.name("snap"))) is None
-    monkeypatch.setattr(objects, "LEFTOVER_AFTER_S", 0.0)
+    monkeypatch.setattr(stores, "LEFTOVER_AFTER_S", 0.0)
     assert again.assemble("snap") == 0
     manifest = again.manifest("snap")
     assert manifest.content == made.manifest("snap").content
-    there = [key for key in keys(store) if not key.endswith("/")]
+    there = keys(store)
     assert not set(left) & set(there), "what the dead one wrote is gone"
     assert len(there) == 1 + sum(len(table.files) for table in manifest.tables)
-
-
-def _of_a_table(key: str) -> bool:
-    return "/run-" in key and not key.endswith("/")
-
-
-def test_each_task_begins_at_a_time_of_its_own(spark: SparkSession) -> None:
-    """It waits before its first row, and never again; and no row is lost."""
-    now_ns = fn.reflect(fn.lit("java.lang.System"), fn.lit("nanoTime")).cast("bigint")
-    rows = s3_commit.spread(spark.range(0, 400, 1, 8).withColumn("before", now_ns)).withColumn(
-        "after", now_ns
-    )
-    waited_ms = ((fn.col("after") - fn.col("before")) / 1e6).alias("waited_ms")
-    of_tasks: dict[int, list[float]] = {}
-    for task, waited in rows.select(fn.spark_partition_id(), waited_ms).collect():
-        of_tasks.setdefault(task, []).append(waited)
-    assert [len(waits) for waits in of_tasks.values()] == [50] * 8
-    firsts = {round(waits[0], 1) for waits in of_tasks.values()}
-    assert len(firsts) > 4, firsts
-    assert 50 < max(firsts) < 5_000
-    assert sorted(wait for waits in of_tasks.values() for wait in waits[1:])[300] < 1

@@ -92,7 +92,7 @@ def _assembled(master: str, kafka: Broker, namespace: str, tmp_path: Path) -> No
     rows = {"state": 4, "messages": 6, "channels": 4, "processes": 3, "positions": 4, "around": 14}
     assert reported["tables"] == rows
     for table in manifest["tables"]:
-        assert list((tmp_path / name / table["name"]).glob("*.parquet")), table
+        assert list((tmp_path / name).glob(f"*/{table['name']}/*.parquet")), table
 
     refused = submit(master, *common, "--snapshot", "unknown")
     assert refused.returncode == 5, refused.stdout + refused.stderr[-4000:]

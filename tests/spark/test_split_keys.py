@@ -7,14 +7,15 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly import arrow, in_folder, invariants, main, parquet_of
+from snapkafka.assembly import arrow, in_folder, invariants, main
 from snapkafka.checks import split_keys
 from snapkafka.kafka import Connection
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
+from tests.worlds.stores import LocalStore
 
 from .damaged_logs import damaged_state
 from .reading import spec_file
@@ -28,7 +29,7 @@ def test_lists_and_sql_agree_on_random_damage(tmp_path: Path, seed: int) -> None
     for nth, of in enumerate((rows, whole)):
         folder = tmp_path / str(nth)
         (folder / "state").mkdir(parents=True)
-        (folder / "state" / "part-0.parquet").write_bytes(parquet_of(arrow("state", of)))
+        pq.write_table(arrow("state", of), folder / "state" / "part-0.parquet")
         found = split_keys.find(view, of)
         assert [finding.topic for finding in found] == ["plain-changelog", "second-changelog"][: 2 - 2 * nth]
         assert invariants.split_keys(view, in_folder(folder)) == found

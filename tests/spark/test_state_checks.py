@@ -24,12 +24,12 @@ from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import state_table
 from snapkafka.manifest_entries import LedgerEntry
 from snapkafka.protocol import Captured, TopicPartition
-from snapkafka.store import LocalStore
 from snapkafka.testing import EmbeddedKafka, wait_until
 from snapkafka.wire import headers as wire
 from tests.altering import alter_settings
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, promised
+from tests.worlds.stores import LocalStore
 
 pytestmark = pytest.mark.nightly
 

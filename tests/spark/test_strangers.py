@@ -18,11 +18,11 @@ from snapkafka.cli import Screen
 from snapkafka.cli.present.printed import print_assembled
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import ExternalEntry, OpenEntry
-from snapkafka.store import LocalStore
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine
 from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play
+from tests.worlds.stores import LocalStore
 
 WORK = Work(
     id="one",

@@ -17,7 +17,8 @@ from snapkafka.assembly import SCHEMAS, Lookups, Settings, local_frame, read_ran
 from snapkafka.assembly.embedded.engine import tables_of_log
 from snapkafka.assembly.embedded.log import Record
 from snapkafka.assembly.embedded.log import stamped as embedded
-from snapkafka.assembly.rows import position_rows, process_rows
+from snapkafka.assembly.embedded.tables import held_in
+from snapkafka.assembly.rows import channel_rows, position_rows, process_rows
 from snapkafka.assembly.schemas import UNIX_EPOCH
 from snapkafka.assembly.spark.tables import tables
 from snapkafka.checks import CutView, ReadRange
@@ -110,7 +111,7 @@ def frames(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str
     """Every table, from records with their stamps."""
     messages = tables.messages(records, lookups, settings.decoding)
     rows = {
-        "channels": tables.channels(messages, lookups),
+        "channels": channel_rows(lookups.view, held_in(row.asDict() for row in messages.collect())),
         "processes": process_rows(lookups.view, settings.ledger),
         "positions": position_rows(lookups.view),
     }

@@ -20,10 +20,10 @@ from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import AppendedEntry, CheckEntry, RestorableEntry, WitnessEntry
 from snapkafka.protocol import Abort, CheckResult, InputCut, LedgerState, Restore, Trigger, Verdict
 from snapkafka.service import Settings, make_app, serve
-from snapkafka.store import LocalStore
 from tests.unit.drawing.test_drawing import rewrite
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import Row, in_state, write_snapshot
+from tests.worlds.stores import LocalStore
 
 SIZES = {"one": 1, "twenty": 20, "hundred": 100}
 

@@ -32,11 +32,11 @@ from snapkafka.protocol import (
 )
 from snapkafka.query import Placed
 from snapkafka.restore import NewRecord, rows_of_state
-from snapkafka.store import LocalStore
 from snapkafka.wire import headers as wire
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin, FakeCluster
 from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 
 TOPIC_ID = "0" * 32
 LEDGER = wire.ledger_id(bytes.fromhex(TOPIC_ID))

@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import CheckResult, Verdict
 from snapkafka.service import Settings, make_app
-from snapkafka.store import LocalStore
 from snapkafka.until import blocking_until
 from tests.worlds.fakes import FakeCluster
 from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 
 #: The storage of the contract's examples; nothing is written there.
 STORAGE = "s3://company-checkpoints/production-stream-01/"

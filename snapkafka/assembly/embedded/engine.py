@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.assembly import invariants
-from snapkafka.assembly.arrow_tables import FILE, arrow, parquet_of
 from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.pipeline import Job, Task
@@ -19,6 +18,7 @@ from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.rows import channel_rows, inputs_of, position_rows, process_rows
 from snapkafka.assembly.schemas import TIMESTAMP_TYPE_NAMES
 from snapkafka.assembly.settings import Settings
+from snapkafka.assembly.table_files import arrow, write
 from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.assembly.values.decoding import Decoding, number_in
 from snapkafka.checks import (
@@ -40,16 +40,14 @@ from snapkafka.manifest import (
     STATE_DELTA,
     CheckEntry,
     Manifest,
-    file_stem,
 )
-from snapkafka.store import state_parents
+from snapkafka.store import open_store, state_parents
 from snapkafka.wire.headers import ledger_id, topics_by_check
 
 from .around import around_rows
 from .log import Log, Record
 from .state import delta_rows, state_rows
 from .tables import held_in, message_rows, other_headers
-from .write import write
 
 #: The libraries of the engine, for the manifest.
 LIBRARIES: Final = ("confluent-kafka", "duckdb", "pyarrow")
@@ -77,12 +75,8 @@ class EmbeddedEngine:
         checked = clock.timed("checks", lambda: _check(view, log, records, ranges))
         written = clock.timed("tables", lambda: _tables(view, log, records, ranges, settings, base))
         with store.staging(captured.id) as folder:
-            stem = file_stem(captured.id)
-            entries = clock.timed(
-                "files", lambda: tuple(write(*it, store, folder, stem) for it in written.items())
-            )
-            parts = () if base is None else base.parts
-            tables = invariants.staged(store, folder, stem, entries, parts)
+            entries = clock.timed("files", lambda: tuple(write(*it, store, folder) for it in written.items()))
+            tables = invariants.tables_at(store, entries, () if base is None else base.parts)
             split = (
                 invariants.split_keys(view, tables)
                 if base is not None
@@ -91,6 +85,7 @@ class EmbeddedEngine:
             checked = noted(checked, split)
             of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, tables))
             made = Made(
+                "embedded",
                 ranges,
                 entries,
                 checked._replace(outcomes=checked.outcomes + of_tables),
@@ -116,8 +111,7 @@ class EmbeddedEngine:
         checked = _check(view, log, records, ranges)
         if folder is not None:
             for name, table in tables_of_log(view, records, settings).items():
-                (folder / name).mkdir()
-                (folder / name / FILE).write_bytes(parquet_of(table))
+                write(name, table, open_store(str(folder.parent)), folder.name)
         return checked, lambda manifest: self._work(view.captured.id, ranges, began, manifest.checks)
 
     def _log(self, settings: Settings) -> Log:

@@ -20,7 +20,6 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import client_settings
 from snapkafka.kafka.records.exact_ranges import headers_of, messages_of
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store.row_digests import SEED
 from snapkafka.wire import headers as wire
 
 from .handover import HandOverError
@@ -73,7 +72,7 @@ class Record(NamedTuple):
             -1 if self.seq is None else self.seq,
             self.marker,
             cause,
-            None if self.key is None else xxh64_intdigest(self.key, SEED),
+            None if self.key is None else xxh64_intdigest(self.key),
         )
 
 

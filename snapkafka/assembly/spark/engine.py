@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,10 +21,10 @@ from .reading.session import session
 
 
 @contextmanager
-def spark_engine(job: Job, offsets: int, schemes: Collection[str]) -> Iterator[SparkEngine]:
+def spark_engine(job: Job, offsets: int) -> Iterator[SparkEngine]:
     """Provide Spark for the length of the block."""
     job.notify("starting Spark")
-    with session(offsets=offsets, ui=job.spec.ui, s3="s3a" in schemes) as spark:
+    with session(offsets=offsets, ui=job.spec.ui) as spark:
         interruptible_again()
         if job.spec.ui and spark.sparkContext.uiWebUrl:
             job.notify(f"Spark's page: {spark.sparkContext.uiWebUrl}")

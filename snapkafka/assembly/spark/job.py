@@ -11,20 +11,21 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly import invariants
-from snapkafka.assembly.arrow_tables import arrow, put
 from snapkafka.assembly.base import Base, view_on
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.reaches import leads, per_kind, reach
-from snapkafka.assembly.rows import position_rows, process_rows
-from snapkafka.assembly.schemas import SCHEMAS
+from snapkafka.assembly.rows import Channel, Held, channel_rows, position_rows, process_rows
 from snapkafka.assembly.settings import Settings
+from snapkafka.assembly.spec import changed
+from snapkafka.assembly.table_files import arrow
+from snapkafka.assembly.table_files import write as write_rows
 from snapkafka.checks import Checked, CutView, ReadRange, reading_ranges, require_offsets
 from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.split_keys import noted
@@ -34,13 +35,13 @@ from snapkafka.manifest import (
     STATE,
     STATE_DELTA,
     Manifest,
-    file_stem,
+    TableEntry,
 )
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import Folder, Store, state_parents
+from snapkafka.store import Store, open_store, state_parents
 from snapkafka.wire.headers import ledger_id
 
-from .frames import Lookups, local_frame
+from .frames import Lookups
 from .reading.header_columns import stamped, stamps
 from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
@@ -52,8 +53,7 @@ from .values import resolved
 from .verify import rules
 from .verify.log_frames import LogFrames
 from .verify.sequences import stretch_of
-from .write import file_hashes, parquet
-from .write.s3_commit import reached
+from .write import write
 
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
 THREADS: Final = 3
@@ -104,7 +104,6 @@ def assemble(
     lookups = Lookups(spark, view, stretch=stretch_of(ranges))
     with (
         sized(spark, _offsets(ranges)),
-        reached(spark, store),
         store.staging(captured.id) as folder,
         _read(spark, ranges, settings, meter, view.topics_read) as records,
     ):
@@ -112,15 +111,13 @@ def assemble(
             pending = pool.submit(
                 clock.timed, "checks", lambda: _check(spark, records, lookups, ranges, settings)
             )
-            written = _write(pool, records, lookups, base, settings, store, folder, ranges)
-            sums = clock.timed("digests", lambda: parquet.digests(written))
+            entries = _write(pool, records, lookups, base, settings, store, folder, ranges)
             checked = pending.result()
-        stem = file_stem(captured.id)
-        entries = clock.timed("files", lambda: parquet.entries(spark, store, folder, stem, written, sums))
-        there = invariants.staged(store, folder, stem, entries, () if base is None else base.parts)
+        there = invariants.tables_at(store, entries, () if base is None else base.parts)
         checked = noted(checked, clock.timed("keys", lambda: invariants.split_keys(view, there)))
         of_tables = clock.timed("invariants", lambda: invariants.check(wanted, there))
         made = Made(
+            "spark",
             ranges,
             entries,
             checked._replace(outcomes=checked.outcomes + of_tables),
@@ -129,9 +126,7 @@ def assemble(
         manifest = manifest_of(view, settings, made, base=base, wanted=wanted, facts=facts, clock=clock)
         require_same_log()
         state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
-        return store.publish(
-            manifest, folder, hashed=lambda there: file_hashes.files_of(spark, store, there.tables)
-        )
+        return store.publish(manifest, folder)
 
 
 def verify(
@@ -157,21 +152,11 @@ def verify(
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
         if folder is not None:
-            _write_again(folder, records, lookups, settings, ranges)
+            bare = replace(settings, spec=changed(settings.spec, around=0, with_inputs=False))
+            scratch = open_store(str(folder.parent))
+            with ThreadPoolExecutor(THREADS) as pool:
+                _write(pool, records, lookups, None, bare, scratch, folder.name, ranges)
     return checked
-
-
-def _write_again(
-    folder: Path, records: DataFrame, lookups: Lookups, settings: Settings, ranges: list[ReadRange]
-) -> None:
-    """Write the tables that follow from the log into a folder."""
-    decoding = resolved(records, settings.decoding)
-    messages = tables.messages(records, lookups, decoding)
-    found = {STATE: tables.state(records, lookups, decoding), "messages": messages}
-    for name, rows in _known_rows(messages, lookups, settings).items():
-        found[name] = local_frame(lookups.spark, SCHEMAS[name], rows)
-    for name, table in found.items():
-        parquet.write(table, name, folder, rows_max=_offsets(ranges) if name in (STATE, "messages") else 0)
 
 
 def _check(
@@ -189,13 +174,14 @@ def _check(
     return rules.run(LogFrames(stamps(records), lookups, ranges, still_there, again))
 
 
-def _known_rows(messages: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the tables that follow from the captured snapshot, and from what is in flight."""
-    return {
-        "channels": tables.channels(messages, lookups),
-        "processes": process_rows(lookups.view, settings.ledger),
-        "positions": position_rows(lookups.view),
-    }
+def _held(messages: invariants.Tables) -> dict[Channel, Held]:
+    """Return the content of the channels that hold something."""
+    of, size = ", ".join(Channel._fields), "coalesce(octet_length({}), 0)".format
+    sql = f"SELECT {of}, count(*), sum({size('key_raw')} + {size('value_raw')})::BIGINT FROM messages GROUP BY {of}"
+    with invariants.opened(messages) as database:
+        rows = database.execute(sql).fetchall()
+    width = len(Channel._fields)
+    return {Channel(*row[:width]): Held(*row[width:]) for row in rows}
 
 
 @contextmanager
@@ -248,49 +234,46 @@ def _write(
     base: Base | None,
     settings: Settings,
     store: Store,
-    folder: Folder,
+    folder: str,
     ranges: list[ReadRange],
-) -> dict[str, DataFrame]:
-    """Write every table; return them as they were written."""
+) -> tuple[TableEntry, ...]:
+    """Write every table."""
 
-    def write(name: str, table: DataFrame, of_interest: Container[TopicPartition] = ()) -> DataFrame:
+    def written(name: str, table: DataFrame, of_interest: Container[TopicPartition] = ()) -> TableEntry:
         rows_max = sum(item.end - item.start for item in ranges if item[:2] in of_interest)
-        parquet.write(table, name, folder, rows_max=rows_max)
-        return parquet.read_back(lookups.spark, name, folder)
+        return write(table, name, store, folder, rows_max=rows_max)
 
-    def write_state() -> DataFrame:
+    def write_state() -> TableEntry:
         if base is None:
-            return write(STATE, tables.state(records, lookups, decoding), view.changelogs)
+            return written(STATE, tables.state(records, lookups, decoding), view.changelogs)
         parent = Lookups(lookups.spark, CutView(base.parent.captured))
-        return write(STATE_DELTA, incremental.delta(records, lookups, parent, decoding), view.changelogs)
+        return written(STATE_DELTA, incremental.delta(records, lookups, parent, decoding), view.changelogs)
 
     view, decoding = lookups.view, resolved(records, settings.decoding)
 
-    def write_around() -> DataFrame:
+    def write_around() -> TableEntry:
         wide = per_kind(view, settings.spec.around)
         reaches = reach(view, wide)
         with kept(_lead(lookups.spark, leads(view, reaches, ranges, wide), settings)) as before:
             both = records.unionByName(before)
-            return write(AROUND, around(both, lookups, wide, reaches, resolved(both, settings.decoding)))
+            return written(AROUND, around(both, lookups, wide, reaches, resolved(both, settings.decoding)))
 
-    def write_inputs() -> DataFrame:
+    def write_inputs() -> TableEntry:
         unread = [item for item in unread_ranges(view) if item.start < item.end]
-        return write(INPUTS, inputs(_stamped(_source(lookups.spark, unread, settings), settings)))
+        return written(INPUTS, inputs(_stamped(_source(lookups.spark, unread, settings), settings)))
 
     state = pool.submit(write_state)
     near = pool.submit(write_around) if settings.spec.around else None
     external = pool.submit(write_inputs) if settings.spec.with_inputs else None
-    messages = write("messages", tables.messages(records, lookups, decoding), view.inputs)
-    known = _known_rows(messages, lookups, settings)
-    for name, rows in known.items():
-        put(name, arrow(name, rows), store, folder)
-    return {
-        STATE if base is None else STATE_DELTA: state.result(),
-        "messages": messages,
-        **{name: parquet.read_back(lookups.spark, name, folder) for name in known},
-        **({} if near is None else {AROUND: near.result()}),
-        **({} if external is None else {INPUTS: external.result()}),
+    messages = written("messages", tables.messages(records, lookups, decoding), view.inputs)
+    known = {
+        "channels": channel_rows(view, _held(invariants.tables_at(store, [messages]))),
+        "processes": process_rows(view, settings.ledger),
+        "positions": position_rows(view),
     }
+    small = [write_rows(name, arrow(name, rows), store, folder) for name, rows in known.items()]
+    more = [pending.result() for pending in (near, external) if pending is not None]
+    return state.result(), messages, *small, *more
 
 
 def _lead(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> DataFrame:

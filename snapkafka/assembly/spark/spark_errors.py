@@ -9,7 +9,6 @@ from typing import Final
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
-    DependencyMissingError,
     LedgerUnusableError,
     OffsetsGoneError,
     SnapkafkaError,
@@ -18,28 +17,11 @@ from snapkafka.errors import (
 
 #: What is in a Java message -> what it means. The first that fits counts.
 _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
-    (
-        "S3AFileSystem not found",
-        DependencyMissingError,
-        "this Spark session lacks hadoop-aws, which S3 needs",
-    ),
-    (
-        "PathOutputCommitProtocol",
-        DependencyMissingError,
-        "this Spark session lacks spark-hadoop-cloud, the committer for S3",
-    ),
-    ("AWSStatus503Exception", StorageError, "the storage throttles requests (503) for too long"),
-    ("AccessDeniedException", StorageError, "the storage denies access to Spark"),
-    ("UnknownStoreException", StorageError, "there is no such bucket"),
-    ("AWSClientIOException", StorageError, "the storage cannot be reached from Spark"),
-    ("AWSServiceIOException", StorageError, "the storage fails"),
+    ("snapkafka.errors.StorageError: ", StorageError, "a task failed"),
     ("data may have been lost", OffsetsGoneError, "records were deleted while they were read"),
     ("OffsetOutOfRange", OffsetsGoneError, "records were deleted while they were read"),
     ("UnknownTopicOrPartition", OffsetsGoneError, "a topic was deleted while it was read"),
     ("No space left on device", StorageError, "the disk is full"),
-    ("PATH_NOT_FOUND", StorageError, "files of a snapshot are missing"),
-    ("Permission denied", StorageError, "tables cannot be written"),
-    ("Mkdirs failed", StorageError, "tables cannot be written"),
     (
         "ArithmeticException: long overflow",
         BadInputError,

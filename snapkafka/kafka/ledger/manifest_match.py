@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import records
-from snapkafka.store import Store
-from snapkafka.store.base import manifest_name
+from snapkafka.store import Store, manifest_name
 
 from .reading import LedgerReading
 

@@ -14,8 +14,9 @@ import pytest
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import Manifest, state_table
 from snapkafka.manifest_entries import FileEntry, ParentEntry
-from snapkafka.store import LocalStore, state_parts, state_sql
+from snapkafka.store import state_parts, state_sql
 from tests.unit.base.test_manifest import example
+from tests.worlds.stores import LocalStore
 
 DOCS = Path(__file__).parents[3] / "docs" / "guide" / "assembly.md"
 NAMES = ("monday", "tuesday", "wednesday")
@@ -26,31 +27,31 @@ Row = tuple[int, bytes | None, str | None, int]
 def publish(store: LocalStore, name: str, epoch: int, rows: Sequence[Row], *parents: Manifest) -> Manifest:
     """A snapshot whose one table has these rows of state."""
     kind = "state_delta" if parents else "state"
-    with store.staging(name) as folder:
-        (folder / kind).mkdir()
-        file = folder / kind / "part-00000.parquet"
-        deleted = ", value IS NULL AS deleted" if parents else ""
-        with duckdb.connect() as db:
-            db.execute(
-                "CREATE TABLE t (app text, table_name text, changelog_topic text, partition int, key_raw blob, "
-                "value text, changelog_offset bigint)"
-            )
-            for row in rows:
-                db.execute("INSERT INTO t VALUES ('shop', 'stock', 'c', ?, ?, ?, ?)", row)
-            db.sql(f"SELECT *{deleted} FROM t").write_parquet(str(file))
-        entry = FileEntry(path=f"{name}/{kind}/{file.name}", bytes=file.stat().st_size, sha256="")
-        table = dataclasses.replace(
-            example().tables[0], name=kind, path=f"{name}/{kind}", digest=str(epoch), files=(entry,)
+    folder = store.root / name
+    (folder / kind).mkdir(parents=True)
+    file = folder / kind / "part-00000.parquet"
+    deleted = ", value IS NULL AS deleted" if parents else ""
+    with duckdb.connect() as db:
+        db.execute(
+            "CREATE TABLE t (app text, table_name text, changelog_topic text, partition int, key_raw blob, "
+            "value text, changelog_offset bigint)"
         )
-        manifest = dataclasses.replace(
-            example(),
-            id=name,
-            epoch=epoch,
-            content=name,
-            tables=(table,),
-            parents=tuple(map(_entry, parents)),
-        )
-        return store.publish(manifest, folder)
+        for row in rows:
+            db.execute("INSERT INTO t VALUES ('shop', 'stock', 'c', ?, ?, ?, ?)", row)
+        db.sql(f"SELECT *{deleted} FROM t").write_parquet(str(file))
+    entry = FileEntry(path=f"{name}/{kind}/{file.name}", bytes=file.stat().st_size, rows=len(rows), sha256="")
+    table = dataclasses.replace(
+        example().tables[0], name=kind, path=f"{name}/{kind}", digest=str(epoch), files=(entry,)
+    )
+    manifest = dataclasses.replace(
+        example(),
+        id=name,
+        epoch=epoch,
+        content=name,
+        tables=(table,),
+        parents=tuple(map(_entry, parents)),
+    )
+    return store.publish(manifest, name)
 
 
 def _entry(parent: Manifest) -> ParentEntry:

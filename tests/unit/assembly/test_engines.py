@@ -59,7 +59,7 @@ def taken(
     """Return the name of the engine that assembles."""
     job = Job(spec=spec, notify=lines.append, progress=lambda working: None, engine=engines.opened)
     nothing: Any = None
-    with engines.opened(job, offsets, ("file",)) as engine:
+    with engines.opened(job, offsets) as engine:
         return str(engine.assemble(nothing, nothing))
 
 

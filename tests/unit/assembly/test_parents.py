@@ -28,9 +28,9 @@ from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, Unkn
 from snapkafka.manifest import Column, Manifest, TableEntry
 from snapkafka.manifest_entries import FileEntry, LogEntry, SettledEntry
 from snapkafka.protocol import Captured, ChangelogCut, Retention, SenderEnd, TopicPartition
-from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.worlds.list_checks import v3
+from tests.worlds.stores import LocalStore
 
 HERE = TopicPartition("c", 0)
 ISOLATION = "read_committed"
@@ -57,29 +57,29 @@ def captured(name: str, epoch: int, *changelogs: ChangelogCut, parent: str = "")
 def publish(store: LocalStore, of: Captured, base: Base | None = None, **other: Any) -> Manifest:
     """An assembled snapshot; all below offset 3 of its changelog was white for it."""
     kind = "state" if base is None else "state_delta"
-    with store.staging(of.id) as folder:
-        (folder / kind).mkdir()
-        (folder / kind / "part-00000.parquet").write_text(f"rows of {of.id}")
-        text = f"rows of {of.id}"
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        file = FileEntry(path=f"{of.id}/{kind}/part-00000.parquet", bytes=len(text), sha256=digest)
-        named = (part.split(" ", 1) for part in schema(kind).split(", "))
-        columns = tuple(Column(name=name, type=of_type) for name, of_type in named)
-        place: dict[str, Any] = {"name": kind, "path": f"{of.id}/{kind}", "files": (file,), "schema": columns}
-        table = dataclasses.replace(example().tables[0], digest=str(of.epoch), **place)
-        manifest = dataclasses.replace(
-            example(),
-            id=of.id,
-            epoch=of.epoch,
-            verdict="VERIFIED",
-            content=of.id,
-            tables=(table,),
-            captured=of,
-            parents=() if base is None else base.entries(),
-            settled=(SettledEntry(topic="c", partition=0, offset=3),),
-            isolation=ISOLATION,
-        )
-        return store.publish(dataclasses.replace(manifest, **other), folder)
+    folder = store.root / of.id
+    (folder / kind).mkdir(parents=True, exist_ok=True)
+    (folder / kind / "part-00000.parquet").write_text(f"rows of {of.id}")
+    text = f"rows of {of.id}"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    file = FileEntry(path=f"{of.id}/{kind}/part-00000.parquet", bytes=len(text), rows=1, sha256=digest)
+    named = (part.split(" ", 1) for part in schema(kind).split(", "))
+    columns = tuple(Column(name=name, type=of_type) for name, of_type in named)
+    place: dict[str, Any] = {"name": kind, "path": f"{of.id}/{kind}", "files": (file,), "schema": columns}
+    table = dataclasses.replace(example().tables[0], digest=str(of.epoch), **place)
+    manifest = dataclasses.replace(
+        example(),
+        id=of.id,
+        epoch=of.epoch,
+        verdict="VERIFIED",
+        content=of.id,
+        tables=(table,),
+        captured=of,
+        parents=() if base is None else base.entries(),
+        settled=(SettledEntry(topic="c", partition=0, offset=3),),
+        isolation=ISOLATION,
+    )
+    return store.publish(dataclasses.replace(manifest, **other), of.id)
 
 
 def find(store: LocalStore, child: Captured) -> Base | None:
@@ -205,7 +205,7 @@ def _other_rows(store: LocalStore) -> None:
     [
         (_delete, UnknownSnapshotError, "wednesday builds on tuesday, which is not assembled in"),
         (_half, BadInputError, "is not JSON"),
-        (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, but had 15"),
+        (_cut_short, StorageError, "snapshot tuesday: file .* has 4 bytes, and had 15"),
         (
             _delete_root,
             StorageError,

@@ -16,6 +16,7 @@ from snapkafka.manifest_entries import (
     AppendedEntry,
     CheckEntry,
     Column,
+    CutEntry,
     FileEntry,
     InvariantEntry,
     LedgerEntry,
@@ -83,9 +84,9 @@ def example() -> Manifest:
         name="state",
         path="x/state",
         rows=2,
-        digest="-12",
+        digest="12",
         schema=(Column(name="app", type="string"),),
-        files=(FileEntry(path="x/state/part-00000.parquet", bytes=7, sha256="0" * 64),),
+        files=(FileEntry(path="x/state/part-00000.parquet", bytes=7, rows=2, sha256="0" * 64),),
     )
     witness = WitnessEntry(topic="in", partition=0, offset=8, what="white after the end", process=2, seq=9)
     return Manifest(
@@ -95,6 +96,8 @@ def example() -> Manifest:
         namespace="shop",
         verdict="INCONSISTENT",
         content=content_digest([table]),
+        cut=CutEntry(kind="trigger", epoch=18, at_ms=1_767_225_600_000),
+        engine="spark",
         ledger=LedgerEntry(
             topic="_snapkafka.shop",
             topic_id="0" * 32,
@@ -121,7 +124,7 @@ def example() -> Manifest:
     )
 
 
-PARENT = ParentEntry(id="monday", epoch=9, path="monday/state", digest="-3")
+PARENT = ParentEntry(id="monday", epoch=9, path="monday/state", digest="3")
 INCREMENTAL = dataclasses.replace(example(), parents=(PARENT,))
 
 
@@ -167,7 +170,8 @@ def test_unknown_fields_are_skipped() -> None:
         (["captured", "processes"], {}, r"Expected `array`, got `object` - at `\$\.captured\.processes`"),
         (["captured", "processes", 1, "heard"], "rumour", r"'rumour' - at `\$\.captured\.processes\[1\]"),
         (["ledger"], 3, r"Expected `object`, got `int` - at `\$\.ledger`"),
-        (["version"], 2, "version 2"),
+        (["version"], 3, "version 3"),
+        (["version"], 1, "version 1"),
         (["version"], "1", r"got `str` - at `\$\.version`"),
     ],
 )
@@ -199,7 +203,7 @@ def test_content_is_of_rows_and_not_of_files() -> None:
     table = example().tables[0]
     other = dataclasses.replace(table, path="y", files=())
     assert content_digest([table]) == content_digest([other])
-    assert content_digest([table]) != content_digest([dataclasses.replace(table, digest="-13")])
+    assert content_digest([table]) != content_digest([dataclasses.replace(table, digest="13")])
 
 
 def test_content_of_an_incremental_one_covers_what_it_builds_on() -> None:

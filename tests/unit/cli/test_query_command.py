@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from snapkafka.cli import app
-from snapkafka.store import LocalStore
 from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 
 SQL = "SELECT topic, partition FROM positions ORDER BY ALL"
 

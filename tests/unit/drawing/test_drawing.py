@@ -17,8 +17,8 @@ from snapkafka.drawing.svg import STUB, svg
 from snapkafka.manifest import Manifest, dump
 from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 from snapkafka.protocol import InputCut, ProcessCut, Running, TornEvent
-from snapkafka.store import LocalStore
 from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 
 SVG = "{http://www.w3.org/2000/svg}"
 

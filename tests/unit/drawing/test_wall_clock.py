@@ -19,10 +19,10 @@ from snapkafka.drawing.layout import WallClock
 from snapkafka.errors import BadInputError
 from snapkafka.manifest_entries import AppendedEntry
 from snapkafka.protocol import ProcessCut
-from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.unit.drawing.test_drawing import rewrite
 from tests.worlds.on_disk import read_up_to, write_snapshot
+from tests.worlds.stores import LocalStore
 
 SVG = "{http://www.w3.org/2000/svg}"
 #: The trigger; the processes 1, 2 and 3 cut 100, 110 and 120 ms after it, by the ledger's time.

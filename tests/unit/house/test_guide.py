@@ -22,8 +22,8 @@ from typer.main import get_command
 from snapkafka import ops
 from snapkafka.cli import app
 from snapkafka.errors import BadInputError
-from snapkafka.store import LocalStore
 from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 
 ROOT: Final = Path(__file__).parents[3]
 PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

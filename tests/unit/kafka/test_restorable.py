@@ -14,10 +14,10 @@ from snapkafka.kafka.cluster.restorable import in_words, restorable
 from snapkafka.manifest_entries import RestorableEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import ChangelogCut, TopicPartition
-from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.unit.checks.test_retention import CUT, HOUR, MIN, NOW
 from tests.worlds.fakes import FakeAdmin, FakeCluster, Worker
+from tests.worlds.stores import LocalStore
 
 
 @pytest.fixture

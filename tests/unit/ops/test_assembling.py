@@ -29,9 +29,9 @@ from snapkafka.errors import (
 from snapkafka.kafka import Connection, find_captured
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
-from snapkafka.store import LocalStore
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 
 RUNNER = CliRunner()
 HERE = Connection(bootstrap="127.0.0.1:1")

@@ -10,8 +10,8 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
-from snapkafka.store import LocalStore
 from tests.worlds.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
+from tests.worlds.stores import LocalStore
 
 BYTES = {"app": "bank", "table_name": "odd", "partition": 0, "key_raw": b"\xff", "value_raw": b"\x00"}
 
@@ -116,8 +116,8 @@ async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(st
     assert moved in found.keys, "in another partition it is another key"
     windows = [(key.key, key.window_start, key.window_end) for key in found.keys[-2:]]
     assert windows == [
-        ("same", "2026-01-01T00:01:00", "2026-01-01T00:01:59.900000"),
-        ("same", "2026-01-01T00:02:00", "2026-01-01T00:02:59.900000"),
+        ("same", "2026-01-01T00:01:00+00:00", "2026-01-01T00:01:59.900000+00:00"),
+        ("same", "2026-01-01T00:02:00+00:00", "2026-01-01T00:02:59.900000+00:00"),
     ], "a window of a key is a key of its own"
     with pytest.raises(BadInputError):
         await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=-1)

@@ -27,11 +27,11 @@ from snapkafka.ops import Outcome, pruning
 from snapkafka.ops.keep import OF_ALL, keeping_lock
 from snapkafka.ports import Topic
 from snapkafka.protocol import Trigger, Verdict
-from snapkafka.store import LocalStore
 from snapkafka.verbs import Keep
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import write_snapshot
+from tests.worlds.stores import LocalStore
 
 #: `ops.keep` is the function.
 MODULE = import_module("snapkafka.ops.keep")

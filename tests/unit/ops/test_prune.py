@@ -19,9 +19,9 @@ from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import FileEntry, LedgerEntry, ParentEntry, Times
 from snapkafka.ports import Topic
 from snapkafka.protocol import RESTORE, Fork, Hello, Restore
-from snapkafka.store import LocalStore
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, FakeLedger
+from tests.worlds.stores import LocalStore
 
 NOW_MS = 1_800_000_000_000
 LEDGER = example().ledger
@@ -43,28 +43,29 @@ def put(
     parent: str = "",
     ledger: LedgerEntry = LEDGER,
     files: tuple[str, ...] = (),
+    run: str = "",
 ) -> Manifest:
     """A snapshot with one table of one file of 100 bytes. `files`: others that its manifest names as well."""
     when = datetime.fromtimestamp(NOW_MS / 1_000 - days_old * 86_400, UTC).isoformat()
-    with store.staging(snapshot_id) as folder:
-        (folder / "state").mkdir()
-        (folder / "state" / "part-00000.parquet").write_text("x" * 100)
-        own = f"{manifests.file_stem(snapshot_id)}/state/part-00000.parquet"
-        entries = tuple(FileEntry(path=path, bytes=100, sha256="0" * 64) for path in (own, *files))
-        manifest = dataclasses.replace(
-            example(),
-            id=snapshot_id,
-            epoch=epoch,
-            namespace=namespace,
-            verdict=verdict,
-            ledger=ledger,
-            content=f"{epoch:064x}",
-            times=Times(assembled_at=when),
-            tables=(dataclasses.replace(example().tables[0], files=entries),),
-            captured=dataclasses.replace(example().captured, id=snapshot_id, parent=parent),
-            parents=(ParentEntry(id=parent, epoch=0, path="", digest=""),) if parent else (),
-        )
-        return store.publish(manifest, folder)
+    folder = store.root / manifests.file_stem(snapshot_id) / run
+    (folder / "state").mkdir(parents=True, exist_ok=True)
+    (folder / "state" / "part-00000.parquet").write_text("x" * 100)
+    own = (folder / "state" / "part-00000.parquet").relative_to(store.root).as_posix()
+    entries = tuple(FileEntry(path=path, bytes=100, rows=1, sha256="0" * 64) for path in (own, *files))
+    manifest = dataclasses.replace(
+        example(),
+        id=snapshot_id,
+        epoch=epoch,
+        namespace=namespace,
+        verdict=verdict,
+        ledger=ledger,
+        content=f"{epoch:064x}",
+        times=Times(assembled_at=when),
+        tables=(dataclasses.replace(example().tables[0], files=entries),),
+        captured=dataclasses.replace(example().captured, id=snapshot_id, parent=parent),
+        parents=(ParentEntry(id=parent, epoch=0, path="", digest=""),) if parent else (),
+    )
+    return store.publish(manifest, manifests.file_stem(snapshot_id))
 
 
 def put_text(store: LocalStore, snapshot_id: str, epoch: int) -> dict[str, Any]:
@@ -342,7 +343,7 @@ async def test_a_path_that_leads_out_of_its_folder_is_not_followed(tmp_path: Pat
 
 async def test_the_manifest_goes_first(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before any file is gone: there is no such snapshot any more, and the rest is found a day later."""
-    put(store, "old", 1)
+    put(store, "old", 1, run=f"run-{'a' * 32}")
     put(store, "new", 2)
     unlink = Path.unlink
 
@@ -356,10 +357,10 @@ async def test_the_manifest_goes_first(store: LocalStore, monkeypatch: pytest.Mo
         await prune(store, last=1)
     monkeypatch.undo()
     assert [manifest.id for manifest in store.list()] == ["new"]
-    (rest,) = store.root.glob("old.tmp-*")
+    (rest,) = store.root.glob("old/run-*")
     assert (await plan(store, last=1)).leftovers == (), "somebody may be at work on it"
     age(rest)
-    assert [item.name for item in (await plan(store, last=1)).leftovers] == [rest.name]
+    assert [item.name for item in (await plan(store, last=1)).leftovers] == [f"old/{rest.name}"]
     await prune(store, last=1)
     assert names(store) == ["new.json", "new/state/part-00000.parquet"]
 
@@ -373,7 +374,8 @@ def age(path: Path, days: float = 1.1) -> None:
 
 async def test_leftovers_of_a_killed_assembly_go_after_a_day(store: LocalStore) -> None:
     put(store, "new", 2)
-    old, busy, unwritten = (store.root / f"x.tmp-{digit * 32}" for digit in "abc")
+    old, busy = (store.root / "x" / f"run-{digit * 32}" for digit in "ab")
+    unwritten = store.root / f"x.json.tmp-{'c' * 32}"
     for folder in (old, busy):
         (folder / "state").mkdir(parents=True)
         (folder / "state" / "part").write_text("1234")
@@ -382,8 +384,8 @@ async def test_leftovers_of_a_killed_assembly_go_after_a_day(store: LocalStore) 
     unwritten.write_text("{")
     age(unwritten)
     done = await prune(store, last=1)
-    assert [(item.name, item.bytes) for item in done.leftovers] == [(old.name, 4), (unwritten.name, 1)]
-    assert names(store) == ["new.json", "new/state/part-00000.parquet", f"{busy.name}/state/part"]
+    assert [(item.name, item.bytes) for item in done.leftovers] == [(unwritten.name, 1), (f"x/{old.name}", 4)]
+    assert names(store) == ["new.json", "new/state/part-00000.parquet", f"x/{busy.name}/state/part"]
 
 
 async def test_what_is_needed_by_now_stays(store: LocalStore) -> None:

@@ -14,9 +14,10 @@ from snapkafka.errors import StorageError
 from snapkafka.protocol import Verdict
 from snapkafka.query.engine import Placed
 from snapkafka.query.manifest_check import compared_files
-from snapkafka.store import LocalStore, checked_files, require_unaltered
+from snapkafka.store import integrity, require_unaltered
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import flip, in_state, write_snapshot
+from tests.worlds.stores import LocalStore
 
 STATE = "one/state/part-00000.parquet"
 SQL = "SELECT value FROM state"
@@ -46,7 +47,7 @@ async def test_a_flipped_bit_is_no_answer(store: LocalStore, name: str) -> None:
     with pytest.raises(StorageError, match=r"part-00000\.parquet"):
         await ops.diff(None, "", "one", "two", storage=store.uri)
     (store.root / f"{name}/state/part-00000.parquet").unlink()
-    with pytest.raises(StorageError, match=rf"{name} .*part-00000\.parquet"):
+    with pytest.raises(StorageError, match=rf"{name}/.*part-00000\.parquet is missing"):
         await ops.query(None, "", sql, storage=store.uri, name="one")
 
 
@@ -72,7 +73,7 @@ def test_what_was_left_out_is_named(store: LocalStore) -> None:
 def test_many_bytes_are_compared_by_their_number_alone(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checked_files, "HASHED_BYTES_MAX", 10)
+    monkeypatch.setattr(integrity, "HASHED_BYTES_MAX", 10)
     (file,) = store.read("one").tables[0].files
     flip(store.root / STATE)
     assert require_unaltered(store, [file]) == 0

@@ -34,10 +34,11 @@ from snapkafka.query import sandbox
 from snapkafka.query import sql as query_sql
 from snapkafka.query.locate import find_manifest
 from snapkafka.query.sql import named_in
-from snapkafka.store import LocalStore, base
+from snapkafka.store import store as stores
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.on_disk import in_state, write_snapshot
 from tests.worlds.service_world import until
+from tests.worlds.stores import LocalStore
 
 RUNNER = CliRunner()
 TABLES = ("channels", "messages", "positions", "processes", "state")
@@ -225,7 +226,7 @@ def test_of_many_manifests_only_one_is_read_as_a_whole(storage: str, monkeypatch
         whole.append(Path(where).name)
         return manifests.load(text, where=where)
 
-    monkeypatch.setattr(base, "load", load)
+    monkeypatch.setattr(stores, "load", load)
     assert find_manifest(LocalStore(Path(storage)), "latest").id == "broken"
     assert whole == ["broken.json"]
 
@@ -268,7 +269,7 @@ async def test_values_are_as_json_has_them(storage: str) -> None:
             7,
             "ff00",
             [{"key": "trace", "value": "01"}],
-            "2026-05-01T12:30:00",
+            "2026-05-01T12:30:00+00:00",
             None,
             [{"agent": "a", "topic": "credits", "partition": 0, "offset": 6}],
         )

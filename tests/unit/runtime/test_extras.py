@@ -75,9 +75,9 @@ def test_a_service_gets_at_most_three_packages_more_than_faust_needs() -> None:
 
 
 def test_what_a_service_installs_has_nothing_heavy() -> None:
-    heavy = {"pyspark", "confluent-kafka", "typer", "matplotlib", "duckdb", "s3fs"}
+    heavy = {"pyspark", "confluent-kafka", "typer", "matplotlib", "duckdb", "obstore"}
     assert not heavy & installed("snapkafka", "faust")
-    assert "s3fs" not in installed("snapkafka", "cli", "spark", "query")
+    assert "obstore" not in installed("snapkafka", "cli", "spark", "query")
     assert {"pyspark", "typer"} <= installed("snapkafka", "faust", "cli", "spark")  # the test can see them
 
 
@@ -137,7 +137,7 @@ def test_whatever_is_imported_is_in_an_extra() -> None:
     known = {*BASE, *FOR_TESTS, *(module for modules in PARTS.values() for module in modules)}
     known |= {module for modules in EXTRAS.values() for module in modules}
     found = {module for part in imports().values() for module in part.ever}
-    assert {"pyspark", "typer", "s3fs"} <= found  # the test can see them
+    assert {"pyspark", "typer", "obstore"} <= found  # the test can see them
     assert found <= known
 
 

@@ -16,9 +16,9 @@ import pytest
 from snapkafka.cli import running
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.runtime import exit_status
-from snapkafka.store import LocalStore
 from snapkafka.testing import wait_until
 from tests.worlds.on_disk import in_state, write_snapshot
+from tests.worlds.stores import LocalStore
 
 pytestmark = pytest.mark.nightly
 

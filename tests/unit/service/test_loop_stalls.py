@@ -16,9 +16,9 @@ from typing import Any, Final
 import pytest
 
 from snapkafka.service import ROUTES, Settings, make_app, serve
-from snapkafka.store import LocalStore
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import asked, assembled, served
+from tests.worlds.stores import LocalStore
 
 #: A storage in another town answers in this time.
 STORAGE_S: Final = 0.04

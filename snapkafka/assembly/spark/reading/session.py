@@ -40,11 +40,6 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.session.timeZone": "UTC",
-    # Tables are written by few tasks into a folder that is renamed when all are done: the committer that moves every
-    # file once more protects from nothing here.
-    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    "spark.hadoop.parquet.enable.summary-metadata": "false",
 }
 
 
@@ -58,8 +53,6 @@ SMALL: Final[Mapping[str, str]] = {
     "spark.sql.constraintPropagation.enabled": "false",
 }
 ALWAYS: Final[Mapping[str, str]] = {
-    # The older form of times ends, for many readers, in the year 2262.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # What is kept is looked at twice: to compress it takes longer than both.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
@@ -90,7 +83,6 @@ def session(
     *,
     offsets: int = 0,
     ui: bool = False,
-    s3: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Provide a Spark session for the length of the `with` block; an existing one stays after it.
@@ -98,7 +90,6 @@ def session(
     Args:
         offsets: about how many one snapshot has to read.
         ui: serve Spark's web page while it runs (local sessions only).
-        s3: whether it reads and writes S3 (other sessions have to bring the jars).
         settings: Spark settings on top of `LOCAL` (local sessions only).
 
     Raises:
@@ -111,7 +102,7 @@ def session(
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM and set everything
         spark = SparkSession.builder.appName("snapkafka").getOrCreate()
     else:
-        spark = _local(offsets, ui, s3, settings or {})
+        spark = _local(offsets, ui, settings or {})
     try:
         yield spark
     finally:
@@ -203,7 +194,7 @@ def require_user_name() -> None:
         ) from None
 
 
-def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> SparkSession:
+def _local(offsets: int, ui: bool, settings: Mapping[str, str]) -> SparkSession:
     require_user_name()
     set_environment(os.environ)
     java_home = spark_java_home()
@@ -211,9 +202,7 @@ def _local(offsets: int, ui: bool, s3: bool, settings: Mapping[str, str]) -> Spa
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)
     java, fitting = _of_java(offsets)
     own = {
-        "spark.jars": ",".join(
-            str(jar) for name in ("spark", *(["s3"] if s3 else ())) for jar in locked_jars(name)
-        ),
+        "spark.jars": ",".join(map(str, locked_jars("spark"))),
         "spark.ui.enabled": str(ui).lower(),
         "spark.driver.extraJavaOptions": " ".join((f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", java)),
         **fitting,

@@ -6,16 +6,12 @@ headers of ours.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly.rows import Channel, Held, channel_rows
 from snapkafka.assembly.schemas import LAST_MS, TIMESTAMP_TYPE_NAMES, columns
 from snapkafka.assembly.spark.frames import Lookups, local_frame
 from snapkafka.assembly.spark.reading.header_columns import headers_as_text, other_headers
-from snapkafka.assembly.spark.reading.meter import step
 from snapkafka.assembly.spark.values import decoded, key_and_value
 from snapkafka.assembly.values.decoding import PLAIN, Decoding
 from snapkafka.manifest import STATE
@@ -134,12 +130,3 @@ def still_to_start(offset: Column, *, of: str = "") -> Column:
 def has_started(offset: Column, *, of: str = "") -> Column:
     """Return whether some agent of the joined input (columns that begin with `of`) has started `offset`."""
     return (offset < fn.col(f"{of}reach")) | fn.array_contains(f"{of}above", offset)
-
-
-def channels(in_flight: DataFrame, lookups: Lookups) -> list[dict[str, Any]]:
-    """Return the rows of every channel, from the messages in flight; see `rows.channel_rows`."""
-    size = fn.coalesce(fn.length("key_raw"), fn.lit(0)) + fn.coalesce(fn.length("value_raw"), fn.lit(0))
-    with step(lookups.spark, "table channels"):
-        held = in_flight.groupBy(*Channel._fields).agg(fn.count("*"), fn.sum(size)).collect()
-    width = len(Channel._fields)
-    return channel_rows(lookups.view, {Channel(*row[:width]): Held(*row[width:]) for row in held})

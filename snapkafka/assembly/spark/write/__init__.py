@@ -1,1 +1,0 @@
-"""Tables as Parquet, on disks and in object storage, with their digests."""

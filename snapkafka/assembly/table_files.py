@@ -1,0 +1,207 @@
+"""Tables as Parquet files, with their digests: written by the task that has the rows, in either engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from snapkafka.manifest import Column, FileEntry, TableEntry
+from snapkafka.store import Store
+
+from .arrow_schema import arrow_schema
+from .schemas import SORTED_BY, comments, schema
+
+#: Rows of a Parquet file are grouped into so many bytes.
+GROUP_BYTES: Final = 32 << 20
+#: Where Spark looks for its own form of a file's schema.
+SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
+
+
+class _NoPandas:
+    """A finder by which pandas is not found."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
+def _without_pandas() -> None:
+    """Let pyarrow decide that it takes lists without pandas: importing that takes longer than a small snapshot."""
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, finder := _NoPandas())
+        try:
+            pa.array([])
+        finally:
+            sys.meta_path.remove(finder)
+
+
+_without_pandas()
+
+
+class Written(NamedTuple):
+    """A file: its path, size and SHA-256; the number of its rows, and the sum of their digests."""
+
+    path: str
+    bytes: int
+    sha256: str
+    rows: int
+    digest: str
+
+
+# -- writing --------------------------------------------------------------------------------------------------
+
+
+def write(name: str, table: pa.Table, store: Store, folder: str) -> TableEntry:
+    """Write a table as one file into a folder of `Store.staging`; return its entry for the manifest.
+
+    Raises:
+        StorageError: the storage cannot be written.
+    """
+    return entry_of(name, folder, [write_file(name, table.to_batches(), store, folder)])
+
+
+def write_file(
+    name: str, batches: Iterable[pa.RecordBatch], store: Store, folder: str, *, part: int = 0
+) -> Written:
+    """Write rows of a table into a file of its own: a task that is done twice writes two.
+
+    Args:
+        part: the place of the rows among those of the table.
+    """
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    path, wanted = f"{folder}/{name}/part-{part:05}-{uuid.uuid4().hex[:8]}.parquet", schema_of(name)
+    rows = digest = 0
+    with store.writing(path) as file:
+        hashed = _Hashed(file)
+        with pq.ParquetWriter(hashed, wanted, compression="snappy") as writer:
+            for group in _groups(batches):
+                table = group.cast(wanted)
+                rows, digest = rows + len(table), digest + digest_of(table)
+                writer.write_table(table)
+    return Written(path, hashed.bytes, hashed.sha256.hexdigest(), rows, str(digest))
+
+
+def entry_of(name: str, folder: str, files: Sequence[Written]) -> TableEntry:
+    """Return the entry of a table that consists of these files."""
+    return TableEntry(
+        name=name,
+        path=f"{folder}/{name}",
+        rows=sum(file.rows for file in files),
+        digest=str(sum(int(file.digest) for file in files)),
+        schema=tuple(Column(name=column, type=kind) for column, kind in _columns(name)),
+        files=tuple(
+            FileEntry(path=file.path, bytes=file.bytes, rows=file.rows, sha256=file.sha256)
+            for file in sorted(files)
+        ),
+    )
+
+
+class _Hashed:
+    """A file that is hashed while it is written."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.sha256, self.bytes, self._file = hashlib.sha256(), 0, file
+
+    def write(self, data: Any) -> int:
+        self.sha256.update(data)
+        self.bytes += (size := self._file.write(data))
+        return size
+
+    def flush(self) -> None:
+        """Leave it to the storage."""
+
+    def close(self) -> None:
+        """Leave it to the storage."""
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held, size = list[pa.RecordBatch](), 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= GROUP_BYTES:
+            yield pa.Table.from_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+# -- digests --------------------------------------------------------------------------------------------------
+
+
+def digest_of(table: pa.Table) -> int:
+    """Compute the digest of rows, in any order: the sum of a 64-bit hash of each."""
+    encode = msgspec.msgpack.Encoder().encode
+    rows = zip(*map(_plain, table.columns), strict=True)
+    return sum(int.from_bytes(hashlib.blake2b(encode(row), digest_size=8).digest(), "big") for row in rows)
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column: times as microseconds, the entries of a map in order."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_map(column.type):
+        return [None if value is None else sorted(value, key=lambda pair: pair[0]) for value in values]
+    return values
+
+
+# -- Arrow ----------------------------------------------------------------------------------------------------
+
+
+def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return the rows of a table, in its order."""
+    ordered = sorted(rows, key=lambda row: [_in_order(row.get(column)) for column in SORTED_BY[name]])
+    return pa.Table.from_pylist(list(ordered), schema=schema_of(name))
+
+
+def schema_of(name: str) -> pa.Schema:
+    """Return the schema of a table."""
+    texts = comments(name)
+    return pa.schema(
+        [field.with_metadata({"comment": texts[field.name]}) for field in arrow_schema(schema(name))],
+        metadata={SPARK_SCHEMA: _spark_schema(name)},
+    )
+
+
+def _columns(name: str) -> list[tuple[str, str]]:
+    """Return the columns of a table, each with its type."""
+    return [(column, kind) for column, kind in (part.split(" ", 1) for part in schema(name).split(", "))]
+
+
+def _in_order(value: Any) -> tuple[bool, Any]:
+    """Return the key by which Spark sorts: nulls first, text by its bytes."""
+    return value is not None, value.encode() if isinstance(value, str) else value
+
+
+def _spark_schema(name: str) -> str:
+    """Return the columns of a table with their comments as Spark writes them into a file, and reads them there."""
+    fields = [_spark_field(it, kind, {"comment": comments(name)[it]}) for it, kind in _columns(name)]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def _spark_field(name: str, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    return {"name": name, "type": _spark_type(kind), "nullable": True, "metadata": metadata}
+
+
+def _spark_type(kind: str) -> Any:
+    if found := re.fullmatch(r"array<(.*)>", kind):
+        return {"type": "array", "elementType": _spark_type(found[1]), "containsNull": True}
+    if found := re.fullmatch(r"map<(.*),(.*)>", kind):
+        key, value = map(_spark_type, found.groups())
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if found := re.fullmatch(r"struct<(.*)>", kind):
+        fields = (part.split(":", 1) for part in found[1].split(","))
+        return {"type": "struct", "fields": [_spark_field(name, of, {}) for name, of in fields]}
+    return {"int": "integer", "bigint": "long"}.get(kind, kind)

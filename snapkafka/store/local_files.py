@@ -1,0 +1,128 @@
+"""Files in a local directory (or one that is mounted on all machines that need it)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from snapkafka.runtime.homes import expand_home
+
+from .files import Files, Info
+
+PIECE_BYTES: Final = 1 << 20
+#: In the name of a file that is still being written.
+UNFINISHED: Final = ".tmp-"
+
+
+@contextlib.contextmanager
+def locked(place: Path, *, wait: bool = True) -> Iterator[None]:
+    """Lock a file or folder for the length of the block; the lock ends with the process as well.
+
+    If the file system has no locks, nothing is locked; without `wait` that is an `OSError`, as is another's lock.
+    """
+    opened = os.open(place, os.O_RDONLY)
+    try:
+        if wait:
+            with contextlib.suppress(OSError):
+                fcntl.flock(opened, fcntl.LOCK_EX)
+        else:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)
+
+
+class LocalFiles(Files):
+    """The files below a directory."""
+
+    shared = False
+    errors = (OSError,)
+
+    def __init__(self, root: Path) -> None:
+        self._root = expand_home(root).absolute()
+
+    @property
+    def uri(self) -> str:
+        return self._root.as_uri()
+
+    def __str__(self) -> str:
+        return str(self._root)
+
+    def place(self, path: str) -> str:
+        return str(self._root / path)
+
+    def filesystem(self) -> None:
+        return None
+
+    def read(self, path: str) -> tuple[bytes, Any] | None:
+        if not (self._root / path).is_file():
+            return None
+        with contextlib.suppress(FileNotFoundError), (self._root / path).open("rb") as file:
+            return file.read(), _version(os.fstat(file.fileno()))
+        return None
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        with (self._root / path).open("rb") as file:
+            while piece := file.read(PIECE_BYTES):
+                yield piece
+
+    def size(self, path: str) -> int | None:
+        file = self._root / path
+        return file.stat().st_size if file.is_file() else None
+
+    def list(self, folder: str, *, deep: bool = True) -> Sequence[Info]:
+        place, found = self._root / folder, list[Info]()
+        if deep and not place.is_file():
+            files = (
+                Path(at, name)
+                for at, folders, names in os.walk(place)
+                for name in (*names, *(each for each in folders if Path(at, each).is_symlink()))
+            )
+        else:
+            files = (file for file in ([place] if place.is_file() else place.iterdir()) if file.is_file())
+        for file in files:
+            with contextlib.suppress(FileNotFoundError):
+                status = file.stat() if file.is_file() else file.lstat()
+                path = file.relative_to(self._root).as_posix()
+                found.append(Info(path, status.st_size, status.st_mtime))
+        return sorted(found)
+
+    @contextlib.contextmanager
+    def writing(self, path: str) -> Iterator[IO[bytes]]:
+        place = self._root / path
+        new = place.with_name(f"{place.name}{UNFINISHED}{uuid.uuid4().hex}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with new.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())  # a manifest that survives a crash of the machine names files that do
+            new.replace(place)
+        finally:
+            new.unlink(missing_ok=True)
+
+    def swap(self, path: str, content: bytes, version: Any | None) -> bool:
+        self._root.mkdir(parents=True, exist_ok=True)
+        with locked(self._root):
+            file = self._root / path
+            if (_version(file.stat()) if file.is_file() else None) != version:
+                return False
+            with self.writing(path) as new:
+                new.write(content)
+        return True
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            (self._root / path).unlink(missing_ok=True)
+        for folder in sorted({folder for path in paths for folder in Path(path).parents[:-1]}, reverse=True):
+            with contextlib.suppress(OSError):  # it is not empty, or somebody else has removed it
+                (self._root / folder).rmdir()
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_ino, status.st_mtime_ns, status.st_size
