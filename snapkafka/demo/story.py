@@ -59,7 +59,7 @@ class Reporter(Protocol):
 class DemoSnapshot:
     """One snapshot of the demo: how it was taken, its result, and that of a naive reading."""
 
-    summary: ops.Summary
+    summary: ops.SnapshotInfo
     naive: Naive
     money: Money
     manifest: Manifest
@@ -164,14 +164,14 @@ async def take_three(reporter: Reporter, system: RunningSystem, storage: Path) -
     for app in APPS:
         os.kill(system.workers_of(app)[0].pid, signal.SIGUSR1)
 
-    async def both() -> list[ops.Summary]:
+    async def both() -> list[ops.SnapshotInfo]:
         system.check_alive()
         found = [row for row in await ops.list_snapshots(where, namespace) if row.id not in naive]
         return found if len(found) == 2 and all(row.status in DECIDED for row in found) else []
 
     for row in await until(both, DECIDED_TIMEOUT_S, "both snapshots to be decided"):
-        if row.failure_reason:
-            raise SnapshotFailedError(f"snapshot {row.id} failed: {row.failure_reason}")
+        if row.failure is not None:
+            raise SnapshotFailedError(f"snapshot {row.id} failed: {row.failure.reason}")
         naive[row.id] = await read_naively(where)
     reporter.done()
     return naive
@@ -202,7 +202,7 @@ async def assemble_all(
     reporter.done("good, and the same rows")
 
 
-def _taken(row: ops.Summary, naive: Naive, storage: Path) -> DemoSnapshot:
+def _taken(row: ops.SnapshotInfo, naive: Naive, storage: Path) -> DemoSnapshot:
     path = storage / f"{manifests.file_stem(row.id)}.json"
     money = count_money(storage / manifests.file_stem(row.id))
     return DemoSnapshot(row, naive, money, manifests.load(path.read_text(), where=str(path)), storage)

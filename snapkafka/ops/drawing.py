@@ -21,7 +21,7 @@ from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
 from snapkafka.store import read_manifest
 
-from .listing import Details
+from .info import Details
 from .reading import query
 
 #: More arrows than these nobody can follow with the eye.
@@ -164,9 +164,8 @@ async def _draw_wall(
     )
 
 
-def draw_details(details: Details) -> Drawn:
+def draw_details(details: Details, captured: Captured | None) -> Drawn:
     """Draw a snapshot from the ledger, while it runs and until it is assembled: lanes and cuts, no messages."""
-    summary, captured = details.summary, details.captured
     torn = {cut.process: cut.torn for cut in captured.processes} if captured else {}
     lanes = tuple(
         Lane(
@@ -185,13 +184,13 @@ def draw_details(details: Details) -> Drawn:
     )
     waits = [f"waits for {wait.text}" for wait in details.waits[:3]]
     picture = Picture(
-        title=summary.id,
-        verdict=summary.verdict or summary.status.value,
+        title=details.id,
+        verdict=details.verdict or details.status.value,
         lanes=lanes,
         messages=tuple(_markers(captured)) if captured else (),
         notes=(*waits, "messages in flight are drawn once the snapshot is assembled"),
     )
-    return Drawn(id=summary.id, epoch=summary.epoch, svg=svg(lay_out(picture)), shown=0, hidden=0)
+    return Drawn(id=details.id, epoch=details.epoch, svg=svg(lay_out(picture)), shown=0, hidden=0)
 
 
 def _after_trigger(manifest: Manifest) -> Mapping[int, int]:

@@ -51,8 +51,9 @@ from snapkafka.until import within
 from snapkafka.verbs import Keep
 
 from .assembling import BESIDE_US, assemble
+from .info import SnapshotInfo
 from .invariants import Violation, violations_in
-from .listing import Summary, summaries
+from .listing import summaries
 from .pruning import Policy, checkpoint_due, plan_pruning, prune
 from .snapshots import trigger
 
@@ -240,7 +241,7 @@ class Keeper:
                 return found
             return replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
 
-    async def _assembled(self, taken: Summary) -> KeptRound:
+    async def _assembled(self, taken: SnapshotInfo) -> KeptRound:
         """Assemble a captured snapshot; return its round.
 
         Raises:
@@ -282,7 +283,7 @@ class Keeper:
         return tuple(item.id for item in (await prune(storage, policy, planned, where=self.where)).removed)
 
 
-def _answered(taken: Summary, result: JobResult) -> dict[str, Any]:
+def _answered(taken: SnapshotInfo, result: JobResult) -> dict[str, Any]:
     """Return what the snapshot answers to the predicate, if there is one."""
     statuses = {answer.status for answer in result.answers}
     witnesses = tuple(witness for answer in result.answers for witness in answer.witnesses)
@@ -306,7 +307,7 @@ def _stored_violations(place: str) -> tuple[Violation, ...]:
     return violations_in(found.id, found.verdict, found.checks, found.captured.contaminated)
 
 
-def _type(request: Keep, listed: Sequence[Summary], name: str) -> str:
+def _type(request: Keep, listed: Sequence[SnapshotInfo], name: str) -> str:
     """Return whether the snapshot is full or incremental; for an existing one, its type."""
     place = written_down(request.storage)
     for item in listed:

@@ -21,7 +21,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Abort, Dead, LedgerRecord, Pause, Retire, Trigger
 
-from .listing import Summary, WaitRow, details, summary
+from .info import SnapshotInfo, WaitRow, details, summary
 
 #: Pauses between the attempts of a snapshot: the first, and the longest.
 PAUSE_S: Final = 1.0
@@ -37,7 +37,7 @@ async def trigger(
     wait: bool = False,
     progress: Callable[[CaptureProgress], None] | None = None,
     **options: Unpack[TriggerOptions],
-) -> Summary:
+) -> SnapshotInfo:
     """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.
 
     Args:
@@ -142,7 +142,7 @@ async def await_captured(
     name: str,
     *,
     progress: Callable[[CaptureProgress], None] | None = None,
-) -> Summary:
+) -> SnapshotInfo:
     """Wait until a snapshot is captured; abort it when its time to live is over (R12).
 
     Args:
@@ -283,7 +283,7 @@ async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switc
         return _switched(work, changed=changed)
 
 
-async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: str = "") -> Summary:
+async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: str = "") -> SnapshotInfo:
     """End a running snapshot. One that was aborted already stays so; the first record in the ledger counts.
 
     Args:
@@ -303,7 +303,7 @@ async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: 
                 Abort(n=random.getrandbits(63), epoch=view.epoch, code="aborted", reason=reason, culprit=who),
             )
         found = summary(work.reading, view)
-        if found.failure_code != "aborted":
+        if found.failure is None or found.failure.code != "aborted":
             raise TriggerRefusedError(
                 f"snapshot {found.id} cannot be aborted: it is {found.status}",
                 hint=f"only a running one can; `snapkafka show {found.id}` shows its result",

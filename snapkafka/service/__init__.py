@@ -7,7 +7,7 @@
 | `guard` | host, origin and token of every request, before a route sees it |
 | `problems` | errors as problem+json: statuses, fields, routes |
 | `requests` | JSON and query strings as typed values, by msgspec |
-| `answers` | what `ops` returns, as JSON of the contract |
+| `rows` | snapshots as `ops` describes them, with the numbers of their manifests |
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
 | `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
 

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,8 +26,9 @@ from snapkafka.kafka.ledger.reading import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
+from snapkafka.ops import Details, details
 from snapkafka.ops.doctoring import Checkup, examine
-from snapkafka.ops.listing import Clock, Details, Summary, details, summary
+from snapkafka.ops.listing import Clock
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.units import wall_ms
@@ -52,22 +52,6 @@ KEPT_S: Final = 30.0
 RESTORABLE_AT_ONCE: Final = 2
 #: Of so many snapshots the last answer is kept.
 RESTORABLE_KEPT: Final = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Viewed:
-    """A snapshot as the fold knows it: `required`, `reported`, `closed` count processes; `failed` those that had not
-    closed when it failed. `decided_ms`: from the trigger to its capture or failure, None while it runs. `waits`: a
-    sentence for each thing that it waits for, or waited for when it failed."""
-
-    summary: Summary
-    parent: str
-    required: int
-    reported: int
-    closed: int
-    failed: int
-    decided_ms: int | None
-    waits: tuple[str, ...]
 
 
 class LedgerFollower:
@@ -214,24 +198,6 @@ class LedgerFollower:
             UnknownSnapshotError: the ledger has no such snapshot.
         """
         return find_snapshot(self.reading.state, name)
-
-    def view(self, view: SnapshotView) -> Viewed:
-        """Describe a snapshot, as far as the ledger knows it."""
-        reading = self.reading
-        ended = view.failed_at if view.failure is not None else view.captured_at
-        start = reading.times_ms[view.epoch - 1]
-        waits = reading.state.waiting(view.epoch) if view.captured_at is None else []
-        closed = len(view.required & view.closed.keys())
-        return Viewed(
-            summary=summary(reading, view),
-            parent=view.trigger.parent,
-            required=len(view.required),
-            reported=len(view.required & view.reports.keys()),
-            closed=closed,
-            failed=len(view.required) - closed if view.failure is not None else 0,
-            decided_ms=None if ended is None else max(0, reading.times_ms[ended] - start),
-            waits=tuple(str(wait) for wait in waits),
-        )
 
     def newest_first(self) -> list[SnapshotView]:
         """List every snapshot of the namespace."""

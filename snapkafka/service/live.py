@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
+import msgspec
+
+from snapkafka.ops import SnapshotInfo
 from snapkafka.protocol.ledger_state import SnapshotView
 
 from .ledger_follower import LedgerFollower
@@ -46,20 +48,20 @@ class Streams:
 
 
 async def progress(
-    follower: LedgerFollower, view: SnapshotView, describe: Callable[[], dict[str, Any]], streams: Streams
+    follower: LedgerFollower, view: SnapshotView, describe: Callable[[], SnapshotInfo], streams: Streams
 ) -> AsyncIterator[str]:
     """Send a snapshot whenever it changes, until it is captured or has failed: events `snapshot`, and finally `end`."""
     with streams.one():
-        last = ""
+        last: SnapshotInfo | None = None
         while True:
             version, over = follower.version, not view.open
             now = describe()  # before anything is sent: meanwhile more may be read
-            kept = json.dumps({**now, "duration_ms": 0})
+            kept = msgspec.structs.replace(now, duration_ms=0)
             if kept != last:
                 last = kept
                 yield _event("snapshot", now)
             if over:
-                yield _event("end", {"snapshot_id": now["snapshot_id"], "status": now["status"]})
+                yield _event("end", {"snapshot_id": now.id, "status": now.status})
                 return
             if await follower.changed(version, BEAT_S) == version:
                 yield ": nothing new\n\n"
@@ -96,5 +98,5 @@ async def every_change(
             await asyncio.sleep(AT_MOST_EVERY_S)
 
 
-def _event(name: str, data: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+def _event(name: str, data: Any) -> str:
+    return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n"

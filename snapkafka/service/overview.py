@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from snapkafka import ops
+from snapkafka.ops import instant
 from snapkafka.query.stored import StoredFiles
 
 from .access import Role
-from .answers import instant
 from .ledger_follower import LedgerFollower
 from .problems import RefusedError
 from .rows import Rows

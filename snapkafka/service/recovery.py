@@ -12,10 +12,10 @@ from starlette.responses import JSONResponse, Response
 from snapkafka import ops
 from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.ops import instant
 from snapkafka.ports import Cluster
 from snapkafka.protocol.restores import RestoreView
 
-from .answers import instant
 from .cache import Shared
 from .ledger_follower import LedgerFollower
 from .problems import RefusedError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import statistics
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
@@ -17,10 +18,10 @@ from snapkafka import ops
 from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
+from snapkafka.ops import instant
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
-from . import answers
 from .access import within
 from .checked import bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
@@ -41,6 +42,8 @@ from .requests import (
 from .rows import Rows
 from .settings import Settings
 
+#: A trigger is estimated from the captures of so many of the newest snapshots; more than that is another system.
+ESTIMATED_FROM: Final = 50
 #: No answer about the ledger is given later than this because of what only the broker knows: that is then unknown.
 BROKER_S: Final = 0.3
 
@@ -86,17 +89,22 @@ class Handlers:
                 self._follower.namespace,
                 **asdict(asked) | {"storage": storage},
             )
-        estimate = answers.estimated_ms(
-            (
-                view.summary.capture_ms
-                for view in map(self._follower.view, self._follower.newest_first()[:100])
-                if view.summary.capture_ms is not None and view.summary.type == found.type
-            ),
-            found.ttl_ms,
-        )
+        reading = self._follower.reading
+        took = [
+            took_ms
+            for view in self._follower.newest_first()[:ESTIMATED_FROM]
+            if view.trigger.type == found.type and (took_ms := reading.capture_ms(view)) is not None
+        ]
         name = str(found.epoch) if "/" in found.id or found.id in (".", "..") else quote(found.id)
-        headers = {"Location": f"/v1/snapshots/{name}"}
-        return JSONResponse(answers.triggered(found, estimate), 202, headers)
+        answer = {
+            "snapshot_id": found.id,
+            "status": found.status,
+            "initiated_at": found.initiated_at,
+            "estimated_completion_ms": round(statistics.median(took)) if took else found.ttl_ms,
+            "epoch": found.epoch,
+            "attempt": found.attempt,
+        }
+        return JSONResponse(answer, 202, {"Location": f"/v1/snapshots/{name}"})
 
     async def abort(self, request: Request) -> Response:
         """Handle `POST /v1/snapshots/{id}/abort`."""
@@ -171,7 +179,7 @@ class Handlers:
                         "pid": view.hello.pid,
                         "mode": view.hello.mode,
                         "release": view.hello.release,
-                        "joined_at": answers.instant(reading.times_ms.get(view.process, 0)),
+                        "joined_at": instant(reading.times_ms.get(view.process, 0)),
                         "inputs": len(view.inputs),
                         "state": "living" if view.left is None else "dead" if view.dead else "left",
                     }
@@ -285,7 +293,9 @@ class Handlers:
         asked = query_of(request, DiagramRequest)
         view = self._found(request)
         if not asked.wall_clock and (view.verdict is None or not view.verdict.manifest):
-            drawn = await asyncio.to_thread(ops.draw_details, self._follower.details(view))
+            state = self._follower.reading.state
+            captured = state.captured(view.epoch) if view.captured_at is not None else None
+            drawn = await asyncio.to_thread(ops.draw_details, self._follower.details(view), captured)
         else:
             place = self._manifest_of(view)
             async with _one_of(self._queries, "queries"):
@@ -319,7 +329,7 @@ class Handlers:
         return place
 
     def _manifest_of(self, view: SnapshotView) -> str:
-        place = answers.manifest_uri(self._follower.view(view).summary)
+        place = ops.summary(self._follower.reading, view).manifest
         if view.verdict is None or not place:
             raise UnknownSnapshotError(
                 f"snapshot {view.trigger.id} has no tables: it is {view.status}", hint="assemble it first"

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
+from snapkafka.ops import Details, SnapshotInfo, check_info, summary
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.query.stored import StoredFiles, stored
 
-from . import answers
 from .access import within
 from .cache import Shared
 from .ledger_follower import LedgerFollower
@@ -35,28 +37,36 @@ class Rows:
             _read, lambda found: AGAIN_S if found is None else FOR_EVER, most=STORED_KEPT
         )
 
-    def row(self, view: SnapshotView, stored: StoredFiles | None) -> dict[str, Any]:
+    def row(self, view: SnapshotView, stored: StoredFiles | None) -> SnapshotInfo:
         """Describe a snapshot in a few numbers, as of now."""
-        follower = self._follower
-        good = follower.latest_good()
-        return answers.row(follower.view(view), stored, latest_good=good, now_ms=follower.clock())
+        found = summary(self._follower.reading, view, self._follower.clock())
+        return msgspec.structs.replace(found, **self._of_files(view, stored))
 
-    async def rows(self, views: Sequence[SnapshotView]) -> list[dict[str, Any]]:
+    async def rows(self, views: Sequence[SnapshotView]) -> list[SnapshotInfo]:
         """Describe each."""
         found = await asyncio.gather(*map(self.stored, views))
         return [self.row(view, stored) for view, stored in zip(views, found, strict=True)]
 
-    async def whole(self, view: SnapshotView, restorable: RestorableEntry | None) -> dict[str, Any]:
+    async def whole(self, view: SnapshotView, restorable: RestorableEntry | None) -> Details:
         """Return everything that is known of a snapshot."""
-        stored, follower = await self.stored(view), self._follower
-        return answers.detail(
-            follower.view(view),
-            follower.details(view),
-            stored,
-            restorable,
-            latest_good=follower.latest_good(),
-            now_ms=follower.clock(),
-        )
+        stored = await self.stored(view)
+        more = self._of_files(view, stored)
+        if stored is not None:
+            more |= {
+                "checks": tuple(map(check_info, stored.checks)),
+                "tables": stored.rows,
+                "ancestors": stored.parents,
+                "left_open": stored.left_open,
+                "assumptions": stored.assumptions,
+            }
+        more |= {"restorable": restorable} if restorable else {}
+        return msgspec.structs.replace(self._follower.details(view), **more)
+
+    def _of_files(self, view: SnapshotView, stored: StoredFiles | None) -> dict[str, Any]:
+        found: dict[str, Any] = {"latest_good": view.epoch == self._follower.latest_good()}
+        if stored is not None:
+            found |= {"bytes": stored.bytes, "in_flight": stored.in_flight, "restorable": stored.restorable}
+        return found | {"assembled": stored is not None}
 
     async def stored(self, view: SnapshotView) -> StoredFiles | None:
         """Return the numbers of its manifest, None if there is none to read."""

@@ -86,8 +86,7 @@ class Reader:
         notes = [note for check in found.checks for note in check.notes if note.kind.startswith("never-read")]
         noted = sum(check.noted for check in found.checks)
         shown = await_work(ops.show(self.system.connection, self.system.namespace, taken.id))
-        assert shown.captured is not None
-        items = shown.captured.never_read
+        items = shown.never_read
         assert [(item.app, item.topic, item.partition) for item in items] == [
             (self.group, self.topic, 0)
         ] * len(items)

@@ -23,7 +23,7 @@ def test_a_topic_that_did_not_exist_at_the_start_is_named_until_a_restart(
     with live(kafka, namespace, tmp_path, topics=["orders"], tables=(), partitions=1) as run:
         topic = run.topic("to-pay")
         said = f"topic {topic} did not exist when {run.app} started: create it and restart {run.app}"
-        unread = [{"app": run.app, "topic": topic}]
+        unread = [said]
 
         def command(*arguments: str) -> tuple[int, Any, str]:
             """Status, JSON, and what it prints without `--json`."""
@@ -41,10 +41,10 @@ def test_a_topic_that_did_not_exist_at_the_start_is_named_until_a_restart(
         assert f"snapkafka: {said}" in warned[0]
 
         status, found, printed = command("trigger", "--wait", "--id", "one")
-        assert (status, found["status"], found["unread"]) == (0, "CAPTURED", unread)
+        assert (status, found["status"], found["unread_topics"]) == (0, "CAPTURED", unread)
         assert f"warning: {said}" in printed
         status, found, printed = command("show", "one")
-        assert (status, found["captured"]["unread"]) == (0, unread)
+        assert (status, found["unread_topics"]) == (0, unread)
         assert f"warning: {said}" in printed
         status, found, printed = command("doctor")
         assert status == 30
@@ -59,6 +59,6 @@ def test_a_topic_that_did_not_exist_at_the_start_is_named_until_a_restart(
         run.await_workers()
         assert "to-pay did not exist when" not in worker.log.read_text()
         status, found, printed = command("trigger", "--wait", "--id", "two")
-        assert (status, found["status"], found["unread"]) == (0, "CAPTURED", [])
+        assert (status, found["status"], found["unread_topics"]) == (0, "CAPTURED", [])
         assert "to-pay did not exist when" not in printed + command("show", "two")[2] + command("doctor")[2]
-        assert command("show", "one")[1]["summary"]["unread"] == unread, "it is what that one lacks"
+        assert command("show", "one")[1]["unread_topics"] == unread, "it is what that one lacks"

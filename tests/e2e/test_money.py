@@ -30,7 +30,7 @@ def test_twenty_snapshots_under_load_conserve_the_money(namespace: str, tmp_path
             time.sleep(0.2)  # spreads them over time; nothing is waited for
         system.observer.stop_load()
         assert assemble(system.bootstrap, namespace, sorted(naive), tmp_path)
-        listed = {row["id"]: row for row in command(system.observer, "list")["snapshots"]}
+        listed = {row["snapshot_id"]: row for row in command(system.observer, "list")["snapshots"]}
         groups = {
             group: system.observer.call(system.observer.admin.committed(group))
             for group in (f"snapkafka.{namespace}.accounts", f"snapkafka.{namespace}.clearing")

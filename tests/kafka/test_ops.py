@@ -116,7 +116,7 @@ async def test_the_command_as_a_process(connection: Connection, namespace: str, 
         status, found, err = await command(connection, namespace, "trigger", "--wait", "--id", "mine")
         assert (status, found["status"], err) == (0, "CAPTURED", "")
         status, found, err = await command(connection, namespace, "show", "mine")
-        assert (status, found["summary"]["id"], err) == (0, "mine", "")
+        assert (status, found["snapshot_id"], err) == (0, "mine", "")
         status, found, err = await command(connection, namespace, "show", "yours")
         assert (status, found["error"]["code"]) == (5, "unknown-snapshot")
         assert len(err.splitlines()) == 2

@@ -28,7 +28,8 @@ def test_topics_have_the_partitions_and_the_settings_that_are_asked_for(kafka: B
     create = ["topics", "create", *names, "--partitions", "3", "--compact", "--set", "retention.ms=7"]
     printed = CliRunner().invoke(app, [*create, *where])
     assert printed.exit_code == 0, printed.output
-    assert printed.output.splitlines() == [f"{name}: created, 3 partitions, compacted" for name in names]
+    rows = [line.split() for line in printed.output.splitlines()[2:]]
+    assert rows == [[name, "created", "3", "compact"] for name in names]
     other = [
         "topics",
         "create",
@@ -60,7 +61,7 @@ def test_nothing_is_created_if_one_is_refused(kafka: Broker) -> None:
     refused = CliRunner().invoke(app, ["topics", "create", name, "not/a/name", *where])
     assert (refused.exit_code, "not/a/name" in refused.output) == (4, True), refused.output
     created = CliRunner().invoke(app, ["topics", "create", name, *where])
-    assert created.output.startswith(f"{name}: ")
+    assert name in created.output
 
 
 @pytest.mark.parametrize(

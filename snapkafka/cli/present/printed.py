@@ -11,7 +11,7 @@ from snapkafka.cli.screen import Screen
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import CheckEntry, WitnessEntry, saw_nothing
-from snapkafka.ops import Checkpointed, Details, JobResult, Summary
+from snapkafka.ops import Checkpointed, Details, JobResult, SnapshotInfo
 from snapkafka.ops.snapshots import Switched
 from snapkafka.units import local_time, rounded_ms, wall_ms
 
@@ -47,7 +47,7 @@ def headline(name: str, epoch: int, *words: str) -> list[Part]:
     ]
 
 
-def print_list(console: Screen, snapshots: tuple[Summary, ...], now_ms: int) -> None:
+def print_list(console: Screen, snapshots: tuple[SnapshotInfo, ...], now_ms: int) -> None:
     """Print one line for each snapshot, oldest first."""
     if not snapshots:
         console.print("No snapshots yet. Take one: `snapkafka trigger --wait`")
@@ -63,14 +63,14 @@ def print_list(console: Screen, snapshots: tuple[Summary, ...], now_ms: int) -> 
     )
 
 
-def _problems(item: Summary) -> Iterator[list[Part]]:
-    if item.failure_reason:
-        yield [("failed", "red"), f" ({item.failure_code}): {item.failure_reason}"]
+def _problems(item: SnapshotInfo) -> Iterator[list[Part]]:
+    if item.failure is not None:
+        yield [("failed", "red"), f" ({item.failure.code}): {item.failure.reason}"]
     if item.contaminated:
         yield [("not verifiable", "yellow"), f": {item.contaminated}"]
 
 
-def print_triggered(console: Screen, item: Summary) -> None:
+def print_triggered(console: Screen, item: SnapshotInfo) -> None:
     """Print the result of `trigger`."""
     console.print(*headline(item.id, item.epoch, item.status.value))
     if item.capture_ms is None:
@@ -103,26 +103,28 @@ def print_checkpointed(console: Screen, found: Checkpointed) -> None:
 
 def print_details(console: Screen, found: Details) -> None:
     """Print one snapshot."""
-    item = found.summary
-    console.print(*headline(item.id, item.epoch, f"attempt {item.attempt}", item.status.value, item.verdict))
-    by = f" by {item.who}" if item.who else ""
-    when = local_time(item.triggered_ms)
-    console.print(f"triggered {when}{by}, {rounded_ms(found.age_ms)} ago; {item.type}")
-    if item.capture_ms is not None:
-        console.print(f"captured in {rounded_ms(item.capture_ms)}")
-    if found.captured is not None and (alignment := found.captured.alignment) is not None:
-        console.print("aligned" if alignment.aligned else f"not aligned: {alignment.why}")
-    for line in _problems(item):
+    attempt = f"attempt {found.attempt}"
+    console.print(*headline(found.id, found.epoch, attempt, found.status.value, found.verdict or ""))
+    by = f" by {found.who}" if found.who else ""
+    when, age_ms = local_time(found.triggered_ms), max(0, wall_ms() - found.triggered_ms)
+    console.print(f"triggered {when}{by}, {rounded_ms(age_ms)} ago; {found.type}")
+    if found.capture_ms is not None:
+        console.print(f"captured in {rounded_ms(found.capture_ms)}")
+    if found.alignment is not None:
+        console.print("aligned" if found.alignment.aligned else f"not aligned: {found.alignment.why}")
+    for line in _problems(found):
         console.print(*line)
-    culprit = "" if item.culprit in item.failure_reason else item.culprit
-    for head, text in (("culprit", culprit), ("storage", item.storage), ("manifest", item.manifest)):
+    failure = found.failure
+    culprit = failure.culprit if failure and failure.culprit not in failure.reason else ""
+    manifest = found.manifest if found.verdict else ""
+    for head, text in (("culprit", culprit), ("storage", found.storage), ("manifest", manifest)):
         if text:
             console.print(f"{head}: {text}")
-    console.note("warning", item.unread)
+    console.note("warning", found.unread)
     if found.restorable is not None:
         console.print(in_words(found.restorable, wall_ms()))
     if found.waits:
-        console.print(f"waiting for (fails {rounded_ms(item.ttl_ms)} after the trigger):")
+        console.print(f"waiting for (fails {rounded_ms(found.ttl_ms)} after the trigger):")
     console.table(found.waits, ("since", lambda it: rounded_ms(it.waited_ms)), "for=text")
     _print_processes(console, found)
     console.table(
@@ -137,7 +139,7 @@ def print_details(console: Screen, found: Details) -> None:
     if (hidden := len(found.positions) - POSITIONS_SHOWN) > 0:
         console.print(f"Not shown: {count(hidden, 'more position')} (--json).", style="dim")
     print_uncaptured(console, found)
-    console.note("note", found.captured.never_read if found.captured is not None else ())
+    console.note("note", found.never_read)
     if found.checks:
         read = {check.records for check in found.checks}
         console.print("checks: " + ", ".join(f"{check.name} {check.status}" for check in found.checks))

@@ -57,11 +57,11 @@ def test_trigger_says_the_same_as_data(cluster: FakeCluster) -> None:
         "trigger", "--wait", "--id", "mine", "--storage", "/snaps", "--json", "--apps", "shop, shop"
     )
     found = as_json(result)
-    assert found["id"] == "mine"
+    assert found["snapshot_id"] == "mine"
     assert found["status"] == "CAPTURED"
     assert found["capture_ms"] == 2
-    assert found["storage"] == "/snaps"
-    assert found["who"]
+    assert found["target_storage_uri"] == "/snaps"
+    assert found["initiated_by_node_id"]
     assert result.stderr == ""
 
 
@@ -82,7 +82,7 @@ def test_show_by_epoch_by_time_and_as_latest(
     call("trigger", "--wait", "--id", "one")
     cluster.the_ledger.clock_ms += 3_600_000
     call("trigger", "--wait", "--id", "two")
-    assert as_json(call("show", *arguments, "--json"))["summary"]["id"] == expected
+    assert as_json(call("show", *arguments, "--json"))["snapshot_id"] == expected
 
 
 # -- errors --------------------------------------------------------------------------------------------------

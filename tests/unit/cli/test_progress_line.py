@@ -14,7 +14,7 @@ from snapkafka.assembly.progress import Step, Working
 from snapkafka.cli import Screen, progress
 from snapkafka.cli.progress import progress_line, progress_lines
 from snapkafka.ops import CaptureProgress
-from snapkafka.ops.listing import WaitRow
+from snapkafka.ops.info import WaitRow
 
 
 def at(*texts: str, waited_ms: int = 2_000) -> CaptureProgress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 import re
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -114,7 +115,7 @@ def silent_broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 def test_readiness_tells_since_when_no_broker_has_answered(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with silent_broker(monkeypatch) as answering, served(cluster) as client:
+    with served(cluster) as client, silent_broker(monkeypatch) as answering:
         assert followed(client) == 1
         answering.clear()
         until(lambda: client.get("/readyz").status_code == 503, "the service to notice")
@@ -127,7 +128,8 @@ def test_readiness_tells_since_when_no_broker_has_answered(
         assert client.get("/v1/snapshots/none").json()["code"] == "broker-unavailable"
         with client.stream("GET", "/v1/events") as stream:
             told = next(line for line in stream.iter_lines() if line.startswith("data: "))
-            assert '"followed": false' in told and '"problem": "no broker has answered since ' in told
+            told = json.loads(told.removeprefix("data: "))
+            assert told["followed"] is False and told["problem"].startswith("no broker has answered since ")
         assert client.get("/healthz").status_code == 200
         answering.set()
         until(lambda: client.get("/readyz").status_code == 200, "the service to notice")

@@ -91,8 +91,8 @@ class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
         name = self.snapshot_id or run_id_of(ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
         retries = self.attempts - 1 if self.wait else 0
 
-        async def ask() -> ops.Summary:
-            async def once(retries: int) -> ops.Summary:
+        async def ask() -> ops.SnapshotInfo:
+            async def once(retries: int) -> ops.SnapshotInfo:
                 return await ops.trigger(
                     hook.get_conn(),
                     hook.namespace,

@@ -54,7 +54,7 @@ class SnapkafkaCapturedSensor(BaseSensorOperator):
             )
         hook = SnapkafkaHook(self.snapkafka_conn_id, namespace=self.namespace)
 
-        async def wait() -> ops.Summary:
+        async def wait() -> ops.SnapshotInfo:
             async with asyncio.timeout(self.timeout):
                 return await ops.await_captured(hook.get_conn(), hook.namespace, self.snapshot_id)
 

@@ -1,0 +1,348 @@
+"""Snapshots as every interface has them: `--json`, REST and Airflow encode the same structs, by the names of the
+contract."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from snapkafka.checks.kinds import CHECKS
+from snapkafka.kafka.ledger.reading import LedgerReading
+from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry, file_stem
+from snapkafka.protocol.alignment_records import Outcome
+from snapkafka.protocol.captured_snapshot import Captured, NeverRead, Uncaptured
+from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Status, Waiting
+from snapkafka.protocol.records import NOBODY, CheckResult, TopicPartition
+from snapkafka.units import wall_ms
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a snapshot failed."""
+
+    code: str
+    reason: str
+    culprit: str
+
+
+class SnapshotInfo(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={
+        "id": "snapshot_id",
+        "bytes": "total_size_bytes",
+        "closed": "nodes_completed",
+        "failed": "nodes_failed",
+        "manifest": "checkpoint_manifest_uri",
+        "type": "snapshot_type",
+        "parent": "parent_snapshot_id",
+        "who": "initiated_by_node_id",
+        "triggered_ms": "initiated_at_ms",
+        "storage": "target_storage_uri",
+        "required": "nodes_total",
+        "reported": "nodes_reported",
+        "in_flight": "in_flight_messages",
+        "unread": "unread_topics",
+    },
+):
+    """A snapshot in one line.
+
+    `duration_ms`: from the trigger to its capture or failure, or until now; `capture_ms`: to its capture, by the
+    ledger's clock. `required`, `reported`, `closed` count processes; `failed` those that had not closed when it failed.
+    `manifest`: where that lies or will lie. `waits_for`: a sentence for each thing that it waits for. `contaminated`:
+    why it cannot be proved although it was captured. `unread`: topics to which apps in scope subscribe and that no
+    worker had: records that wait in them are in no channel. `bytes`, `assembled`, `in_flight` and `restorable` are of
+    its manifest.
+    """
+
+    id: str
+    status: Status
+    duration_ms: int
+    bytes: int = 0
+    closed: int
+    failed: int
+    manifest: str
+    attempt: int
+    epoch: int
+    type: str
+    parent: str | None
+    who: str
+    initiated_at: str
+    triggered_ms: int
+    capture_ms: int | None
+    storage: str
+    apps: tuple[str, ...]
+    ttl_ms: int
+    required: int
+    reported: int
+    waits_for: tuple[str, ...]
+    failure: Failure | None
+    contaminated: str | None
+    verdict: str | None
+    latest_good: bool = False
+    assembled: bool = False
+    in_flight: int | None = None
+    restorable: RestorableEntry | None = None
+    unread: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitRow:
+    """One thing that a running snapshot waits for: `what` is "input", "report", "alignment" or "closing"; for how
+    long, by this clock. `rebalance`: it is an input that Kafka moves from one process to another."""
+
+    what: str
+    text: str
+    process: int
+    app: str
+    topic: str
+    partition: int
+    waited_ms: int
+    rebalance: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRow:
+    """A process in a snapshot. `reported_ms`, `closed_ms`: after the trigger, by the ledger's clock; None: not yet."""
+
+    process: int
+    app: str
+    host: str
+    pid: int
+    heard: str
+    cut_us: int | None
+    running: int
+    reported_ms: int | None
+    closed_ms: int | None
+    left: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionRow:
+    """The cut of an input. `unread`: the records between position and log end: in flight, or external."""
+
+    app: str
+    topic: str
+    partition: int
+    position: int
+    log_end: int
+    unread: int
+    process: int
+
+
+class Phases(msgspec.Struct, frozen=True, kw_only=True):
+    """Milliseconds after the trigger, by the ledger's clock; None: not yet."""
+
+    first_cut_ms: int | None
+    last_cut_ms: int | None
+    last_closed_ms: int | None
+    decided_ms: int | None
+
+
+class CheckInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A check as the ledger or, with its witnesses, the manifest has it. `title`, `says`: its name for people, and what
+    it proves; empty for one of a later release."""
+
+    name: str
+    title: str
+    says: str
+    run: bool
+    status: str
+    found: int
+    witnesses: tuple[WitnessEntry, ...] = ()
+    noted: int = 0
+    notes: tuple[WitnessEntry, ...] = ()
+    records: int | None
+    partitions: int | None = None
+    channels: int | None = None
+    replayed: int | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class Details(SnapshotInfo, frozen=True, kw_only=True):
+    """Everything about one snapshot. `uncaptured`: state of its apps that it does not hold. `tables`, `ancestors`,
+    `left_open` and `assumptions` are of its manifest."""
+
+    phases: Phases
+    processes: tuple[ProcessRow, ...]
+    waits: tuple[WaitRow, ...]
+    positions: tuple[PositionRow, ...]
+    checks: tuple[CheckInfo, ...]
+    alignment: Outcome | None
+    never_read: tuple[NeverRead, ...]
+    uncaptured: tuple[Uncaptured, ...]
+    tables: Mapping[str, int] = {}
+    ancestors: tuple[str, ...] = ()
+    left_open: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+
+def instant(ms: int) -> str:
+    """Format milliseconds since 1970 as the contract has times: whole seconds, in UTC."""
+    return datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def summary(reading: LedgerReading, view: SnapshotView, now_ms: int | None = None) -> SnapshotInfo:
+    """Summarise a snapshot in one line."""
+    trigger, failure, verdict = view.trigger, view.failure, view.verdict
+    triggered_ms, decided_ms = reading.times_ms[view.epoch - 1], _decided_ms(reading, view)
+    now_ms = wall_ms() if now_ms is None else now_ms
+    closed = len(view.required & view.closed.keys())
+    written = f"{trigger.storage.rstrip('/')}/{file_stem(trigger.id)}.json" if trigger.storage else ""
+    return SnapshotInfo(
+        id=trigger.id,
+        status=view.status,
+        duration_ms=max(0, now_ms - triggered_ms) if decided_ms is None else decided_ms,
+        closed=closed,
+        failed=len(view.required) - closed if failure is not None else 0,
+        manifest=(verdict.manifest if verdict else "") or written,
+        attempt=trigger.attempt,
+        epoch=view.epoch,
+        type=trigger.type,
+        parent=trigger.parent or None,
+        who=trigger.who,
+        initiated_at=instant(triggered_ms),
+        triggered_ms=triggered_ms,
+        capture_ms=reading.capture_ms(view),
+        storage=trigger.storage,
+        apps=trigger.apps,
+        ttl_ms=trigger.ttl_ms,
+        required=len(view.required),
+        reported=len(view.required & view.reports.keys()),
+        waits_for=tuple(map(str, reading.state.waiting(view.epoch))) if decided_ms is None else (),
+        failure=Failure(code=failure.code, reason=failure.reason, culprit=failure.culprit)
+        if failure
+        else None,
+        contaminated=(view.contaminated if failure is None else "") or None,
+        verdict=verdict.verdict if verdict else None,
+        unread=tuple(map(str, view.unread)),
+    )
+
+
+def _decided_ms(reading: LedgerReading, view: SnapshotView) -> int | None:
+    ended = view.failed_at if view.failure is not None else view.captured_at
+    return None if ended is None else max(0, reading.times_ms[ended] - reading.times_ms[view.epoch - 1])
+
+
+def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
+    """Describe a snapshot, as of `now_ms`."""
+    waits = reading.state.waiting(view.epoch) if view.open else []
+    captured = reading.state.captured(view.epoch) if view.captured_at is not None else None
+    processes = tuple(_process(reading, view, process) for process in sorted(view.required | view.left))
+    reported = [row.reported_ms for row in processes if row.reported_ms is not None]
+    return Details(
+        **msgspec.structs.asdict(summary(reading, view, now_ms)),
+        phases=Phases(
+            first_cut_ms=min(reported, default=None),
+            last_cut_ms=max(reported, default=None),
+            last_closed_ms=max(
+                (row.closed_ms for row in processes if row.closed_ms is not None), default=None
+            ),
+            decided_ms=_decided_ms(reading, view),
+        ),
+        processes=processes,
+        waits=tuple(_wait(reading, view, wait, now_ms) for wait in waits),
+        positions=_positions(captured) if captured else (),
+        checks=tuple(map(check_info, view.verdict.checks)) if view.verdict else (),
+        alignment=captured.alignment if captured else None,
+        never_read=captured.never_read if captured else (),
+        uncaptured=captured.uncaptured if captured else (),
+    )
+
+
+def check_info(check: CheckResult | CheckEntry) -> CheckInfo:
+    """Describe a check of the ledger or of a manifest."""
+    kind, _, invariant = check.name.partition(" ")
+    title, says = CHECKS.get(kind, ("", ""))
+    known = {name: getattr(check, name) for name in CheckInfo.__struct_fields__ if hasattr(check, name)}
+    more = {"title": f"invariant {invariant}" if invariant else title, "says": says}
+    return CheckInfo(**{"run": check.status != "not-run"} | known | more)
+
+
+#: What a process that has not cut yet is shown to have learned it by.
+NOT_YET: Final = ""
+
+
+def _process(reading: LedgerReading, view: SnapshotView, process: int) -> ProcessRow:
+    hello = reading.state.processes[process].hello
+    start = reading.times_ms[view.epoch - 1]
+    report, closed = view.reports.get(process), view.closed.get(process)
+    return ProcessRow(
+        process=process,
+        app=hello.app,
+        host=hello.host,
+        pid=hello.pid,
+        heard=report[1].heard if report else NOT_YET,
+        cut_us=closed[1].cut_us if closed else None,
+        running=len(report[1].running) if report else 0,
+        reported_ms=reading.times_ms[report[0]] - start if report else None,
+        closed_ms=reading.times_ms[closed[0]] - start if closed else None,
+        left=process in view.left,
+    )
+
+
+def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int) -> WaitRow:
+    """Describe a wait. A closing is waited for since its report, a reader since the last one left, everything else
+    since the trigger."""
+    since = view.epoch - 1
+    if wait.what == "closing" and wait.process in view.reports:
+        since = view.reports[wait.process][0]
+    text, rebalance = str(wait), _in_rebalance(reading.state, view, wait)
+    left = reading.state.processes[wait.process].left if wait.left else None
+    if left is not None:
+        since = left
+        if wait.static_ms:
+            until = time.localtime((reading.times_ms[left] + wait.static_ms) / 1_000)
+            text += f", until {time.strftime('%H:%M:%S', until)}"
+    if wait.process != NOBODY:
+        text = text.replace(
+            f"process {wait.process} of app {wait.app}", reading.state.processes[wait.process].name, 1
+        )
+    return WaitRow(
+        what=wait.what,
+        text=f"{text} (rebalance)" if rebalance else text,
+        process=wait.process,
+        app=wait.app,
+        topic=wait.topic,
+        partition=wait.partition,
+        waited_ms=max(0, now_ms - reading.times_ms[since]),
+        rebalance=rebalance,
+    )
+
+
+def _in_rebalance(state: LedgerState, view: SnapshotView, wait: Waiting) -> bool:
+    """Return whether an input is waited for because it moves: none of the processes of its app has it, or one that
+    joined after the trigger, or that had cut before it was assigned the input. That of a static member moves only when
+    its session is over."""
+    if (
+        wait.what != "input"
+        or wait.static_ms * wait.left
+        or not any(other.hello.app == wait.app for other in state.living())
+    ):
+        return False
+    item = (wait.app, TopicPartition(wait.topic, wait.partition))
+    return (
+        wait.left
+        or wait.process not in view.required
+        or (wait.process in view.reports and item not in view.claims)
+    )
+
+
+def _positions(captured: Captured) -> tuple[PositionRow, ...]:
+    return tuple(
+        PositionRow(
+            app=cut.app,
+            topic=cut.topic,
+            partition=cut.partition,
+            position=cut.position,
+            log_end=cut.log_end,
+            unread=max(0, cut.log_end - cut.position),
+            process=cut.receiver,
+        )
+        for cut in sorted(captured.inputs, key=lambda cut: (cut.app, cut.topic, cut.partition))
+    )
