@@ -93,7 +93,7 @@ audit: build/released/.ready  ## known vulnerabilities of what it installs, by P
 	@.venv/packages/bin/python tests/check_audit.py build/audit.json
 	@.venv/packages/bin/zizmor --offline --persona pedantic .github/workflows
 
-test-docker: $(READY)  ## build the images and run compose.minimal.yaml, where a Docker engine answers; says "not run" where none does
+test-docker: $(READY)  ## build the images and run compose.yaml, where a Docker engine answers; says "not run" where none does
 	@$(VENV)/python -m tests.docker
 
 mutation: .venv/mutation/.ready  ## change the protocol and the checks in thousands of ways, and see each noticed (40 minutes; docs/evidence/mutation.md)

@@ -1,4 +1,4 @@
-"""`make test-docker`: the images are built and compose.minimal.yaml runs end to end, where a Docker engine answers.
+"""`make test-docker`: the images are built and compose.yaml runs end to end, where a Docker engine answers.
 
 Not a test of pytest: where no engine answers nothing was run, and that is not a success. Exit status 0: all of it ran;
 1: something failed; 77: not run.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 DOCKER: Final = Path(__file__).parents[1] / "docker"
-MINIMAL: Final = ("docker", "compose", "-f", str(DOCKER / "compose.minimal.yaml"))
+COMPOSE: Final = ("docker", "compose", "-f", str(DOCKER / "compose.yaml"))
 NOT_RUN: Final = 77
 PAGE: Final = "http://127.0.0.1:8023/"
 VERIFIED_WITHIN_S: Final = 600
@@ -29,12 +29,11 @@ def main() -> int:
     if not _answers("docker", "compose", "version"):
         print("not run: this Docker client has no compose")
         return NOT_RUN
-    for name in ("compose.minimal.yaml", "compose.yaml"):
-        _run("docker", "compose", "-f", str(DOCKER / name), "config", "--quiet")
+    _run(*COMPOSE, "--profile", "full", "config", "--quiet")
     try:
-        _run(*MINIMAL, "up", "--build", "--detach", "--wait", "kafka", "accounts", "clearing")
-        _run(*MINIMAL, "up", "--detach", "load", "keep")
-        _run(*MINIMAL, "up", "--build", "--detach", "--wait", "service")
+        _run(*COMPOSE, "up", "--build", "--detach", "--wait", "kafka", "accounts", "clearing")
+        _run(*COMPOSE, "up", "--build", "--detach", "load", "keep")
+        _run(*COMPOSE, "up", "--build", "--detach", "--wait", "service")
         with urllib.request.urlopen(PAGE, timeout=10) as page:
             print(f"page: {page.status}")
         found = _await_verified()
@@ -44,7 +43,7 @@ def main() -> int:
         print(f"failed: {' '.join(error.cmd)} ended with status {error.returncode}", file=sys.stderr)
         return 1
     finally:
-        subprocess.run([*MINIMAL, "--profile", "tools", "down", "--volumes"])
+        subprocess.run([*COMPOSE, "--profile", "tools", "down", "--volumes"])
 
 
 def _answers(*command: str) -> bool:
@@ -63,7 +62,7 @@ def _await_verified() -> str:
     deadline = time.monotonic() + VERIFIED_WITHIN_S
     while time.monotonic() < deadline:
         listed = subprocess.run(
-            [*MINIMAL, "run", "--rm", "command", "list", "--json"], capture_output=True, text=True
+            [*COMPOSE, "run", "--rm", "command", "list", "--json"], capture_output=True, text=True
         )
         if listed.returncode == 0:
             for item in json.loads(listed.stdout)["snapshots"]:

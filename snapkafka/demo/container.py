@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     """Run one of the two; return the exit status."""
     bootstrap = os.environ["SNAPKAFKA_BOOTSTRAP"]
     if arguments == ["prepare"]:
-        prepare(bootstrap, int(os.environ.get("SNAPKAFKA_DEMO_REPLICAS", "1")))
+        prepare(bootstrap)
         return 0
     if arguments == ["load"]:
         asyncio.run(_load(bootstrap))

@@ -55,11 +55,11 @@ def running_system(
         yield system
 
 
-def prepare(bootstrap: str, replicas: int = 1) -> None:
+def prepare(bootstrap: str) -> None:
     """Create the topics."""
     tables = (changelog("accounts", "balances"), changelog("clearing", "passed"))
-    create_topics(bootstrap, *TOPICS, partitions=PARTITIONS, replicas=replicas)
-    create_topics(bootstrap, *tables, partitions=PARTITIONS, replicas=replicas, config=CHANGELOG_SETTINGS)
+    create_topics(bootstrap, *TOPICS, partitions=PARTITIONS)
+    create_topics(bootstrap, *tables, partitions=PARTITIONS, config=CHANGELOG_SETTINGS)
 
 
 async def open_accounts(load: Load, admin: KafkaTopicAdmin, system: RunningSystem) -> None:

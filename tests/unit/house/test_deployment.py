@@ -48,7 +48,7 @@ def command_lines() -> Iterator[tuple[str, list[str]]]:
     for where, container in containers():
         if container.get("entrypoint") == ["python", "-m", "snapkafka.demo.page"]:
             yield where, ["serve", *map(str, container["command"])]
-        elif container.get("image", "").startswith("snapkafka-"):
+        elif container.get("image", "").startswith("snapkafka"):
             words = container.get("args") or container.get("command") or ()
             if words and words[0] in COMMAND.commands:
                 yield where, [str(word) for word in words]
