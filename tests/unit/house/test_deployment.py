@@ -74,7 +74,7 @@ def test_images_are_pinned_and_ours_have_the_version_of_the_package() -> None:
 def test_every_command_and_option_exists() -> None:
     found = list(command_lines())
     assert {words[0] for _, words in found} >= {"serve", "keep"}
-    assert len(found) > 5
+    assert len(found) >= 5
     for _, (name, *arguments) in found:
         COMMAND.commands[name].make_context(name, arguments, resilient_parsing=False).close()
 
