@@ -137,7 +137,7 @@ def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:
     assert [entry.id for entry in second.parents] == [chain.name("snap"), chain.name("next")]
     assert {entry.partition: entry.offset for entry in chain.manifest("snap").settled} == {0: 7, 1: 0}
     found = duckdb.sql(
-        f"SELECT key, value, deleted FROM '{chain.store.root}/{first.id}/state_delta/*.parquet' ORDER BY key"
+        f"SELECT key, value, deleted FROM '{chain.store.root}/{first.id}/*/state_delta/*.parquet' ORDER BY key"
     )
     assert found.fetchall() == [
         ("late", "3", False),
@@ -169,7 +169,7 @@ def test_where_each_log_started_and_ended_is_recorded(chain: Chain) -> None:
 def test_assembled_twice_is_the_same(chain: Chain) -> None:
     before = {path: path.stat().st_mtime_ns for path in chain.store.root.rglob("*.parquet")}
     content = chain.manifest("next").content
-    assert {path.parts[-3] for path in before} == {chain.name(which) for which in ("snap", "next", "last")}
+    assert {path.parts[-4] for path in before} == {chain.name(which) for which in ("snap", "next", "last")}
     assert main(chain.arguments("next")) == 0
     assert chain.manifest("next").content == content
     assert {path: path.stat().st_mtime_ns for path in chain.store.root.rglob("*.parquet")} == before
