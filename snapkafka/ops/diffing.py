@@ -21,7 +21,7 @@ from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.query.engine import Bounds, Placed, engine, in_thread
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.manifest_check import Trust, trusted
+from snapkafka.query.manifest_check import Trust, compared_with_ledger, trusted
 from snapkafka.query.sandbox import Asked, select_apart
 from snapkafka.query.sql import select
 from snapkafka.restore.session import admin_of
@@ -156,7 +156,7 @@ async def diff(
         )
         done = await select_apart(asked)
         found = [answer.mappings() for answer in done.answers]
-        trust = await done.examined.trusted(where)
+        trust = await compared_with_ledger(where, done.manifests, done.files)
     else:
         sides = dict(zip(SIDES, (older, newer), strict=True))
         trust = await trusted(where, sides.values())

@@ -22,7 +22,7 @@ from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import MAIN, Bounds, Placed, engine, in_thread
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.manifest_check import Trust, trusted
+from snapkafka.query.manifest_check import Trust, compared_with_ledger, trusted
 from snapkafka.query.sandbox import Asked, select_apart
 from snapkafka.query.sql import named_in, over_all, select
 from snapkafka.runtime.extras import require_extra
@@ -84,9 +84,9 @@ async def query(
     if bounds is not None:
         asked = Asked(places={MAIN: place}, sqls=(sql,), bounds=bounds, rows_max=rows_max)
         done = await select_apart(asked)
-        found = done.examined.manifests[0]
+        found = done.manifests[0]
         columns, rows = done.answers[0].columns, done.answers[0].mappings()
-        trust = await done.examined.trusted(where)
+        trust = await compared_with_ledger(where, done.manifests, done.files)
     else:
         snapshots = await asyncio.to_thread(_named_in, sql, place)
         found = snapshots[MAIN].manifest

@@ -30,21 +30,20 @@ class Trust:
 
 
 async def compared_with_ledger(
-    where: Connection | Cluster | None, found: Iterable[StoredManifest]
-) -> tuple[str, ...]:
+    where: Connection | Cluster | None, found: Iterable[StoredManifest], files: Trust
+) -> Trust:
     """Compare manifests with the verdicts of their ledgers.
 
     Args:
         where: None: there is no broker, so nothing is compared.
-
-    Returns:
-        why a manifest was not compared, a sentence each.
+        files: the comparison of their files.
 
     Raises:
         StorageError: a manifest is not the one that was verified.
     """
     if where is None:
-        return ("the manifest was not compared with the ledger: no broker is given",)
+        reason = "the manifest was not compared with the ledger: no broker is given"
+        return Trust(files=files.files, not_compared=(reason, *files.not_compared))
     readings: dict[str, LedgerReading | str] = {}
     reasons: list[str] = []
     for manifest in found:
@@ -54,7 +53,7 @@ async def compared_with_ledger(
             except (BrokerUnavailableError, LedgerUnusableError) as error:
                 readings[manifest.namespace] = error.message
         reasons += not_compared(manifest, readings[manifest.namespace])
-    return tuple(reasons)
+    return Trust(files=files.files, not_compared=tuple(dict.fromkeys((*reasons, *files.not_compared))))
 
 
 async def trusted(where: Connection | Cluster | None, snapshots: Iterable[Placed]) -> Trust:
@@ -65,25 +64,9 @@ async def trusted(where: Connection | Cluster | None, snapshots: Iterable[Placed
     """
     snapshots = tuple(snapshots)
     manifests = await asyncio.to_thread(stored_manifests, snapshots)
-    reasons = await compared_with_ledger(where, manifests)
+    ledger = await compared_with_ledger(where, manifests, Trust())
     files = await asyncio.to_thread(compared_files, snapshots)
-    return _both(reasons, files)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
-    """The files of the snapshots that are read: every manifest involved, and `files` as in `Trust`."""
-
-    manifests: tuple[StoredManifest, ...]
-    files: Trust
-
-    async def trusted(self, where: Connection | Cluster | None) -> Trust:
-        """Compare the manifests with the ledger.
-
-        Raises:
-            StorageError: a manifest is not the one that was verified.
-        """
-        return _both(await compared_with_ledger(where, self.manifests), self.files)
+    return Trust(files=files.files, not_compared=ledger.not_compared + files.not_compared)
 
 
 def stored_manifests(snapshots: Iterable[Placed]) -> tuple[StoredManifest, ...]:
@@ -105,7 +88,3 @@ def compared_files(snapshots: Iterable[Placed]) -> Trust:
         files, large = files + compared, large or (bool(named) and not compared)
     by_size = f"files of more than {format_bytes(HASHED_BYTES_MAX)} were compared by their sizes alone"
     return Trust(files=files, not_compared=(by_size,) if large else ())
-
-
-def _both(reasons: Iterable[str], files: Trust) -> Trust:
-    return Trust(files=files.files, not_compared=tuple(dict.fromkeys((*reasons, *files.not_compared))))

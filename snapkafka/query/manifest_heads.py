@@ -29,7 +29,7 @@ _T = TypeVar("_T", bound=_Head)
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The beginning of a manifest. Reading a large one as a whole takes a tenth of a second, and there may be
+    """What an order needs of a manifest. To make all of a large one takes a tenth of a second, and there may be
     thousands."""
 
     id: str
@@ -50,11 +50,9 @@ def heads(store: Store) -> list[Head]:
 
 
 def _head(text: str) -> Head | None:
-    """Read a head from the beginning of a manifest, as we write it, or from the whole, in any order; None: it is not a
-    manifest."""
-    for part in (text.partition(',\n "tables":')[0] + "}", text):
-        with contextlib.suppress(msgspec.DecodeError, UnicodeEncodeError):
-            return _HEAD.decode(part)
+    """Read a head; None: the text is not a manifest."""
+    with contextlib.suppress(msgspec.DecodeError, UnicodeEncodeError):
+        return _HEAD.decode(text)
     return None
 
 

@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from snapkafka.errors import BadInputError, InternalError, Reported, TimedOutError
+from snapkafka.kafka.ledger.manifest_match import StoredManifest
 
 from .engine import Bounds
-from .manifest_check import Examined
+from .manifest_check import Trust
 
 #: What runs queries in a process of its own. It has so many seconds to open the tables; its line before the SQL runs;
 #: and an answer that is no larger.
@@ -53,9 +54,10 @@ class Answer:
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The checks of the snapshots' files, and an answer to each SELECT."""
+    """Every manifest that was read, the comparison of their files, and an answer to each SELECT."""
 
-    examined: Examined
+    manifests: tuple[StoredManifest, ...]
+    files: Trust
     answers: tuple[Answer, ...]
 
 

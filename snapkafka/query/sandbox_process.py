@@ -21,7 +21,7 @@ import msgspec
 
 from snapkafka.errors import BadInputError, Reported, SnapkafkaError
 from snapkafka.query.engine import MAIN, Placed, engine
-from snapkafka.query.manifest_check import Examined, compared_files, stored_manifests
+from snapkafka.query.manifest_check import compared_files, stored_manifests
 from snapkafka.query.sql import named_in, over_all, select
 from snapkafka.store import read_manifest
 
@@ -63,7 +63,7 @@ def _end_with(parent: int) -> None:
 def _answers(asked: Asked) -> Answers:
     snapshots = _opened(asked)
     placed = tuple(snapshots.values())
-    seen = Examined(manifests=stored_manifests(placed), files=compared_files(placed))
+    manifests, files = stored_manifests(placed), compared_files(placed)
     with engine(snapshots, asked.bounds, over_all=over_all(" ".join(asked.sqls))) as database:
         _bound(asked.bounds.memory_mb)
         sys.stdout.buffer.write(OPENED)
@@ -72,7 +72,7 @@ def _answers(asked: Asked) -> Answers:
         for sql in asked.sqls:
             columns, rows = select(database, sql, asked.rows_max)
             answers.append(Answer(columns=columns, rows=[list(row.values()) for row in rows]))
-    return Answers(examined=seen, answers=tuple(answers))
+    return Answers(manifests=manifests, files=files, answers=tuple(answers))
 
 
 def _opened(asked: Asked) -> Mapping[str, Placed]:
