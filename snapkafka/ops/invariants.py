@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from snapkafka.checks import Status
 from snapkafka.checks.verdict import GOOD, Verdict
@@ -23,6 +25,8 @@ from snapkafka.protocol import records
 from snapkafka.protocol.gather import contaminated
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.query.stored import StoredFiles, stored
+
+from .info import instant
 
 #: The names of these checks in a verdict.
 PREFIX: Final = "V6 "
@@ -39,14 +43,19 @@ class Holding(StrEnum):
     UNPROVEN = "unproven"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class Evaluation(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"id": "snapshot_id", "triggered_ms": "initiated_at_ms"},
+):
     """An invariant in a snapshot. `triggered_ms`: the instant that it shows, milliseconds since 1970. `found`: the
     number of violating rows. Where its manifest was read: `rows` has the first of them, `sql` is the query;
     `unreadable`: why it could not be read."""
 
     id: str
     epoch: int
+    initiated_at: str
     triggered_ms: int
     verdict: str
     manifest: str
@@ -118,6 +127,29 @@ class InvariantHistory:
         not read are not compared."""
         read = [item for item in self.evaluations if item.sql]
         return tuple(item for item in read if item.sql != read[-1].sql)
+
+    def data(self, most: int | None = None) -> dict[str, Any]:
+        """Return what every interface has of it.
+
+        Args:
+            most: also its violations, and so many of the newest snapshots, newest first; None: neither.
+        """
+        found = {
+            "name": self.name,
+            "holding": self.state,
+            "last": self.last,
+            "last_ok": self.last_ok,
+            "not_evaluated_since": self.not_evaluated_since,
+            "broke": self.broke if self.violated else None,
+        }
+        if most is None:
+            return found
+        ends = (item for item in (self.broke, self.last) if item and item.holding is Holding.VIOLATED)
+        return found | {
+            "violations": list(dict.fromkeys(ends)),
+            "other_query": [item.id for item in self.other_query],
+            "evaluations": self.evaluations[::-1][:most],
+        }
 
     def _last(self, *wanted: Holding) -> Evaluation | None:
         return next((item for item in reversed(self.evaluations) if item.holding in wanted), None)
@@ -204,10 +236,10 @@ async def with_rows(history: InvariantHistory, read: Read = _from_storage) -> In
 
 def _with_rows(item: Evaluation, name: str, found: StoredFiles | str) -> Evaluation:
     if isinstance(found, str):
-        return replace(item, unreadable=found)
+        return msgspec.structs.replace(item, unreadable=found)
     rows = (check.witnesses for check in found.checks if check.name == PREFIX + name)
     queries = (entry.sql for entry in found.invariants if entry.name == name)
-    return replace(item, rows=next(rows, ()), sql=next(queries, ""))
+    return msgspec.structs.replace(item, rows=next(rows, ()), sql=next(queries, ""))
 
 
 def prove_violations(
@@ -272,6 +304,7 @@ def _evaluated(
             Evaluation(
                 id=view.trigger.id,
                 epoch=view.epoch,
+                initiated_at=instant(reading.times_ms[view.epoch - 1]),
                 triggered_ms=reading.times_ms[view.epoch - 1],
                 verdict=verdict.verdict,
                 manifest=verdict.manifest,

@@ -57,13 +57,7 @@ class Job:
             "state": self.state,
             "verdict": self.verdict or None,
             "checkpoint_manifest_uri": self.manifest,
-            "error": {
-                "code": error.code,
-                "detail": error.message,
-                "hint": error.hint,
-            }
-            if error
-            else None,
+            "error": error and {"code": error.code, "detail": error.message, "hint": error.hint},
             "last_line": self.last_line,
         }
 

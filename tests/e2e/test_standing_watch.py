@@ -99,9 +99,10 @@ def test_a_violation_is_found_by_the_next_round_and_is_over_when_a_snapshot_hold
     assert (violated["name"], violated["found"]) == ("never_negative", 1)
     assert json.loads(violated["rows"][0]["what"]) == {"key": "ben", "value": "-5"}
     assert "violated" in listed
-    assert after["broke"]["id"] == broken["id"]
-    assert [row["what"] for row in after["broke"]["rows"]] == [violated["rows"][0]["what"]]
-    outcomes = {item["id"]: item["holding"] for item in after["evaluations"]}
+    (violation,) = after["violations"]
+    assert violation["snapshot_id"] == broken["id"]
+    assert [row["what"] for row in violation["rows"]] == [violated["rows"][0]["what"]]
+    outcomes = {item["snapshot_id"]: item["holding"] for item in after["evaluations"]}
     assert (outcomes[held["id"]], outcomes[broken["id"]], outcomes[again["id"]]) == (
         "holds",
         "violated",

@@ -61,6 +61,7 @@ HISTORY: Final = ops.InvariantHistory(
         ops.Evaluation(
             id=f"keep-{number}",
             epoch=number,
+            initiated_at="1970-01-01T00:16:40Z",
             triggered_ms=1_000_000 + number,
             verdict="VERIFIED",
             manifest=f"/snaps/keep-{number}.json",

@@ -98,7 +98,7 @@ def test_a_broker_alone_has_the_port_that_is_asked_for_and_ends_with_a_signal(tm
         )
         assert f"Kafka runs at 127.0.0.1:{port}" in printed.read_text()
         create = ["topics", "create", "orders", "--bootstrap", f"127.0.0.1:{port}"]
-        assert "orders: created, 1 partition\n" in CliRunner().invoke(app, create).output
+        assert "orders  created           1\n" in CliRunner().invoke(app, create).output
         with pytest.raises(SnapkafkaError, match=str(port)), EmbeddedKafka(port=port):
             pass
         broker.terminate()  # Ctrl-C may be ignored here: who runs this in the background has it so

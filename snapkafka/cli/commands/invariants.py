@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Any
 
 from snapkafka import ops
 from snapkafka.cli.build import AsJson, printed
@@ -23,19 +23,8 @@ def invariants(at: Where, asked: Invariants, as_json: AsJson = False) -> None:
         found,
         (lambda found: _print_history(found[0])) if asked.name else _print_all,
         as_json=as_json,
-        data=lambda found: {"invariants": list(map(_data, found))},
+        data=lambda found: {"invariants": [it.data(sys.maxsize if asked.name else None) for it in found]},
     )
-
-
-def _data(found: InvariantHistory) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "state": found.state,
-        "broke": found.broke,
-        "last_ok": found.last_ok,
-        "not_evaluated_since": found.not_evaluated_since,
-        "evaluations": found.evaluations,
-    }
 
 
 def _print_all(found: Sequence[InvariantHistory]) -> None:

@@ -31,7 +31,7 @@ COLOURS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("COMPLETED", "VERIFIED", "VERIFIED_WITH_REPLAYS", "VERIFIED_OPEN"), "green"),
     **dict.fromkeys(("passed", "holds", "done", "same", "equal", "verified"), "green"),
     **dict.fromkeys(("CAPTURED", "UNVERIFIABLE", "unverifiable", "unproven", "not-run", "warning"), "yellow"),
-    **dict.fromkeys(("FAILED", "failed", "INCONSISTENT", "violated", "not-good", "problem"), "bold red"),
+    **dict.fromkeys(("FAILED", "failed", "INCONSISTENT", "violated", "not good", "problem"), "bold red"),
     **dict.fromkeys(("not run", "note"), "dim"),
 }
 

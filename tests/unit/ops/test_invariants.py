@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -141,7 +142,7 @@ async def test_where_it_holds_and_where_it_broke_first(
     assert named == [last, last_ok, broke]
     (listed,) = await ops.invariants(cluster, "ns")
     assert (listed.last, listed.last_ok) == tuple(
-        it and dataclasses.replace(it, rows=(), sql="") for it in (found.last, found.last_ok)
+        it and msgspec.structs.replace(it, rows=(), sql="") for it in (found.last, found.last_ok)
     )
     if listed.last and listed.last.holding is Holding.VIOLATED:
         assert listed.broke is not None and listed.broke.id == broke
