@@ -70,11 +70,6 @@ class RecoverySession:
         return self.placed.manifest.captured
 
     @property
-    def ledger(self) -> str:
-        """The topic of the target cluster's ledger."""
-        return LEDGER + self.namespace
-
-    @property
     def hellos(self) -> dict[str, Hello]:
         """The latest `Hello` of each app."""
         return {view.hello.app: view.hello for view in latest_of_apps(self.state)}
