@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.advice import Advice, Weight, worst_first
+from snapkafka.advice import Advice, Weight, note, problem, warning, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.reading import Opened, captured, latest_of_apps, opened
 from snapkafka.kafka.ledger.settings import LOSES, harmful
@@ -83,38 +83,34 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
 def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
     living = list(state.living())
     if not living:
-        yield Advice(
-            code="nobody",
-            weight=Weight.PROBLEM,
-            what="no process is running",
-            do="start the services; each joins when it calls snapkafka.install",
+        yield problem(
+            "nobody",
+            "no process is running",
+            "start the services; each joins when it calls snapkafka.install",
         )
     if stamping := Counter(view.hello.app for view in living if view.hello.mode == "stamp"):
-        yield Advice(
-            code="stamp-only",
-            weight=Weight.WARNING,
-            what=f"{', '.join(f'{count} of {app}' for app, count in sorted(stamping.items()))} refuse snapshots: mode"
+        yield warning(
+            "stamp-only",
+            f"{', '.join(f'{count} of {app}' for app, count in sorted(stamping.items()))} refuse snapshots: mode"
             " stamp",
-            do='start them with mode="on", or SNAPKAFKA=on, once all are upgraded',
+            'start them with mode="on", or SNAPKAFKA=on, once all are upgraded',
         )
     if state.paused:
-        yield Advice(code="paused", weight=Weight.PROBLEM, what="snapshots are paused", do="snapkafka resume")
+        yield problem("paused", "snapshots are paused", "snapkafka resume")
     for view in state.processes.values():
         if state.goes_on_without(view):
-            yield Advice(
-                code="stood-down",
-                weight=Weight.PROBLEM,
-                what=f"{view.withdrawal}; every snapshot with its app fails",
-                do="restart it, and report the error in its log; if it has ended, start the app or retire it",
+            yield problem(
+                "stood-down",
+                f"{view.withdrawal}; every snapshot with its app fails",
+                "restart it, and report the error in its log; if it has ended, start the app or retire it",
             )
     running = {view.hello.app for view in living}
     for view in views if living else ():
         if view.hello.app not in running and (view.hello.inputs or view.hello.tables):
-            yield Advice(
-                code="stopped",
-                weight=Weight.NOTE,
-                what=f"app {view.hello.app} does not run; snapshots use the positions where it stopped",
-                do=f"if it will not return: snapkafka retire --app {view.hello.app}",
+            yield note(
+                "stopped",
+                f"app {view.hello.app} does not run; snapshots use the positions where it stopped",
+                f"if it will not return: snapkafka retire --app {view.hello.app}",
             )
 
 
@@ -129,11 +125,10 @@ def _about_releases(state: LedgerState) -> Iterator[Advice]:
         f"{release or 'unknown'} ({', '.join(f'{count} of {app}' for app, count in sorted(apps.items()))})"
         for release, apps in sorted(running.items())
     ]
-    yield Advice(
-        code="releases",
-        weight=Weight.NOTE,
-        what=f"processes run several releases: {'; '.join(releases_of)}",
-        do="only neighbouring releases share a ledger; finish the upgrade",
+    yield note(
+        "releases",
+        f"processes run several releases: {'; '.join(releases_of)}",
+        "only neighbouring releases share a ledger; finish the upgrade",
     )
 
 
@@ -142,12 +137,11 @@ def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
     for view in views:
         for table in view.hello.tables:
             if table.is_global and table.partitions > 1:
-                yield Advice(
-                    code="global-partitions",
-                    weight=Weight.WARNING,
-                    what=f"global table {table.name} of app {view.hello.app} has {table.partitions} changelog"
+                yield warning(
+                    "global-partitions",
+                    f"global table {table.name} of app {view.hello.app} has {table.partitions} changelog"
                     " partitions: V3 is unverifiable",
-                    do="use app.GlobalTable(..., partitions=1) and recreate its changelog",
+                    "use app.GlobalTable(..., partitions=1) and recreate its changelog",
                 )
 
 
@@ -158,11 +152,10 @@ def _about_split_keys(state: LedgerState) -> Iterator[Advice]:
         return
     _, name, newest = max(verified, key=lambda of: of[0])
     for remark in (remark for check in newest.checks for remark in check.remarks):
-        yield Advice(
-            code="split-keys",
-            weight=Weight.WARNING,
-            what=f"snapshot {name}: {remark}",
-            do="place keys by murmur2_random, or group_by before the table; then write these keys again",
+        yield warning(
+            "split-keys",
+            f"snapshot {name}: {remark}",
+            "place keys by murmur2_random, or group_by before the table; then write these keys again",
         )
 
 
@@ -172,11 +165,10 @@ def _about_never_read(state: LedgerState) -> Iterator[Advice]:
         (view.epoch for view in state.snapshots.values() if view.captured_at is not None), default=None
     )
     for item in state.captured(newest).never_read if newest is not None else ():
-        yield Advice(
-            code="never-read",
-            weight=Weight.WARNING,
-            what=str(item),
-            do="keep records for as long as readers may lag (retention.ms), and process these from elsewhere",
+        yield warning(
+            "never-read",
+            str(item),
+            "keep records for as long as readers may lag (retention.ms), and process these from elsewhere",
             subject=item.topic,
         )
 
@@ -184,11 +176,10 @@ def _about_never_read(state: LedgerState) -> Iterator[Advice]:
 def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
     for view in views:
         for what in view.hello.uncaptured:
-            yield Advice(
-                code="not-captured",
-                weight=Weight.WARNING,
-                what=f"app {view.hello.app}: {what}",
-                do="see docs/reference/features.md; `snapkafka doctor --offline` examines an app",
+            yield warning(
+                "not-captured",
+                f"app {view.hello.app}: {what}",
+                "see docs/reference/features.md; `snapkafka doctor --offline` examines an app",
             )
 
 
@@ -205,12 +196,11 @@ def _about_standing_agents(state: LedgerState) -> Iterator[Advice]:
         grown = sum(ends.values()) - sum(before[app, agent][1].values())
         unread = sum(max(0, ends[tp] - at) for tp, at in positions.items())
         if grown > 0 and unread:
-            yield Advice(
-                code="agent-stands",
-                weight=Weight.WARNING,
-                what=f"{agent or 'the loop'} of {app} has not moved between the two newest snapshots, while its inputs"
+            yield warning(
+                "agent-stands",
+                f"{agent or 'the loop'} of {app} has not moved between the two newest snapshots, while its inputs"
                 f" grew by {grown:,} records; {unread:,} are unread",
-                do="see its log: while an agent fails at each record, snapshots are consistent, and nothing happens",
+                "see its log: while an agent fails at each record, snapshots are consistent, and nothing happens",
                 subject=app,
             )
 
@@ -236,11 +226,10 @@ async def _about_unread(work: Opened) -> list[Advice]:
     except SnapkafkaError:
         exist = {}
     return [
-        Advice(
-            code="topic-unread",
-            weight=Weight.PROBLEM,
-            what=f"topic {item.topic} did not exist when {item.app} started, so no worker reads it",
-            do=f"it exists now: restart {item.app}"
+        problem(
+            "topic-unread",
+            f"topic {item.topic} did not exist when {item.app} started, so no worker reads it",
+            f"it exists now: restart {item.app}"
             if item.topic in exist
             else f"create it and restart {item.app}: Faust notices a new topic only after minutes",
             subject=item.topic,
@@ -256,30 +245,27 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
     topic = work.reading.topic
     if old := checkpoint_due(work.reading, now_ms):
         found.append(
-            Advice(
-                code="ledger-long",
-                weight=Weight.WARNING,
-                what=f"{topic}: each worker first reads {old:,} records that a checkpoint would remove",
-                do="run `snapkafka checkpoint` regularly",
+            warning(
+                "ledger-long",
+                f"{topic}: each worker first reads {old:,} records that a checkpoint would remove",
+                "run `snapkafka checkpoint` regularly",
             )
         )
     if lost := str(work.reading.state.tails):
         found.append(
-            Advice(
-                code="ledger-cut-short",
-                weight=Weight.WARNING,
-                what=f"{topic}: {lost}; snapshots that may need them fail, or are listed as contaminated",
-                do="find out why its broker lost them (docs/reference/ledger.md); services join again by themselves",
+            warning(
+                "ledger-cut-short",
+                f"{topic}: {lost}; snapshots that may need them fail, or are listed as contaminated",
+                "find out why its broker lost them (docs/reference/ledger.md); services join again by themselves",
             )
         )
     if work.reading.garbage:
         found.append(
-            Advice(
-                code="ledger-garbage",
-                weight=Weight.NOTE,
-                what=f"{work.reading.garbage} records in {topic} cannot be read: not"
+            note(
+                "ledger-garbage",
+                f"{work.reading.garbage} records in {topic} cannot be read: not"
                 " written by snapkafka, or by another release",
-                do="see who may write to it; if processes of a later release run, upgrade the command",
+                "see who may write to it; if processes of a later release run, upgrade the command",
             )
         )
     return [*found, *await _about_access(work)]
@@ -295,12 +281,11 @@ async def _about_access(work: Opened) -> list[Advice]:
         return [not_examined("ledger-unseen", error)]
     if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
         found.append(
-            Advice(
-                code="ledger-rights",
-                weight=Weight.WARNING,
-                what=f"these credentials lack {' and '.join(sorted(missing))} on {topic}: they cannot trigger, pause or"
+            warning(
+                "ledger-rights",
+                f"these credentials lack {' and '.join(sorted(missing))} on {topic}: they cannot trigger, pause or"
                 " retire",
-                do="docs/reference/ledger.md lists the rights that each role needs",
+                "docs/reference/ledger.md lists the rights that each role needs",
             )
         )
     try:
@@ -310,21 +295,19 @@ async def _about_access(work: Opened) -> list[Advice]:
     for name, why in harmful(holding, 0, inherited=True).items():
         if name not in LOSES:  # it could not have been opened
             found.append(
-                Advice(
-                    code="ledger-settings",
-                    weight=Weight.PROBLEM,
-                    what=f"{topic} has {name}={holding[name]}: {why}",
-                    do="set it on the topic (docs/reference/ledger.md), or restart a service that may alter the topic",
+                problem(
+                    "ledger-settings",
+                    f"{topic} has {name}={holding[name]}: {why}",
+                    "set it on the topic (docs/reference/ledger.md), or restart a service that may alter the topic",
                 )
             )
     needed = TopicSettings.parse(holding).in_sync
     if access.in_sync < needed:
         found.append(
-            Advice(
-                code="ledger-replicas",
-                weight=Weight.PROBLEM,
-                what=f"{topic} has {access.in_sync} replicas in sync, fewer than min.insync.replicas={needed}",
-                do="restart the brokers that hold it",
+            problem(
+                "ledger-replicas",
+                f"{topic} has {access.in_sync} replicas in sync, fewer than min.insync.replicas={needed}",
+                "restart the brokers that hold it",
             )
         )
     return found

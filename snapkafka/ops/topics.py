@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from snapkafka.advice import Advice, Weight
+from snapkafka.advice import Advice, Weight, note, problem, warning
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.admin import administration
 from snapkafka.kafka.ledger.reading import Opened, outputs_of
@@ -32,7 +32,7 @@ from snapkafka.wire.headers import HEADER
 
 def not_examined(code: str, error: SnapkafkaError, so: str = "") -> Advice:
     """Compose the finding that something could not be examined."""
-    return Advice(code=code, weight=Weight.WARNING, what=f"{error}{so}", do=error.hint)
+    return warning(code, f"{error}{so}", error.hint)
 
 
 async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
@@ -73,27 +73,24 @@ def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -
         app = view.hello.app
         for source in view.hello.inputs:
             if source.topic not in described:
-                yield Advice(
-                    code="topic-missing",
-                    weight=Weight.PROBLEM,
-                    what=f"topic {source.topic}, an input of app {app}, does not exist",
-                    do="create it and restart the app: Faust does not see topics created later",
+                yield problem(
+                    "topic-missing",
+                    f"topic {source.topic}, an input of app {app}, does not exist",
+                    "create it and restart the app: Faust does not see topics created later",
                     subject=source.topic,
                 )
             elif (now := counts[source.topic]) != source.partitions and view.hello.mode != FOREIGN:
-                yield Advice(
-                    code="partitions-added",
-                    weight=Weight.WARNING,
-                    what=f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
-                    do="restart the app",
+                yield warning(
+                    "partitions-added",
+                    f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
+                    "restart the app",
                     subject=source.topic,
                 )
         for said in unlike_counts(view.hello, counts):
-            yield Advice(
-                code="partition-counts",
-                weight=Weight.PROBLEM,
-                what=said,
-                do="make the counts equal and restart the app: Faust fails at the first write to the table",
+            yield problem(
+                "partition-counts",
+                said,
+                "make the counts equal and restart the app: Faust fails at the first write to the table",
             )
 
 
@@ -122,38 +119,34 @@ def _about_external_group(
     joined = sum(view.hello.app == group.name for view in state.living())
     topics = group.topics or frozenset()
     if joined:
-        yield Advice(
-            code="members-without",
-            weight=Weight.PROBLEM,
-            what=f"group {group.name} has {len(group.members)} members, {joined} of them with snapkafka",
-            do="install it in all of them: what the others do is in no snapshot",
+        yield problem(
+            "members-without",
+            f"group {group.name} has {len(group.members)} members, {joined} of them with snapkafka",
+            "install it in all of them: what the others do is in no snapshot",
         )
         return
     known = any(view.hello.app == group.name and state.unretired(view) for view in state.processes.values())
     if known and group.members:
-        yield Advice(
-            code="app-runs-without",
-            weight=Weight.PROBLEM,
-            what=f"app {group.name} runs without snapkafka ({len(group.members)} group members): every snapshot"
+        yield problem(
+            "app-runs-without",
+            f"app {group.name} runs without snapkafka ({len(group.members)} group members): every snapshot"
             " with it fails",
-            do=f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
+            f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
         )
         return
     if read := sorted(inputs & topics):
-        yield Advice(
-            code="external-reader",
-            weight=Weight.NOTE,
-            what=f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
-            do=f"if it skips records with a null value: name {group.name} in knows_markers (--config)",
+        yield note(
+            "external-reader",
+            f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
+            f"if it skips records with a null value: name {group.name} in knows_markers (--config)",
             subject=group.name,
         )
     if read := sorted(outputs & topics):
-        yield Advice(
-            code="external-output-reader",
-            weight=Weight.NOTE,
-            what=f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
+        yield note(
+            "external-output-reader",
+            f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
             " snapshot",
-            do="if it writes back to inputs, install snapkafka in it: what came through it cannot be verified",
+            "if it writes back to inputs, install snapkafka in it: what came through it cannot be verified",
             subject=group.name,
         )
 
@@ -176,17 +169,16 @@ async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Adv
             {tp: offset for tp, offset in wanted.items() if starts.get(tp, 0) <= offset < ends.get(tp, 0)}
         )
     except SnapkafkaError as error:
-        return [Advice(code="headers-unseen", weight=Weight.WARNING, what=str(error), do=error.hint)]
+        return [warning("headers-unseen", str(error), error.hint)]
     lost: dict[str, TopicPartition] = {}
     for tp, pairs in sorted(found.items()):
         if all(name != HEADER for name, _ in pairs):
             lost.setdefault(tp.topic, tp)
     return [
-        Advice(
-            code="headers-lost",
-            weight=Weight.PROBLEM,
-            what=f"the record at offset {wanted[tp]} of {tp}, sent by {sent[tp][1]}, lost its header {HEADER}",
-            do=f"let the proxy, mirror or transform on the way to this topic pass the header {HEADER} on",
+        problem(
+            "headers-lost",
+            f"the record at offset {wanted[tp]} of {tp}, sent by {sent[tp][1]}, lost its header {HEADER}",
+            f"let the proxy, mirror or transform on the way to this topic pass the header {HEADER} on",
             subject=f"offset {wanted[tp]} of {tp}",
         )
         for tp in lost.values()
