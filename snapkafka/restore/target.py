@@ -19,6 +19,7 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from snapkafka.checks import ReadRange
@@ -122,33 +123,25 @@ class Target:
             return Begins(session.tables.in_flight, [ReadRange(*tp, 0, 0) for tp in lowest], NO_LEDGER)
         there = await self.existing(lowest)
         starts = dict(await admin.log_starts(there)) if there else {}
-        ends = dict(
-            bases if bases is not None and not self.fork else await admin.log_ends(there) if there else {}
-        )
-        if not self.elsewhere:
-            own_id = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
-            stored = session.tables.unread(lowest, {tp: starts.get(tp, NO_LOG) for tp in lowest})
-            begin = {tp: max(lowest[tp], starts[tp]) for tp in there}
-            known = {tp: lowest[tp] for tp in there}
-        else:
+        if bases is None or self.fork:
+            bases = await admin.log_ends(there) if there else {}
+        if self.elsewhere:
             if own_id is None:
                 own_id = ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else NO_LEDGER
             stored, begin = session.tables.unread(lowest), starts
-        stamps = own_id
-
-        def lost() -> list[Refusal]:
-            if self.elsewhere:
-                return list(lost_arrivals(session.bulk, starts, ends, stamps))
-            return list(
-                lost_inputs(session.manifest, session.tables, session.bulk, known, starts, ends, stamps)
-            )
-
+            lost = partial(lost_arrivals, session.bulk, starts, bases, own_id)
+        else:
+            own_id = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
+            stored = session.tables.unread(lowest, {tp: starts.get(tp, NO_LOG) for tp in lowest})
+            begin = {tp: max(lowest[tp], starts[tp]) for tp in there}
+            manifest, tables, known = session.manifest, session.tables, {tp: lowest[tp] for tp in there}
+            lost = partial(lost_inputs, manifest, tables, session.bulk, known, starts, bases, own_id)
         return Begins(
             stored,
-            [ReadRange(*tp, begin.get(tp, 0), ends.get(tp, 0)) for tp in lowest],
+            [ReadRange(*tp, begin.get(tp, 0), bases.get(tp, 0)) for tp in lowest],
             own_id,
             [tp for tp in there if starts[tp] > lowest[tp]],
-            await asyncio.to_thread(lost),
+            await asyncio.to_thread(lambda: list(lost())),
         )
 
     def collected(
