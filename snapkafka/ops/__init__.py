@@ -32,7 +32,9 @@ from .info import Details, SnapshotInfo, check_info, details, instant, summary
 from .invariants import (
     Evaluation,
     Holding,
+    InvariantDetails,
     InvariantHistory,
+    InvariantInfo,
     history_in,
     invariants,
     invariants_in,

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -64,6 +64,28 @@ class Evaluation(
     rows: tuple[WitnessEntry, ...] = ()
     sql: str = ""
     unreadable: str = ""
+
+
+class InvariantInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """An invariant. `last`: the newest snapshot that proves an answer; `last_ok`: the newest in which it holds;
+    `not_evaluated_since`: the first of the newest that prove none; `broke`: the one in which it broke first, None while
+    it holds."""
+
+    name: str
+    holding: Holding
+    last: Evaluation | None
+    last_ok: Evaluation | None
+    not_evaluated_since: Evaluation | None
+    broke: Evaluation | None
+
+
+class InvariantDetails(InvariantInfo, frozen=True, kw_only=True):
+    """An invariant with its history. `violations`: the snapshot in which it broke first, and the newest one, with rows;
+    `other_query`: those that evaluated another query; `evaluations`: newest first."""
+
+    violations: tuple[Evaluation, ...]
+    other_query: tuple[str, ...]
+    evaluations: tuple[Evaluation, ...]
 
 
 #: Reads the manifest of a snapshot; a text: why it cannot be read.
@@ -128,28 +150,26 @@ class InvariantHistory:
         read = [item for item in self.evaluations if item.sql]
         return tuple(item for item in read if item.sql != read[-1].sql)
 
-    def data(self, most: int | None = None) -> dict[str, Any]:
-        """Return what every interface has of it.
+    def info(self) -> InvariantInfo:
+        """Return what every interface has of it."""
+        return InvariantInfo(
+            name=self.name,
+            holding=self.state,
+            last=self.last,
+            last_ok=self.last_ok,
+            not_evaluated_since=self.not_evaluated_since,
+            broke=self.broke if self.violated else None,
+        )
 
-        Args:
-            most: also its violations, and so many of the newest snapshots, newest first; None: neither.
-        """
-        found = {
-            "name": self.name,
-            "holding": self.state,
-            "last": self.last,
-            "last_ok": self.last_ok,
-            "not_evaluated_since": self.not_evaluated_since,
-            "broke": self.broke if self.violated else None,
-        }
-        if most is None:
-            return found
+    def details(self, most: int | None = None) -> InvariantDetails:
+        """Return the same with the history, of so many of the newest snapshots."""
         ends = (item for item in (self.broke, self.last) if item and item.holding is Holding.VIOLATED)
-        return found | {
-            "violations": list(dict.fromkeys(ends)),
-            "other_query": [item.id for item in self.other_query],
-            "evaluations": self.evaluations[::-1][:most],
-        }
+        return InvariantDetails(
+            **msgspec.structs.asdict(self.info()),
+            violations=tuple(dict.fromkeys(ends)),
+            other_query=tuple(item.id for item in self.other_query),
+            evaluations=self.evaluations[::-1][:most],
+        )
 
     def _last(self, *wanted: Holding) -> Evaluation | None:
         return next((item for item in reversed(self.evaluations) if item.holding in wanted), None)

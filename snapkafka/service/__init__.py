@@ -8,6 +8,7 @@
 | `problems` | errors as problem+json: statuses, fields, routes |
 | `requests` | JSON and query strings as typed values, by msgspec |
 | `rows` | snapshots as `ops` describes them, with the numbers of their manifests |
+| `api`, `views` | the routes and their answers as values; the OpenAPI document made from them |
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
 | `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
 
@@ -23,7 +24,8 @@ from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
     from .access import Tokens
-    from .app import ROUTES, make_app, openapi
+    from .api import ROUTES, document
+    from .app import make_app
     from .ledger_follower import LedgerFollower
     from .server import serve
     from .settings import Settings
@@ -32,7 +34,8 @@ else:
         __name__,
         {
             "access": "Tokens",
-            "app": "ROUTES make_app openapi",
+            "api": "ROUTES document",
+            "app": "make_app",
             "ledger_follower": "LedgerFollower",
             "server": "serve",
             "settings": "Settings",

@@ -7,8 +7,6 @@ import logging
 import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from importlib.resources import files
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -25,56 +23,20 @@ from snapkafka.ports import Cluster
 from snapkafka.units import wall_ms
 
 from .access import Role
+from .api import ROUTES, Api, document
+from .checked import json_answer
 from .guard import Guard
 from .ledger_follower import LedgerFollower
 from .metrics import Metrics
 from .overview import Overview
 from .problems import RefusedError, problem
-from .recovery import Recovery
 from .routes import Handlers
 from .settings import Settings
 
 logger = logging.getLogger("snapkafka")
 
-#: Method and path -> the handler of `Handlers`, `Recovery` or `Overview`, and the role that it needs. The OpenAPI
-#: document has the same routes.
-ROUTES: Final[dict[tuple[str, str], tuple[str, Role]]] = {
-    ("POST", "/v1/snapshots/trigger"): ("trigger", Role.TRIGGER),
-    ("GET", "/v1/snapshots"): ("list", Role.READ),
-    ("GET", "/v1/snapshots/{snapshot_id}"): ("show", Role.READ),
-    ("GET", "/v1/snapshots/{snapshot_id}/events"): ("follow", Role.READ),
-    ("GET", "/v1/snapshots/{snapshot_id}/diff"): ("diff", Role.READ),
-    ("GET", "/v1/snapshots/{snapshot_id}/diagram.svg"): ("diagram", Role.READ),
-    ("POST", "/v1/snapshots/{snapshot_id}/query"): ("query", Role.READ),
-    ("POST", "/v1/snapshots/{snapshot_id}/abort"): ("abort", Role.ADMIN),
-    ("POST", "/v1/snapshots/{snapshot_id}/assemble"): ("assemble", Role.TRIGGER),
-    ("POST", "/v1/snapshots/{snapshot_id}/verify"): ("verify", Role.TRIGGER),
-    ("GET", "/v1/jobs/{job_id}"): ("job", Role.READ),
-    ("GET", "/v1/processes"): ("processes", Role.READ),
-    ("GET", "/v1/restores"): ("restores", Role.READ),
-    ("GET", "/v1/forks"): ("forks", Role.READ),
-    ("GET", "/v1/access"): ("access", Role.READ),
-    ("GET", "/v1/doctor"): ("doctor", Role.READ),
-    ("GET", "/v1/invariants"): ("invariants", Role.READ),
-    ("GET", "/v1/invariants/{name}"): ("invariant", Role.READ),
-    ("GET", "/v1/events"): ("events", Role.READ),
-}
-#: What does not wait for the ledger's end: what is new comes by itself, or decides nothing.
-AT_ONCE: Final = frozenset({"trigger", "events", "access", "job"})
 #: The page may be kept for a minute; everything else is asked for anew.
 PAGE_CACHE: Final = "public, max-age=60"
-
-
-def needed(path: str, method: str) -> Role:
-    """Return the role that a request needs; an unknown route needs the least."""
-    parts = path.split("/")
-    for (known, template), (_, role) in ROUTES.items():
-        wanted = template.split("/")
-        if known != ("GET" if method == "HEAD" else method) or len(wanted) != len(parts):
-            continue
-        if all(one.startswith("{") or one == two for one, two in zip(wanted, parts, strict=True)):
-            return role
-    return Role.READ
 
 
 def make_app(
@@ -100,13 +62,15 @@ def make_app(
     settings.validate()
     follower = LedgerFollower(where, namespace, clock)
     handlers = Handlers(where, follower, settings, assemble=assemble, verify=verify)
-    recovery = Recovery(where, follower, list_forks=list_forks)
-    overview = Overview(follower, settings, handlers.rows)
-    handled = {
-        name: next(getattr(it, name) for it in (handlers, recovery, overview) if hasattr(it, name))
-        for name, _ in ROUTES.values()
-    }
-    handled |= {name: fresh(follower, it) for name, it in handled.items() if name not in AT_ONCE}
+    overview = Overview(follower, settings, handlers.rows, list_forks=list_forks)
+    routes = [
+        Route(
+            path,
+            answering(follower, api, getattr(handlers, api.name, None) or getattr(overview, api.name)),
+            methods=[method],
+        )
+        for (method, path), api in ROUTES.items()
+    ]
     metrics = Metrics(follower, handlers.streams)
 
     @contextlib.asynccontextmanager
@@ -121,11 +85,11 @@ def make_app(
 
     inner = Starlette(
         routes=[
-            *(Route(path, handled[name], methods=[method]) for (method, path), (name, _) in ROUTES.items()),
+            *routes,
             Route("/metrics", scraped),
             Route("/healthz", _healthy),
             Route("/readyz", _ready_of(follower)),
-            Route("/openapi.yaml", _openapi),
+            Route("/openapi.json", _openapi),
             Route("/", _page),
             Route("/page/{name}", _page),
         ],
@@ -139,23 +103,31 @@ def make_app(
     inner.router.redirect_slashes = (
         False  # an unknown route is an unknown route, with a problem for an answer
     )
-    return Guard(metrics.around(inner), settings, needed)
+    return Guard(metrics.around(inner), settings)
 
 
-def fresh(
-    follower: LedgerFollower, handler: Callable[[Request], Awaitable[Response]]
+def answering(
+    follower: LedgerFollower, api: Api, handler: Callable[[Request], Awaitable[Any]]
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of a route whose answers hold what the ledger had when they were asked for; those that do not
-    have the header `Snapkafka-Stale`."""
+    """Return the handler of a route for clients with its role: what it answers holds what the ledger had when it was
+    asked for, or has the header `Snapkafka-Stale`."""
 
     async def answered(request: Request) -> Response:
-        is_fresh = await follower.fresh()
+        role: Role = request.scope["state"]["role"]
+        if role < api.role:
+            raise RefusedError(
+                "forbidden",
+                f"this needs the role {api.role.name.lower()}, the token has {role.name.lower()}",
+                "use a token with that role",
+            )
+        is_fresh = not api.fresh or await follower.fresh()
         try:
-            answer = await handler(request)
+            found = await handler(request)
         except UnknownSnapshotError:
             if is_fresh:
                 raise
             raise follower.problem or TimedOutError("the ledger was not read to its end in time") from None
+        answer = found if isinstance(found, Response) else json_answer(found, api.status)
         if not is_fresh:
             answer.headers["Snapkafka-Stale"] = "true"
         return answer
@@ -179,7 +151,7 @@ async def _http(request: Request, error: Exception) -> Response:
     }.get(error.status_code)
     if found is None:
         return await _bug(request, error)
-    return problem(RefusedError(*found, "see /openapi.yaml", headers=error.headers))
+    return problem(RefusedError(*found, "see /openapi.json", headers=error.headers))
 
 
 async def _bug(request: Request, error: Exception) -> Response:
@@ -212,8 +184,8 @@ def _ready_of(follower: LedgerFollower) -> Callable[[Request], Awaitable[Respons
 
 
 async def _openapi(request: Request) -> Response:
-    """Handle `GET /openapi.yaml`."""
-    return Response(openapi().read_bytes(), media_type="application/yaml")
+    """Handle `GET /openapi.json`."""
+    return json_answer(document())
 
 
 async def _page(request: Request) -> Response:
@@ -222,16 +194,8 @@ async def _page(request: Request) -> Response:
     folder = files("snapkafka.service") / "page"
     known = {item.name: item for item in folder.iterdir() if item.is_file()}
     if name not in known:
-        raise RefusedError("not-found", f"no route {request.url.path[:80]}", "see /openapi.yaml")
+        raise RefusedError("not-found", f"no route {request.url.path[:80]}", "see /openapi.json")
     kind = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
     return Response(
         known[name].read_bytes(), media_type=kind or "text/plain", headers={"cache-control": PAGE_CACHE}
     )
-
-
-def openapi() -> Traversable:
-    """Find the OpenAPI document: in the package if installed, beside it in a checkout."""
-    packaged = files("snapkafka") / "schemas" / "openapi.yaml"
-    if packaged.is_file():
-        return packaged
-    return Path(__file__).parents[2] / "schemas" / "openapi.yaml"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -52,7 +52,7 @@ def require_ready_made(names: tuple[str, ...]) -> None:
         )
 
 
-async def bounded(answer: dict[str, Any]) -> Response:
+async def bounded(answer: Any) -> Response:
     """Format an answer whose size its request decides."""
     found = await asyncio.to_thread(json_answer, answer)
     if len(found.body) > ANSWER_BYTES_MAX:
@@ -63,8 +63,8 @@ async def bounded(answer: dict[str, Any]) -> Response:
     return found
 
 
-def json_answer(found: Any) -> Response:
-    return Response(msgspec.json.encode(found), media_type="application/json")
+def json_answer(found: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(found), status, headers, media_type="application/json")
 
 
 async def stream(events: AsyncIterator[str]) -> Response:

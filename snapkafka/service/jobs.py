@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Literal
+
+import msgspec
 
 from snapkafka.errors import InternalError, SnapkafkaError
 from snapkafka.ops import JobResult
@@ -24,42 +25,35 @@ logger = logging.getLogger("snapkafka")
 KEPT: Final = 100
 
 
-@dataclass(slots=True, kw_only=True)
-class Job:
-    """An assembly or a verification of a snapshot. `state`: "queued", "running", "done", "failed", "cancelled"."""
+class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job failed."""
 
-    kind: str
+    code: str
+    detail: str
+    hint: str
+
+    @classmethod
+    def of(cls, error: SnapkafkaError) -> JobFailure:
+        """Describe an error."""
+        return cls(code=error.code, detail=error.message, hint=error.hint)
+
+
+class Job(msgspec.Struct, kw_only=True, rename={"manifest": "checkpoint_manifest_uri"}):
+    """An assembly or a verification of a snapshot. `job_id`: one job of a kind may run for a snapshot at a time."""
+
+    job_id: str
+    kind: Literal["assemble", "verify"]
     snapshot_id: str
     epoch: int
-    state: str = "queued"
-    verdict: str = ""
+    state: Literal["queued", "running", "done", "failed", "cancelled"] = "queued"
+    verdict: str | None = None
     manifest: str = ""
-    error: SnapkafkaError | None = None
+    error: JobFailure | None = None
     last_line: str = ""
-
-    @property
-    def name(self) -> str:
-        """Its id: one job of a kind may run for a snapshot at a time."""
-        return f"{self.kind}-{self.epoch}"
 
     @property
     def over(self) -> bool:
         return self.state not in ("queued", "running")
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the job as JSON."""
-        error = self.error
-        return {
-            "job_id": self.name,
-            "kind": self.kind,
-            "snapshot_id": self.snapshot_id,
-            "epoch": self.epoch,
-            "state": self.state,
-            "verdict": self.verdict or None,
-            "checkpoint_manifest_uri": self.manifest,
-            "error": error and {"code": error.code, "detail": error.message, "hint": error.hint},
-            "last_line": self.last_line,
-        }
 
 
 Work = Callable[..., Awaitable[tuple[JobResult, ...]]]
@@ -84,21 +78,21 @@ class Jobs:
         Raises:
             RefusedError: too many wait already.
         """
-        there = self._jobs.get(job.name)
+        there = self._jobs.get(job.job_id)
         if there is not None and not there.over:
             return there
         if sum(not other.over for other in self._jobs.values()) >= 2 * self._most:
             raise RefusedError("busy", "too many assemblies are waiting", "try again when one is done")
-        self._jobs.pop(job.name, None)
-        self._jobs[job.name] = job
+        self._jobs.pop(job.job_id, None)
+        self._jobs[job.job_id] = job
         while len(self._jobs) > KEPT:
             oldest = next((name for name, other in self._jobs.items() if other.over), None)
             if oldest is None:
                 break
             del self._jobs[oldest]
         task = asyncio.ensure_future(self._run(job, work))
-        self._tasks[job.name] = task
-        task.add_done_callback(lambda _: self._tasks.pop(job.name, None))
+        self._tasks[job.job_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(job.job_id, None))
         return job
 
     async def _run(self, job: Job, work: Work) -> None:
@@ -114,10 +108,11 @@ class Jobs:
             job.state = "cancelled"
             raise
         except SnapkafkaError as error:
-            job.error, job.state = error, "failed"
+            job.error, job.state = JobFailure.of(error), "failed"
         except Exception as error:
-            logger.exception("snapkafka: %s failed", job.name)
-            job.error, job.state = InternalError(f"a bug in snapkafka: {type(error).__name__}"), "failed"
+            logger.exception("snapkafka: %s failed", job.job_id)
+            bug = InternalError(f"a bug in snapkafka: {type(error).__name__}")
+            job.error, job.state = JobFailure.of(bug), "failed"
 
     async def close(self) -> None:
         """Cancel running jobs, and wait until their processes have ended."""

@@ -14,6 +14,8 @@ from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.options import options_of
 from snapkafka.verbs import Trigger
 
+from .views import Problem
+
 PROBLEM_JSON: Final = "application/problem+json"
 #: What only a server refuses: code -> its statuses over HTTP and gRPC.
 REFUSALS: Final[Mapping[str, tuple[int, str]]] = {
@@ -74,13 +76,13 @@ def problem(error: SnapkafkaError) -> Response:
         headers.setdefault("Retry-After", "1")
     if error.http == 413:  # the rest of the body may still come
         headers["Connection"] = "close"
-    found = {
-        "type": f"urn:snapkafka:problem:{error.code}",
-        "title": error.code.replace("-", " "),
-        "status": error.http,
-        "detail": error.message,
-        "code": error.code,
-        "hint": error.hint,
-    }
-    body = msgspec.json.encode(found | ({"field": field} if field else {}))
-    return Response(body, error.http, headers, media_type=PROBLEM_JSON)
+    found = Problem(
+        type=f"urn:snapkafka:problem:{error.code}",
+        title=error.code.replace("-", " "),
+        status=error.http,
+        detail=error.message,
+        code=error.code,
+        hint=error.hint,
+        field=field,
+    )
+    return Response(msgspec.json.encode(found), error.http, headers, media_type=PROBLEM_JSON)

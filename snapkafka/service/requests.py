@@ -171,4 +171,4 @@ def _too_large() -> RefusedError:
 
 
 def _invalid(problem: str, field: str = "") -> RefusedError:
-    return RefusedError("bad-input", f"{field} {problem}".lstrip(), "see /openapi.yaml", field=field)
+    return RefusedError("bad-input", f"{field} {problem}".lstrip(), "see /openapi.json", field=field)

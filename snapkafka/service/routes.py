@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import statistics
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from msgspec.structs import asdict
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import instant
+from snapkafka.ops import Details, SnapshotInfo, instant
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
@@ -39,8 +38,9 @@ from .requests import (
     body_of,
     query_of,
 )
-from .rows import Rows
+from .rows import Rows as SnapshotRows
 from .settings import Settings
+from .views import Page, Process, Processes, Rows, Triggered
 
 #: A trigger is estimated from the captures of so many of the newest snapshots; more than that is another system.
 ESTIMATED_FROM: Final = 50
@@ -71,7 +71,7 @@ class Handlers:
         self._queries = asyncio.Semaphore(settings.queries_max)
         self._triggers = asyncio.Semaphore(settings.triggers_max)
         self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
-        self.rows = Rows(follower, settings)
+        self.rows = SnapshotRows(follower, settings)
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class Handlers:
         asked = await body_of(request, TriggerRequest)
         storage = self._require_root(asked.storage, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
-            raise BadInputError("retries need a snapshot_id", hint="see /openapi.yaml")
+            raise BadInputError("retries need a snapshot_id", hint="see /openapi.json")
         if not asked.who.strip():
             raise BadInputError("initiated_by_node_id is empty", hint="name who asks, such as worker-node-42")
         async with _one_of(self._triggers, "triggers"):
@@ -96,42 +96,40 @@ class Handlers:
             if view.trigger.type == found.type and (took_ms := reading.capture_ms(view)) is not None
         ]
         name = str(found.epoch) if "/" in found.id or found.id in (".", "..") else quote(found.id)
-        answer = {
-            "snapshot_id": found.id,
-            "status": found.status,
-            "initiated_at": found.initiated_at,
-            "estimated_completion_ms": round(statistics.median(took)) if took else found.ttl_ms,
-            "epoch": found.epoch,
-            "attempt": found.attempt,
-        }
-        return JSONResponse(answer, 202, {"Location": f"/v1/snapshots/{name}"})
+        answer = Triggered(
+            snapshot_id=found.id,
+            status=found.status,
+            initiated_at=found.initiated_at,
+            estimated_completion_ms=round(statistics.median(took)) if took else found.ttl_ms,
+            epoch=found.epoch,
+            attempt=found.attempt,
+        )
+        return json_answer(answer, 202, {"Location": f"/v1/snapshots/{name}"})
 
-    async def abort(self, request: Request) -> Response:
+    async def abort(self, request: Request) -> SnapshotInfo:
         """Handle `POST /v1/snapshots/{id}/abort`."""
         found = await ops.abort(
             self._where, self._follower.namespace, request.path_params["snapshot_id"], who="the service"
         )
         await self._follower.fresh()
         view = self._follower.find(str(found.epoch))
-        return json_answer(self.rows.row(view, await self.rows.stored(view)))
+        return self.rows.row(view, await self.rows.stored(view))
 
     # -- looking at them --------------------------------------------------------------------------------------
 
-    async def list(self, request: Request) -> Response:
+    async def list(self, request: Request) -> Page:
         """Handle `GET /v1/snapshots`."""
         asked = query_of(request, ListRequest)
         views = [view for view in self._follower.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
-        return json_answer(
-            {
-                "namespace": self._follower.namespace,
-                "next_before": page[-1].epoch if len(views) > len(page) else None,
-                "total": len(views),
-                "snapshots": await self.rows.rows(page),
-            }
+        return Page(
+            namespace=self._follower.namespace,
+            next_before=page[-1].epoch if len(views) > len(page) else None,
+            total=len(views),
+            snapshots=await self.rows.rows(page),
         )
 
-    async def show(self, request: Request) -> Response:
+    async def show(self, request: Request) -> Details:
         """Handle `GET /v1/snapshots/{id}`."""
         view = self._found(request)
         try:
@@ -140,7 +138,7 @@ class Handlers:
             restorable = RestorableEntry(how="unknown", why=error.message)
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
-        return json_answer(await self.rows.whole(view, restorable))
+        return await self.rows.whole(view, restorable)
 
     async def follow(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/events`."""
@@ -165,28 +163,24 @@ class Handlers:
 
         return await stream(every_change(self._follower, describe, self.streams))
 
-    async def processes(self, request: Request) -> Response:
+    async def processes(self, request: Request) -> Processes:
         """Handle `GET /v1/processes`."""
         reading = self._follower.reading
-        return JSONResponse(
-            {
-                "paused": reading.state.paused,
-                "processes": [
-                    {
-                        "process": view.process,
-                        "app": view.hello.app,
-                        "host": view.hello.host,
-                        "pid": view.hello.pid,
-                        "mode": view.hello.mode,
-                        "release": view.hello.release,
-                        "joined_at": instant(reading.times_ms.get(view.process, 0)),
-                        "inputs": len(view.inputs),
-                        "state": "living" if view.left is None else "dead" if view.dead else "left",
-                    }
-                    for _, view in sorted(reading.state.processes.items())
-                ],
-            }
-        )
+        found = [
+            Process(
+                process=view.process,
+                app=view.hello.app,
+                host=view.hello.host,
+                pid=view.hello.pid,
+                mode=view.hello.mode,
+                release=view.hello.release,
+                joined_at=instant(reading.times_ms.get(view.process, 0)),
+                inputs=len(view.inputs),
+                state="living" if view.left is None else "dead" if view.dead else "left",
+            )
+            for _, view in sorted(reading.state.processes.items())
+        ]
+        return Processes(paused=reading.state.paused, processes=found)
 
     # -- assembling and verifying -----------------------------------------------------------------------------
 
@@ -225,12 +219,14 @@ class Handlers:
         )
         return self._submitted("verify", view, work)
 
-    def _submitted(self, kind: str, view: SnapshotView, work: Callable[..., Awaitable[Any]]) -> Response:
-        job = Job(kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
+    def _submitted(
+        self, kind: Literal["assemble", "verify"], view: SnapshotView, work: Callable[..., Awaitable[Any]]
+    ) -> Response:
+        job = Job(job_id=f"{kind}-{view.epoch}", kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
         job = self.jobs.submit(job, work)
-        return JSONResponse(job.as_json(), 202, {"Location": f"/v1/jobs/{job.name}"})
+        return json_answer(job, 202, {"Location": f"/v1/jobs/{job.job_id}"})
 
-    async def job(self, request: Request) -> Response:
+    async def job(self, request: Request) -> Job:
         """Handle `GET /v1/jobs/{id}`."""
         found = self.jobs.get(request.path_params["job_id"])
         if found is None:
@@ -239,7 +235,7 @@ class Handlers:
                 "this instance of the service has no such job",
                 "jobs end with their service; GET /v1/snapshots/{id} shows the verdict of one that was done",
             )
-        return JSONResponse(found.as_json())
+        return found
 
     # -- asking tables ----------------------------------------------------------------------------------------
 
@@ -259,15 +255,15 @@ class Handlers:
                 bounds=self._bounds,
             )
         return await bounded(
-            {
-                "snapshot_id": found.id,
-                "epoch": found.epoch,
-                "verdict": found.verdict,
-                "columns": list(found.columns),
-                "rows": [list(row.values()) for row in found.rows],
-                "more": found.more,
-                "not_compared": list(found.trust.not_compared),
-            }
+            Rows(
+                snapshot_id=found.id,
+                epoch=found.epoch,
+                verdict=found.verdict,
+                columns=list(found.columns),
+                rows=[list(row.values()) for row in found.rows],
+                more=found.more,
+                not_compared=list(found.trust.not_compared),
+            )
         )
 
     async def diff(self, request: Request) -> Response:
@@ -286,7 +282,7 @@ class Handlers:
                 values=asked.values,
                 bounds=self._bounds,
             )
-        return await bounded(dataclasses.asdict(found))
+        return await bounded(found)
 
     async def diagram(self, request: Request) -> Response:
         """Handle `GET /v1/snapshots/{id}/diagram.svg`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from snapkafka import ops
@@ -23,7 +22,7 @@ def invariants(at: Where, asked: Invariants, as_json: AsJson = False) -> None:
         found,
         (lambda found: _print_history(found[0])) if asked.name else _print_all,
         as_json=as_json,
-        data=lambda found: {"invariants": [it.data(sys.maxsize if asked.name else None) for it in found]},
+        data=lambda found: {"invariants": [it.details() if asked.name else it.info() for it in found]},
     )
 
 

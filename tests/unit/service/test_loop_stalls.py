@@ -27,7 +27,7 @@ STALL_S: Final = 2.0
 NAMES: Final = 500
 #: Routes beside those of the contract.
 OTHERS: Final = {
-    ("GET", path) for path in ("/", "/page/main.js", "/metrics", "/healthz", "/readyz", "/openapi.yaml")
+    ("GET", path) for path in ("/", "/page/main.js", "/metrics", "/healthz", "/readyz", "/openapi.json")
 }
 #: What a store is asked for.
 METHODS: Final = (
@@ -139,7 +139,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeCluster, Path]:
 @pytest.mark.parametrize(("method", "path"), sorted({*ROUTES, *OTHERS}), ids=str)
 async def test_no_route_stalls_the_loop(world: tuple[FakeCluster, Path], method: str, path: str) -> None:
     cluster, folder = world
-    name = ROUTES[method, path][0] if (method, path) in ROUTES else ""
+    name = ROUTES[method, path].name if (method, path) in ROUTES else ""
     settings = Settings(port=0, roots=(str(folder),))
     shown: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     app = make_app(cluster, "ns", settings, assemble=nothing, verify=nothing)

@@ -100,7 +100,7 @@ def test_each_role_may_do_what_is_its_own(cluster: FakeCluster) -> None:
                     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), (path, token)
                 else:
                     assert answer.status_code not in (401, 403), (path, token)
-        for path in ("/healthz", "/readyz", "/openapi.yaml", "/"):
+        for path in ("/healthz", "/readyz", "/openapi.json", "/"):
             assert client.get(path).status_code == 200, path  # no data in them
 
 
@@ -262,7 +262,7 @@ def test_a_large_body_is_refused(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1/snapshots", "/v1/nothing", "/healthz", "/metrics", "/openapi.yaml"]
+    "path", ["/", "/v1/snapshots", "/v1/nothing", "/healthz", "/metrics", "/openapi.json"]
 )
 def test_every_answer_has_the_headers_that_guard_a_page(client: TestClient, path: str) -> None:
     answer = client.get(path)
