@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -87,70 +87,37 @@ async def draw(
         raise BadInputError(f"must be 0 or more, got {messages_max}", field="messages")
     place = manifest or (await manifest_places(where, namespace, [name], storage=storage))[0]
     _, found = await asyncio.to_thread(read_manifest, place)
+    limits: tuple[int, ...] = (messages_max, OF_A_CHANNEL)
     if wall_clock:
-        return await _draw_wall(where, namespace, place, found, messages_max, bounds)
-    in_flight = sum(table.rows for table in found.tables if table.name == "messages")
-    if has_around(found):
-        asked = await query(
-            where, namespace, sql_of(messages_max, OF_A_CHANNEL), manifest=place, bounds=bounds
-        )
-        messages = messages_of(asked.rows, found, _receivers(found.captured))
-        near_total = asked.rows[0]["near"] if asked.rows else 0
-    else:  # lanes alone
-        messages, near_total = [], 0
-    shown = sum(message.kind == "in-flight" for message in messages)
-    near = len(messages) - shown
-    picture = Picture(
-        title=found.id,
-        verdict=found.verdict,
-        lanes=_lanes(found.captured, _after_trigger(found)),
-        messages=(*_without(messages, backward := _backward(found)), *backward, *_markers(found.captured)),
-        hidden=in_flight - shown + near_total - near,
-        notes=_notes(found.captured),
-    )
-    return Drawn(
-        id=found.id,
-        epoch=found.epoch,
-        svg=await asyncio.to_thread(lambda: svg(lay_out(picture))),
-        shown=shown,
-        hidden=in_flight - shown,
-        near=near,
-        near_hidden=near_total - near,
-    )
-
-
-async def _draw_wall(
-    where: Connection | Cluster | None,
-    namespace: str,
-    place: str,
-    found: Manifest,
-    messages_max: int,
-    bounds: Bounds | None,
-) -> Drawn:
-    """Draw the cut at a wall-clock time beside the snapshot's own."""
-    at_ms = instant_of(found)
-    sql = sql_of(WALL_ROWS, WALL_ROWS_OF_A_CHANNEL, WALL_ROWS_OF_A_CHANNEL)
-    rows = (await query(where, namespace, sql, manifest=place, bounds=bounds)).rows
+        at_ms, limits = instant_of(found), (WALL_ROWS, WALL_ROWS_OF_A_CHANNEL, WALL_ROWS_OF_A_CHANNEL)
+    rows: Sequence[Mapping[str, Any]] = ()
+    if wall_clock or has_around(found):  # else lanes alone
+        rows = (await query(where, namespace, sql_of(*limits), manifest=place, bounds=bounds)).rows
+    drawn: Sequence[DrawnMessage] = messages_of(rows, found, _receivers(found.captured))
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
     total = in_flight + (rows[0]["near"] if rows else 0)
-    near_cut = messages_of(rows, found, _receivers(found.captured))
-    counts, wall, messages = at_wall_clock(
-        near_cut, found, at_ms, most=messages_max, of_a_channel=OF_A_CHANNEL
-    )
-    notes = (*wall_notes(counts), *_contaminated(found.captured))
+    counts, wall, notes = None, None, _notes(found.captured)
+    if wall_clock:
+        counts, wall, drawn = at_wall_clock(drawn, found, at_ms, most=messages_max, of_a_channel=OF_A_CHANNEL)
+        notes = (*wall_notes(counts), *_contaminated(found.captured))
+        messages: Sequence[DrawnMessage] = drawn
+    else:
+        backward = _backward(found)
+        messages = [*_without(drawn, backward), *backward, *_markers(found.captured)]
     picture = Picture(
         title=found.id,
         verdict=found.verdict,
         lanes=_lanes(found.captured, _after_trigger(found)),
-        messages=messages,
-        hidden=total - len(messages),
+        messages=tuple(messages),
+        hidden=total - len(drawn),
         notes=notes,
         wall=wall,
     )
     layout = await asyncio.to_thread(lay_out, picture)
-    shown = sum(arrow.message.kind in CROSSING for arrow in layout.arrows)
-    hidden = counts.backward + counts.in_flight - shown
-    near = len(layout.arrows) - shown
+    seen = [arrow.message for arrow in layout.arrows] if counts else drawn
+    shown = sum(message.kind in (CROSSING if counts else CROSSING[:1]) for message in seen)
+    hidden = (counts.backward + counts.in_flight if counts else in_flight) - shown
+    near = len(seen) - shown
     return Drawn(
         id=found.id,
         epoch=found.epoch,
@@ -160,7 +127,7 @@ async def _draw_wall(
         near=near,
         near_hidden=total - shown - hidden - near,
         wall=counts,
-        notes=notes,
+        notes=notes if counts else (),
     )
 
 
