@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest
@@ -154,36 +154,21 @@ async def trace(
         BadInputError: there is no such topic or partition, or a number is out of range.
         LedgerUnusableError, BrokerUnavailableError: the cluster cannot be read.
     """
-    require_numbers(partition, offset, most)
-    async with opened(where, namespace) as work:
-        tracer = await _tracer(work)
-        tp = TopicPartition(topic, partition)
-        if not tracer.has(tp):
-            raise BadInputError(f"there is no partition {partition} of topic {topic}", hint="check the name")
-        return await tracer.follow(tp, offset, most)
-
-
-async def _tracer(work: Opened) -> _Tracer:
-    described = await work.admin.describe_topics()
-    found = await work.admin.describe_topics([work.ledger.topic])
-    return _Tracer(
-        work,
-        headers.ledger_id(bytes.fromhex(found[work.ledger.topic].topic_id)),
-        headers.topics_by_check({*described, *_named(work.reading.state)}),
-        {name: topic.partitions for name, topic in described.items()},
-    )
-
-
-def require_numbers(partition: int, offset: int, most: int) -> None:
-    """Refuse numbers out of range.
-
-    Raises:
-        BadInputError: names them.
-    """
     if partition < 0 or offset < 0 or most < 1:
         raise BadInputError(
             f"partition and offset must be 0 or more, steps 1 or more: got {partition}, {offset}, {most}"
         )
+    async with opened(where, namespace) as work:
+        described = await work.admin.describe_topics()
+        if topic not in described or partition >= described[topic].partitions:
+            raise BadInputError(f"there is no partition {partition} of topic {topic}", hint="check the name")
+        own = (await work.admin.describe_topics([work.ledger.topic]))[work.ledger.topic]
+        tracer = _Tracer(
+            work,
+            headers.ledger_id(bytes.fromhex(own.topic_id)),
+            headers.topics_by_check({*described, *_named(work.reading.state)}),
+        )
+        return await tracer.follow(TopicPartition(topic, partition), offset, most)
 
 
 def _named(state: LedgerState) -> set[str]:
@@ -192,52 +177,41 @@ def _named(state: LedgerState) -> set[str]:
     return changelogs | {source.topic for view in state.processes.values() for source in view.hello.inputs}
 
 
-class _Tracer:
+class _Tracer(NamedTuple):
     """The reader of one record after the other."""
 
-    def __init__(
-        self, work: Opened, ledger: int, topics: dict[int, str], partitions: Mapping[str, int]
-    ) -> None:
-        self._work, self._ledger, self._topics, self._partitions = work, ledger, topics, partitions
-
-    def has(self, tp: TopicPartition) -> bool:
-        """Return whether the cluster has the partition."""
-        return tp.partition < self._partitions.get(tp.topic, 0)
+    work: Opened
+    ledger: int
+    topics: Mapping[int, str]
 
     async def follow(self, tp: TopicPartition, offset: int, most: int) -> Trace:
         steps: list[TraceStep] = []
         while True:
             stamp, why = await self._stamp(tp, offset)
-            if why and not steps:
-                return Trace(steps=(), end=why)
             if why:
-                return Trace(steps=tuple(steps), end=f"the record of its cause cannot be read: {why}")
+                end = f"the record of its cause cannot be read: {why}" if steps else why
+                break
             steps.append(self._step(tp, offset, stamp))
             if stamp is None:
-                return Trace(
-                    steps=tuple(steps), end="the last record is external: no service with snapkafka sent it"
-                )
-            if stamp.marker:
-                return Trace(steps=tuple(steps), end="the last record is a marker: it has no cause")
-            if stamp.cause is None:
-                return Trace(
-                    steps=tuple(steps), end="the last record was sent outside any event, or without a cause"
-                )
-            check, partition, cause = stamp.cause
-            if check not in self._topics:
-                return Trace(
-                    steps=tuple(steps),
-                    end="the topic of its cause is unknown: deleted, or its name is not unique",
-                )
-            if len(steps) >= most:
-                return Trace(
-                    steps=tuple(steps), end=f"more causes follow than the {most} that were asked for"
-                )
-            tp, offset = TopicPartition(self._topics[check], partition), cause
+                end = "the last record is external: no service with snapkafka sent it"
+            elif stamp.marker:
+                end = "the last record is a marker: it has no cause"
+            elif stamp.cause is None:
+                end = "the last record was sent outside any event, or without a cause"
+            elif stamp.cause[0] not in self.topics:
+                end = "the topic of its cause is unknown: deleted, or its name is not unique"
+            elif len(steps) >= most:
+                end = f"more causes follow than the {most} that were asked for"
+            else:
+                check, partition, offset = stamp.cause
+                tp = TopicPartition(self.topics[check], partition)
+                continue
+            break
+        return Trace(steps=tuple(steps), end=end)
 
     async def _stamp(self, tp: TopicPartition, offset: int) -> tuple[headers.Stamp | None, str]:
         """Return the stamp of a record, None if it is external; and why there is no record, empty if there is one."""
-        admin = self._work.admin
+        admin = self.work.admin
         ends = await admin.log_ends([tp])
         start, end = (await admin.log_starts([tp])).get(tp, 0), ends.get(tp, 0)
         if tp not in ends:
@@ -253,12 +227,12 @@ class _Tracer:
                 f"there is no record at offset {offset} of {tp}: compacted, or the end of a transaction",
             )
         header = headers.find(list(pairs))
-        return None if header is None else headers.read(header, self._ledger, headers.tp_check(*tp)), ""
+        return None if header is None else headers.read(header, self.ledger, headers.tp_check(*tp)), ""
 
     def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> TraceStep:
         if stamp is None:
             return TraceStep(topic=tp.topic, partition=tp.partition, offset=offset)
-        state = self._work.reading.state
+        state = self.work.reading.state
         view, snapshot = state.processes.get(stamp.process), state.snapshots.get(stamp.epoch)
         return TraceStep(
             topic=tp.topic,
