@@ -1,32 +1,47 @@
-"""`list`, `show` and `verdicts`: the snapshots of a namespace with their status, what a running one waits for, and
-verdicts as they are appended, to start work when a snapshot is verified."""
+"""`list`, `show`, `verdicts` and `freshness`: the snapshots of a namespace with their status, verdicts as they are
+appended, and the ages of the newest ones.
+
+An alert on freshness is worth more than one on failures: whatever fails, the newest good snapshot grows old.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from math import inf
 
 import msgspec
 
+from snapkafka.checks.retention import How
 from snapkafka.checks.verdict import GOOD
+from snapkafka.checks.verdict import Verdict as Kind
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.reading import (
     LedgerReading,
+    Opened,
+    captured,
     find_captured_by,
     find_epoch,
     find_snapshot,
+    good,
     opened,
     read_ledger,
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.logs import about
+from snapkafka.manifest import RestorableEntry
 from snapkafka.ports import Cluster
+from snapkafka.protocol.gather import gather
+from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Verdict
 from snapkafka.units import wall_ms
 
 from .info import Details, SnapshotInfo, details, summary
+from .invariants import Holding, invariants_in
 
 logger = logging.getLogger("snapkafka")
 
@@ -151,4 +166,188 @@ def _verified(reading: LedgerReading, offset: int, record: Verdict) -> Verified 
         manifest=record.manifest,
         triggered_ms=reading.times_ms[record.epoch - 1],
         verified_ms=reading.times_ms[offset],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedInvariant:
+    """An invariant by the newest snapshots. `violations`: rows in the newest one that proves an answer, None: there is
+    none, or it held then and is not evaluated since. `last_ok_ms`: when the newest one in which it holds was triggered,
+    None: it never held. `not_evaluated_since_ms`: when the first of the newest snapshots was triggered that prove no
+    answer, None: the newest one proves one."""
+
+    name: str
+    violations: int | None
+    last_ok_ms: int | None
+    not_evaluated_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """The newest snapshots of a namespace, as of `now_ms`.
+
+    `captured_ms`, `verified_ms`: when the newest captured and the newest good one were triggered (milliseconds since
+    1970, by the ledger's clock): the instants that they show; None: there is none. `verified_id`: of the latter.
+    `verdicts`: the number of verdicts of each kind in the ledger. `invariants`: those that are watched.
+    `restorable`: of the newest good one.
+    """
+
+    now_ms: int
+    captured_ms: int | None = None
+    verified_ms: int | None = None
+    verified_id: str = ""
+    verdicts: Mapping[str, int]
+    invariants: tuple[WatchedInvariant, ...] = ()
+    restorable: RestorableEntry | None = None
+
+    @property
+    def captured_age_s(self) -> float | None:
+        """Seconds since the newest captured snapshot was triggered."""
+        return _age_s(self.now_ms, self.captured_ms)
+
+    @property
+    def verified_age_s(self) -> float | None:
+        """Seconds since the newest good snapshot was triggered."""
+        return _age_s(self.now_ms, self.verified_ms)
+
+    @property
+    def restorable_s(self) -> float | None:
+        """Seconds until the log loses what the newest good snapshot needs; 0: it has lost it; None: unknown, or no
+        snapshot."""
+        if self.restorable is None or self.restorable.how == How.UNKNOWN:
+            return None
+        if self.restorable.how == How.GONE:
+            return 0.0
+        if self.restorable.how == How.ALWAYS:
+            return inf
+        until_s = datetime.fromisoformat(self.restorable.until).timestamp()
+        return max(0.0, until_s - self.now_ms / 1_000)
+
+
+async def freshness(
+    where: Connection | Cluster, namespace: str, *, clock: Callable[[], int] = wall_ms
+) -> Freshness:
+    """Read the ledger, and the state of the logs that the newest good snapshot needs.
+
+    Raises:
+        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
+    """
+    async with opened(where, namespace) as work:
+        found = freshness_in(work.reading, clock())
+        views = work.reading.state.snapshots.values()
+        newest_good = max((view for view in views if _usable(view)), key=_epoch, default=None)
+        kept = await _restorable(work, newest_good, clock)
+        return replace(found, restorable=kept, now_ms=clock())
+
+
+def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
+    """Return the facts from the ledger itself: all except how long a snapshot is restorable."""
+    views = sorted(reading.state.snapshots.values(), key=_epoch)
+    newest = next((view for view in reversed(views) if captured(view)), None)
+    newest_good = next((view for view in reversed(views) if _usable(view)), None)
+    return Freshness(
+        now_ms=now_ms,
+        captured_ms=None if newest is None else reading.times_ms[newest.epoch - 1],
+        verified_ms=None if newest_good is None else reading.times_ms[newest_good.epoch - 1],
+        verified_id="" if newest_good is None else newest_good.trigger.id,
+        verdicts=dict(Counter(view.verdict.verdict for view in views if view.verdict is not None)),
+        invariants=tuple(
+            WatchedInvariant(
+                name=it.name,
+                violations=it.last.found if it.last and it.state is not Holding.UNPROVEN else None,
+                last_ok_ms=it.last_ok.triggered_ms if it.last_ok else None,
+                not_evaluated_since_ms=since.triggered_ms if (since := it.not_evaluated_since) else None,
+            )
+            for it in invariants_in(reading)
+        ),
+    )
+
+
+def _usable(view: SnapshotView) -> bool:
+    return captured(view) and good(view)
+
+
+def _epoch(view: SnapshotView) -> int:
+    return view.epoch
+
+
+async def _restorable(
+    work: Opened, view: SnapshotView | None, clock: Callable[[], int]
+) -> RestorableEntry | None:
+    if view is None:
+        return None
+    cut_ms = work.reading.times_ms[view.epoch - 1]
+    return await restorable(work.admin, gather(work.reading.state, view.epoch), cut_ms=cut_ms, now=clock)
+
+
+def _age_s(now_ms: int, then_ms: int | None) -> float | None:
+    return None if then_ms is None else max(0, now_ms - then_ms) / 1_000
+
+
+# -- as Prometheus reads it -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauge:
+    """A metric: `samples` are pairs of the value of its label (empty if it has none) and its own value."""
+
+    name: str
+    help: str
+    label: str = ""
+    samples: tuple[tuple[str, float], ...]
+
+
+def gauges(found: Freshness) -> tuple[Gauge, ...]:
+    """Convert freshness to metrics. Unknown values have no sample, and an alert asks for its absence."""
+
+    def one(name: str, about: str, value: float | None) -> Gauge:
+        return Gauge(name=name, help=about, samples=() if value is None else (("", value),))
+
+    kinds = {*map(str, Kind), *found.verdicts}
+    return (
+        one(
+            "snapkafka_captured_age_seconds",
+            "Seconds since the newest captured snapshot was triggered",
+            found.captured_age_s,
+        ),
+        one(
+            "snapkafka_verified_age_seconds",
+            "Seconds since the newest good snapshot was triggered",
+            found.verified_age_s,
+        ),
+        one(
+            "snapkafka_restorable_seconds",
+            "Seconds until topics lose what the newest good snapshot needs",
+            found.restorable_s,
+        ),
+        Gauge(
+            name="snapkafka_verdicts",
+            help="Snapshots of the ledger by their verdict",
+            label="verdict",
+            samples=tuple((kind, float(found.verdicts.get(kind, 0))) for kind in sorted(kinds)),
+        ),
+        Gauge(
+            name="snapkafka_invariant_violations",
+            help="Violating rows in the newest snapshot that proves an answer; 0: the invariant holds",
+            label="name",
+            samples=tuple(
+                (it.name, float(it.violations)) for it in found.invariants if it.violations is not None
+            ),
+        ),
+        Gauge(
+            name="snapkafka_invariant_last_ok_timestamp_seconds",
+            help="When the newest snapshot in which the invariant holds was triggered; 0: it never held",
+            label="name",
+            samples=tuple((it.name, (it.last_ok_ms or 0) / 1_000) for it in found.invariants),
+        ),
+        Gauge(
+            name="snapkafka_invariant_not_evaluated_since_timestamp_seconds",
+            help="When the first of the newest snapshots was triggered that prove no answer about the invariant",
+            label="name",
+            samples=tuple(
+                (it.name, it.not_evaluated_since_ms / 1_000)
+                for it in found.invariants
+                if it.not_evaluated_since_ms is not None
+            ),
+        ),
     )
