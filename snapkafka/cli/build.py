@@ -13,7 +13,7 @@ import typer
 
 from snapkafka import ops
 from snapkafka.assembly import read_system
-from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.options import Option, options_of
 from snapkafka.verbs import Where
 
@@ -109,6 +109,21 @@ def printed(
         show(found)
     if not good:
         raise typer.Exit(EXIT_NOT_GOOD)
+
+
+async def ask_one_way(*ways: Mapping[str, bool]) -> None:
+    """Refuse modes that exclude each other.
+
+    Args:
+        ways: for modes that do, whether each is requested, by its option.
+
+    Raises:
+        BadInputError: more than one is requested.
+    """
+    for one_of in ways:
+        asked = [name for name, given in one_of.items() if given]
+        if len(asked) > 1:
+            raise BadInputError(f"{' and '.join(asked)} cannot be combined", hint="ask for one at a time")
 
 
 def _expanded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from snapkafka.assembly.progress import LINE_EVERY_S, Working, in_words
 from snapkafka.ops import CaptureProgress
 from snapkafka.units import rounded_ms
 
-from .present.layout import printable
+from .layout import printable
 from .running import notices
 
 #: The first line of progress, where it cannot overwrite itself, comes after so long.

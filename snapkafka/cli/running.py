@@ -11,6 +11,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ from snapkafka.errors import (
     EXIT_OK,
     BadInputError,
     InternalError,
+    OutputError,
     SnapkafkaError,
     all_errors,
 )
@@ -144,6 +146,18 @@ def data_output() -> TextIO:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="strict")
     return sys.stdout
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file for the user.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def who() -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from .present.layout import HANG, Column, Line, Part, Table, printable, text_of, wrapped
+from .layout import HANG, Column, Line, Part, Table, printable, text_of, wrapped
 
 #: The width where nothing is wrapped.
 UNBOUNDED: Final = 1_000_000

@@ -16,24 +16,8 @@ from snapkafka.units import wall_ms
 from snapkafka.verbs import Trigger, Verdicts, Where
 
 from .build import AsJson, command, group, printed, question
-from .commands import (
-    audit,
-    doctor,
-    drill,
-    fork,
-    invariants,
-    job,
-    keep,
-    prune,
-    query,
-    restore,
-    serve,
-    topics,
-)
+from .commands import operate, recovery, snapshots, tables, trust
 from .helps import HELPS, SNAPKAFKA, START
-from .present.answers import print_forks, print_trace
-from .present.difference import print_difference
-from .present.printed import print_checkpointed, print_details, print_list, print_switched, print_triggered
 from .progress import progress_lines
 from .running import connect, console, print_json, run, who
 
@@ -93,7 +77,7 @@ def trigger(
             as_json=as_json,
             continues=lambda: "".join(f"Snapshot {it} continues: `snapkafka show {it}`." for it in running),
         )
-    printed(found, partial(print_triggered, console), as_json=as_json)
+    printed(found, partial(snapshots.print_triggered, console), as_json=as_json)
 
 
 @command(app, "verdicts")
@@ -128,33 +112,36 @@ def demo(context: typer.Context) -> None:
 
 
 question(
-    app, "list", lambda found: print_list(console, found, wall_ms()), data=lambda found: {"snapshots": found}
+    app,
+    "list",
+    lambda found: snapshots.print_list(console, found, wall_ms()),
+    data=lambda found: {"snapshots": found},
 )
-question(app, "show", partial(print_details, console))
-question(app, "diff", print_difference)
-question(app, "trace", print_trace)
+question(app, "show", partial(snapshots.print_details, console))
+question(app, "diff", tables.print_difference)
+question(app, "trace", tables.print_trace)
 for name in ("pause", "resume", "retire"):
-    question(app, name, partial(print_switched, console))
-question(app, "checkpoint", partial(print_checkpointed, console))
+    question(app, name, partial(snapshots.print_switched, console))
+question(app, "checkpoint", partial(snapshots.print_checkpointed, console))
 COMMANDS: dict[str, Callable[..., None]] = {
-    "keep": keep.keep,
-    "query": query.query,
-    "draw": query.draw,
-    "assemble": job.assemble,
-    "verify": job.verify,
-    "audit": audit.audit,
-    "drill": drill.drill,
-    "invariants": invariants.invariants,
-    "restore": restore.restore,
-    "doctor": doctor.doctor,
-    "prune": prune.prune,
-    "serve": serve.serve,
+    "keep": operate.keep,
+    "query": tables.query,
+    "draw": tables.draw,
+    "assemble": snapshots.assemble,
+    "verify": snapshots.verify,
+    "audit": trust.audit,
+    "drill": trust.drill,
+    "invariants": trust.invariants,
+    "restore": recovery.restore,
+    "doctor": trust.doctor,
+    "prune": operate.prune,
+    "serve": operate.serve,
 }
 for name, function in COMMANDS.items():
     command(app, name)(function)
 forks = group(app, "fork", "Run a snapshot as a second system beside production.")
-question(forks, "fork list", print_forks, data=lambda found: {"forks": found})
-command(forks, "fork create")(fork.create)
-command(forks, "fork drop")(fork.drop)
-command(group(app, "topics", "Create topics of services."), "topics create")(topics.create)
+question(forks, "fork list", tables.print_forks, data=lambda found: {"forks": found})
+command(forks, "fork create")(recovery.create)
+command(forks, "fork drop")(recovery.drop)
+command(group(app, "topics", "Create topics of services."), "topics create")(operate.create_topics_of)
 app.registered_commands.sort(key=lambda it: list(HELPS).index(it.name or ""))

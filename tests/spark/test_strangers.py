@@ -15,7 +15,7 @@ from rich.console import Console
 
 from snapkafka.assembly import JobResult, Work, main
 from snapkafka.cli import Screen
-from snapkafka.cli.present.printed import print_assembled
+from snapkafka.cli.commands.snapshots import print_assembled
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import ExternalEntry, OpenEntry
 from snapkafka.testing import Broker

@@ -20,7 +20,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.cli import progress, running
-from snapkafka.cli.commands import doctor as doctor_command
+from snapkafka.cli.commands import trust as doctor_command
 from snapkafka.cli.screen import UNBOUNDED
 from snapkafka.drivers.faust.describe import DescribedApp
 from snapkafka.errors import BadInputError

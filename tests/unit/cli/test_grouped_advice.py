@@ -9,7 +9,7 @@ from rich.console import Console
 
 from snapkafka.advice import Advice, Weight
 from snapkafka.cli import Screen
-from snapkafka.cli.present import advice as present
+from snapkafka.cli.commands import trust as present
 
 
 def compacted(topic: str) -> Advice:

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from snapkafka.cli import Screen
-from snapkafka.cli.present.layout import Table
+from snapkafka.cli.layout import Table
 from snapkafka.cli.running import data_output
 from snapkafka.cli.screen import UNBOUNDED, standard
 from tests.golden.calls import texts

@@ -60,7 +60,7 @@ def test_the_command_draws_it_or_names_the_extra(tmp_path: Path, monkeypatch: py
     def missing(extra: str, what: str) -> None:
         raise DependencyMissingError(f"{what} needs the extra {extra}")
 
-    monkeypatch.setattr("snapkafka.cli.commands.query.require_extra", missing)
+    monkeypatch.setattr("snapkafka.cli.commands.tables.require_extra", missing)
     refused = CliRunner().invoke(app, asked)
     assert (refused.exit_code, output.exists()) == (DependencyMissingError.exit_status, False)
     other = CliRunner().invoke(app, [*stored, "-o", str(tmp_path / "cut.jpg")])

@@ -1,21 +1,29 @@
-"""The output for people: snapshots, one snapshot, verdicts."""
+"""Snapshots and verdicts: what the commands print of them; `assemble` and `verify`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Annotated, Final
 
+import typer
+
+from snapkafka import ops
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.checks.kinds import OF_STATE
+from snapkafka.cli.build import AsJson, ask_one_way, printed
+from snapkafka.cli.layout import COLOURS, Line, Part
+from snapkafka.cli.progress import print_line, progress_lines
+from snapkafka.cli.running import connect, console, run
 from snapkafka.cli.screen import Screen
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import CheckEntry, WitnessEntry, saw_nothing
 from snapkafka.ops import Checkpointed, Details, JobResult, SnapshotInfo
 from snapkafka.ops.snapshots import Switched
-from snapkafka.units import local_time, rounded_ms, wall_ms
-
-from .layout import COLOURS, Line, Part
+from snapkafka.units import format_bytes, local_time, rounded_ms, wall_ms
+from snapkafka.verbs import Where
 
 #: Where a list of positions stops; `--json` has them all.
 POSITIONS_SHOWN = 40
@@ -224,3 +232,90 @@ def witness_line(witness: WitnessEntry) -> str:
     """Format the place of a record and what is wrong with it, or a row of an invariant."""
     where = f"{witness.topic}[{witness.partition}] offset {witness.offset}: " if witness.offset >= 0 else ""
     return where + witness.what
+
+
+# -- assemble, verify -----------------------------------------------------------------------------------------
+
+
+JUDGING: Final = ("storage", "invariants", "parameters", "unpickle", "engine")
+
+
+def assemble(
+    snapshots: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (newest captured).")
+    ],
+    at: Where,
+    spec: Annotated[ops.JobSpec, JUDGING],
+    as_json: AsJson = False,
+) -> None:
+    """Build the tables of captured snapshots, and verify."""
+    _judge("assemble", at, ops.changed(spec, snapshots=snapshots), as_json=as_json)
+
+
+def verify(
+    at: Where,
+    spec: Annotated[ops.JobSpec, (*JUDGING, "tables", "record")],
+    snapshot: Annotated[
+        str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (newest assembled).")
+    ] = "",
+    manifest: Annotated[
+        str, typer.Option("--manifest", metavar="PATH", help="Manifest of the snapshot, instead of its id.")
+    ] = "",
+    offline: Annotated[
+        bool,
+        typer.Option("--offline", metavar="", help="Compare the files with the manifest, without a broker."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Verify an assembled snapshot again.
+
+    It needs the manifest and the log; with --offline the files alone.
+    """
+
+    async def check() -> None:
+        await ask_one_way(
+            {"an id": bool(snapshot), "--manifest": bool(manifest)},
+            {"--offline": offline, "--record": spec.record},
+            {"--offline": offline, "--tables": spec.tables},
+        )
+
+    run(check, as_json=as_json)
+    if offline:
+        found = run(
+            lambda: ops.verify_offline(
+                snapshot, namespace=at.namespace, manifest=manifest, storage=spec.storage
+            ),
+            as_json=as_json,
+        )
+        printed(found, _print_examined, as_json=as_json, good=found.good)
+        return
+    names = {"snapshots": (snapshot,) if snapshot else (), "manifests": (manifest,) if manifest else ()}
+    _judge("verify", at, ops.changed(spec, **names), as_json=as_json)
+
+
+def _judge(verb: str, at: Where, spec: ops.JobSpec, *, as_json: bool) -> None:
+    """Run the job, and print its results; one that is not good also sets the exit status."""
+    wanted = ops.changed(spec, namespace=at.namespace)
+    with progress_lines(printed=not as_json) as progress:
+        found: tuple[ops.JobResult, ...] = run(
+            lambda: getattr(ops, verb)(
+                connect(at.bootstrap), wanted, notify=None if as_json else print_line, progress=progress
+            ),
+            as_json=as_json,
+        )
+    printed(
+        found,
+        partial(print_assembled, console),
+        as_json=as_json,
+        data=lambda found: {"snapshots": found},
+        good=all(item.good for item in found),
+    )
+
+
+def _print_examined(found: ops.ExaminedFiles) -> None:
+    """Print the damage, file by file."""
+    console.note("damaged", (f"{damage.file}: {damage.what}" for damage in found.damage), "red")
+    if not found.damage:
+        console.print(*headline(found.id, found.epoch, found.verdict))
+        console.print(f"{found.files} files, {format_bytes(found.bytes)}, unaltered")
+    console.print(f"manifest: {found.manifest}")

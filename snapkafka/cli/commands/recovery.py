@@ -1,0 +1,323 @@
+"""`restore` and `fork`: the plan and the result of a recovery."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from snapkafka import ops
+from snapkafka.cli.build import AsJson, ask_one_way, printed
+from snapkafka.cli.commands.snapshots import count, headline
+from snapkafka.cli.commands.tables import moment
+from snapkafka.cli.propose import Proposal, propose
+from snapkafka.cli.running import connect, console, notices, run, who
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.ledger.reading import LATEST
+from snapkafka.units import rounded_ms, wall_ms
+from snapkafka.verbs import Change, ForkCreate, ForkDrop, Restore, Where
+
+
+def print_plan(plan: ops.RecoveryPlan) -> None:
+    """Print the planned work, the missing parts, and every reason to refuse it."""
+    console.print(*headline(plan.snapshot, plan.epoch, plan.verdict))
+    console.print(_head(plan))
+    for line in _facts(plan):
+        console.print("  ", line)
+    console.table(
+        plan.moves,
+        "app",
+        "input=topic",
+        "partition",
+        ("committed", lambda it: "-" if it.before < 0 else it.before),
+        ("new", lambda it: "at the appended messages" if it.after is None else it.after),
+        ("appended", lambda it: f"{it.appends:,}" if it.appends else ""),
+        ("run again", lambda it: f"{it.again:,}" if it.again else ""),
+    )
+    if plan.kind == "in-place":
+        console.table(plan.work, "topic", "kind", "records, at most=records:,")
+    console.table(
+        plan.topics,
+        "new topic=topic",
+        "partitions",
+        ("settings", lambda it: _settings({k: v for k, v in it.settings.items() if k not in it.changed})),
+        ("changed for this", lambda it: _settings(it.changed)),
+    )
+    console.table(plan.rules, "kind", "rule", "of=place", "matches=items:,")
+    _print_limits(plan)
+    for refusal in plan.refusals:
+        console.print(("refused", "red"), f" ({refusal.code}): {refusal.what}")
+        console.print(f"        {refusal.hint}", hang=8)
+
+
+def print_recovered(done: ops.Recovered, into: str = "") -> None:
+    """Print what was done.
+
+    Args:
+        into: the address of another cluster.
+    """
+    plan, took = done.plan, f"in {done.seconds:.1f} s"
+    if plan.kind == "fork":
+        console.print("created fork ", (plan.request.fork, "bold"), f" of snapshot {plan.snapshot} {took}")
+    else:
+        ran = f"{f' in {into}' if into else ''} {took} (plan {plan.plan}): start the workers"
+        console.print(f"restored {', '.join(plan.apps)} to ", (plan.snapshot, "bold"), ran)
+    if done.topics:
+        console.print(f"created: {count(len(done.topics), 'topic')}")
+    external = f", {done.inputs:,} external records" if done.inputs else ""
+    console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
+    if done.suppressed or done.masked:
+        console.print(f"suppressed: {done.suppressed:,} records and rows; masked: {done.masked:,} values")
+    console.print(
+        f"checked before the commit: {count(len(done.compared), 'table or input', 'tables and inputs')}"
+    )
+    _print_limits(plan)
+    if done.suppressed:
+        console.note("note", ["snapshots of before hold the erased keys until they are pruned"])
+
+
+def _head(plan: ops.RecoveryPlan) -> str:
+    apps = ", ".join(plan.apps)
+    if plan.kind == "fork":
+        return f"fork {plan.request.fork} of it: production is only read"
+    if plan.kind == "cluster":
+        return f"restore of {apps} into another cluster, namespace {plan.namespace}"
+    return f"restore of {apps} to it: replaces all state"
+
+
+def _facts(plan: ops.RecoveryPlan) -> Iterator[str]:
+    if plan.taken_ms:
+        yield f"the snapshot was taken {rounded_ms(wall_ms() - plan.taken_ms)} ago"
+    if plan.resumes:
+        yield f"continues plan {plan.resumes}, which is {plan.stage}"
+    if plan.again:
+        yield f"{plan.again:,} events since the snapshot will run again"
+    if plan.work:
+        stored = f", {plan.stored:,} stored external records" if plan.stored else ""
+        yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
+    if plan.open:
+        yield f"not verified: paths through {', '.join(plan.open)}"
+    if plan.existing:
+        yield f"already there: {', '.join(plan.existing)}"
+
+
+def _settings(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _print_limits(plan: ops.RecoveryPlan) -> None:
+    """Print what is not restored, and what cannot be undone."""
+    console.note(
+        "not restored",
+        (
+            f"up to {it.records:,} external records of {it.topic}[{it.partition}], unread at the cut and not stored"
+            for it in plan.absent
+        ),
+    )
+    console.note("note", plan.notes)
+    console.note("cannot be undone", _irrevocable(plan.irrevocable), "")
+
+
+def _irrevocable(found: Iterable[ops.Irrevocable]) -> Iterator[str]:
+    by_topic: dict[str, list[str]] = defaultdict(list)
+    for it in found:
+        by_topic[it.topic].append(f"{it.partition}: {it.start}-{it.end - 1}")
+    yield from (f"outputs in {topic}, partition: offsets {', '.join(it)}" for topic, it in by_topic.items())
+
+
+def print_checked(checked: ops.CheckedRestore) -> None:
+    """Print what differs from a snapshot."""
+    console.table(
+        checked.tables,
+        "table",
+        "app",
+        ("result", lambda it: f"{it.differing:,} differ" if it.differing else "equal"),
+        notes=lambda it: [
+            *it.keys,
+            *([f"{more:,} more"] if (more := it.differing - len(it.keys)) > 0 else []),
+        ],
+    )
+    console.note("differs", checked.misplaced, "red")
+    if checked.plan:
+        console.print("last restored to ", (checked.restored, "bold"), f" (plan {checked.plan})")
+    verdict = ("equals", "green") if checked.equal else ("differs from", "red")
+    took = f", epoch {checked.epoch} ({checked.seconds:.1f} s)"
+    console.print(f"{', '.join(checked.apps)} ", verdict, " snapshot ", (checked.snapshot, "bold"), took)
+
+
+# -- restore --------------------------------------------------------------------------------------------------
+
+
+def restore(at: Where, asked: Restore, how: Change, as_json: AsJson = False) -> None:
+    into = asked.into or at.bootstrap
+    suppression = run(lambda: _checked(asked, how), as_json=as_json)
+    if asked.abort:
+        plan = run(
+            lambda: ops.abort_restore(connect(into), at.namespace, reason=f"aborted by {who()}"),
+            as_json=as_json,
+        )
+        printed(plan, _print_aborted, as_json=as_json, data=lambda plan: {"aborted": plan})
+        return
+    if asked.check:
+        checked = run(
+            lambda: ops.check_restored(
+                connect(into), at.namespace, asked.name, storage=asked.storage, suppress=suppression
+            ),
+            as_json=as_json,
+        )
+        printed(
+            checked,
+            print_checked,
+            as_json=as_json,
+            data=lambda checked: {"checked": checked},
+            good=checked.equal,
+        )
+        return
+    notify = notifier("restore", as_json=as_json)
+    if asked.wait_s and not how.dry_run:
+        run(
+            lambda: ops.await_workers(
+                connect(at.bootstrap),
+                at.namespace,
+                asked.name,
+                wait_s=asked.wait_s,
+                storage=asked.storage,
+                notify=notify,
+            ),
+            as_json=as_json,
+        )
+    request = ops.RecoveryRequest(
+        namespace=at.namespace,
+        name=asked.name,
+        storage=asked.storage,
+        into=bool(asked.into),
+        force=asked.force,
+        suppress=suppression,
+        allow_unmatched=asked.allow_unmatched,
+    )
+    propose(
+        Proposal(
+            plan=lambda: ops.plan_recovery(connect(into), request),
+            act=lambda plan: ops.recover(connect(into), plan, who=who(), notify=notify),
+            show=print_plan,
+            report=lambda plan, done: print_recovered(done, asked.into),
+            question=lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?",
+            refused=lambda plan: plan.refused,
+        ),
+        how,
+        as_json=as_json,
+    )
+
+
+async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
+    """Refuse options that exclude each other, and read the file of erased keys."""
+    beside = {
+        "an ID": asked.name != LATEST,
+        "--check": asked.check,
+        "--dry-run": how.dry_run,
+        "--suppress": bool(asked.suppress),
+        "--wait": bool(asked.wait_s),
+    }
+    await ask_one_way(*({"--abort": asked.abort, name: given} for name, given in beside.items()))
+    if asked.into and asked.wait_s:
+        raise BadInputError(
+            "--into and --wait cannot be combined", hint="stop the old workers, if there are any, before"
+        )
+    return ops.read_suppression(asked.suppress) if asked.suppress else None
+
+
+def _print_aborted(plan: str) -> None:
+    console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
+
+
+def notifier(name: str, *, as_json: bool) -> Callable[[str], None]:
+    """Return what prints the steps of a long command on standard error."""
+    if as_json:
+        return lambda text: None
+    return lambda text: notices.print(f"{name}: {text}")
+
+
+# -- fork -----------------------------------------------------------------------------------------------------
+
+
+def create(at: Where, asked: ForkCreate, how: Change, as_json: AsJson = False) -> None:
+    async def request() -> ops.RecoveryRequest:
+        return ops.RecoveryRequest(
+            namespace=at.namespace,
+            name=asked.name,
+            storage=asked.storage,
+            force=asked.force,
+            suppress=ops.read_suppression(asked.suppress) if asked.suppress else None,
+            allow_unmatched=asked.allow_unmatched,
+            masks=ops.read_masks(asked.mask) if asked.mask else (),
+            fork=asked.fork,
+            with_inputs=asked.with_inputs,
+            expires_s=None if asked.expires_ms is None else asked.expires_ms / 1_000,
+        )
+
+    wanted, notify = run(request, as_json=as_json), notifier("fork", as_json=as_json)
+    propose(
+        Proposal(
+            plan=lambda: ops.plan_recovery(connect(at.bootstrap), wanted),
+            act=lambda plan: ops.recover(connect(at.bootstrap), plan, who=who(), notify=notify),
+            show=print_plan,
+            report=lambda plan, done: _print_created(done),
+            question=lambda plan: f"create fork {plan.request.fork}?",
+            refused=lambda plan: plan.refused,
+        ),
+        how,
+        as_json=as_json,
+    )
+
+
+def _print_created(done: ops.Recovered) -> None:
+    print_recovered(done)
+    if done.expires_ms:
+        console.print(f"expires {moment(done.expires_ms)}: `snapkafka fork drop --expired` removes it then")
+    console.print(f"start its workers: SNAPKAFKA_FORK={done.plan.request.fork} faust -A ... worker")
+
+
+def drop(at: Where, asked: ForkDrop, how: Change, as_json: AsJson = False) -> None:
+    async def plan() -> tuple[ops.Dropping, ...]:
+        if bool(asked.name) == asked.expired:
+            raise BadInputError("name a fork, or add --expired", hint="see `snapkafka fork list`")
+        return await ops.plan_drop(connect(at.bootstrap), at.namespace, asked.name, expired=asked.expired)
+
+    propose(
+        Proposal(
+            plan=plan,
+            act=lambda plan: ops.drop_forks(
+                connect(at.bootstrap), plan, notify=notifier("fork", as_json=as_json)
+            ),
+            show=_print_dropping,
+            report=lambda plan, done: _print_dropped(done),
+            question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
+            refused=lambda plan: bool(plan) and all(it.kept for it in plan),
+            empty=lambda plan: not plan,
+            change="removed",
+        ),
+        how,
+        as_json=as_json,
+    )
+
+
+def _print_dropping(planned: tuple[ops.Dropping, ...]) -> None:
+    if not planned:
+        console.print("No fork has expired.")
+    for it in planned:
+        if it.kept:
+            console.print(("refused", "red"), f": fork {it.fork} stays: {it.kept}")
+            console.print("        stop its workers and run this again")
+            continue
+        console.print(
+            "removes fork ", (it.fork, "bold"), f" ({it.namespace}): {count(len(it.topics), 'topic')}"
+        )
+        for name, _ in it.topics:
+            console.print(f"  {name}")
+
+
+def _print_dropped(found: tuple[ops.Dropping, ...]) -> None:
+    for it in found:
+        if it.kept:
+            console.print("fork ", (it.fork, "bold"), f" stays: {it.kept}")
+        else:
+            console.print("removed fork ", (it.fork, "bold"), f": {count(len(it.topics), 'topic')}")

@@ -1,0 +1,323 @@
+"""What can be relied on: `doctor`, `audit`, `drill`, `invariants`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from snapkafka import ops
+from snapkafka.advice import Advice, Weight
+from snapkafka.cli.build import AsJson, printed
+from snapkafka.cli.commands.snapshots import coloured, count
+from snapkafka.cli.layout import Part
+from snapkafka.cli.progress import print_line, progress_lines
+from snapkafka.cli.running import connect, console, data_output, notices, run, who, write_file
+from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
+from snapkafka.errors import EXIT_NOT_GOOD
+from snapkafka.ops import Evaluation, Holding, InvariantHistory
+from snapkafka.ops.drill import records_of
+from snapkafka.runtime.extras import extra_missing
+from snapkafka.units import format_seconds, rounded_ms, utc_time
+from snapkafka.verbs import Audit, Doctor, Drill, Invariants, Where
+
+WEIGHTS: Final = {Weight.PROBLEM: "red", Weight.WARNING: "yellow", Weight.NOTE: "dim"}
+#: As many others of a kind are named.
+NAMED_MAX: Final = 3
+
+
+def print_advice(found: Sequence[Advice], *, verbose: bool) -> None:
+    """Print findings in their order.
+
+    Args:
+        verbose: each by itself, with the command that fixes it and the one that undoes that.
+    """
+    kinds: dict[object, list[Advice]] = {}
+    for advice in found:
+        kinds.setdefault(advice.code if advice.subject and not verbose else id(advice), []).append(advice)
+    for advice, *others in kinds.values():
+        console.print((advice.weight, WEIGHTS[advice.weight]), f" {advice.code}: {advice.what}", hang=4)
+        if others:
+            named = ", ".join(other.subject for other in others[:NAMED_MAX])
+            more = len(others) - NAMED_MAX
+            console.print(f"  likewise: {named}" + (f" and {more} more" if more > 0 else ""))
+        if advice.do:
+            console.print(f"  {advice.do}", style="dim")
+        if verbose and advice.command:
+            console.command(advice.command, indent=4)
+            console.print("  to undo it:", style="dim")
+            console.command(advice.undo, indent=4)
+    if not verbose and (len(kinds) < len(found) or any(advice.command for advice in found)):
+        console.print("Add -v for each finding and for commands.", style="dim")
+
+
+# -- doctor ---------------------------------------------------------------------------------------------------
+
+
+def doctor(at: Where, asked: Doctor, as_json: AsJson = False) -> None:
+    """Print the findings; exit with status 30 if there is a problem."""
+    if asked.offline:
+        _look_offline(asked, as_json=as_json)
+        return
+
+    def show(found: ops.Checkup) -> None:
+        apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
+        console.print(f"{found.namespace}: {apps or 'no app has joined'}")
+        print_advice(found.found, verbose=asked.verbose)
+        if not found.found:
+            console.print(("No problems found.", "green"))
+
+    found = run(lambda: ops.doctor(connect(at.bootstrap), at.namespace), as_json=as_json)
+    printed(found, show, as_json=as_json, good=found.well)
+
+
+# -- --offline ------------------------------------------------------------------------------------------------
+
+
+def _look_offline(asked: Doctor, *, as_json: bool) -> None:
+    """Print an app as it is defined; exit with status 30 if a snapshot would not work, or would not hold all of it."""
+    found = run(lambda: _given(_described(asked.offline)), as_json=as_json)
+    printed(
+        found,
+        lambda found: _print_described(found, verbose=asked.verbose),
+        as_json=as_json,
+        good=found.well,
+    )
+
+
+async def _given(found: DescribedApp) -> DescribedApp:
+    """Return an app that was imported before the event loop started, as Faust imports it."""
+    return found
+
+
+def _described(path: str) -> DescribedApp:
+    try:
+        return describe_app_at(path)
+    except ModuleNotFoundError as error:
+        if error.name != "faust":
+            raise
+        raise extra_missing("faust", "--offline", "faust") from error
+
+
+def _print_described(found: DescribedApp, *, verbose: bool) -> None:
+    console.print("app ", (found.app, "bold"))
+    console.table(
+        found.agents,
+        "agent=name",
+        ("reads", lambda it: ", ".join(it.topics) or "an in-memory channel"),
+        "concurrency",
+    )
+    console.table(found.topics, "topic=name", ("read by", lambda it: ", ".join(it.agents)))
+    console.table(
+        found.tables,
+        "table=name",
+        "kind",
+        "changelog",
+        ("partitions", lambda it: "as the app's" if it.partitions is None else it.partitions),
+        ("windows live", lambda it: rounded_ms(it.expires_ms) if it.expires_ms else ""),
+    )
+    print_advice(found.found, verbose=verbose)
+    if not found.found:
+        console.print(("Snapshots hold all of this app.", "green"))
+
+
+# -- audit ----------------------------------------------------------------------------------------------------
+
+
+#: So many findings are printed; `--json` has all of them.
+FINDINGS_SHOWN: Final = 20
+
+
+def audit(
+    at: Where,
+    asked: Audit,
+    spec: Annotated[ops.JobSpec, ("storage", "unpickle", "engine")],
+    as_json: AsJson = False,
+) -> None:
+    with progress_lines(printed=not as_json) as progress:
+        found = run(
+            lambda: ops.audit(
+                connect(at.bootstrap),
+                msgspec.structs.replace(spec, namespace=at.namespace),
+                **msgspec.structs.asdict(asked),
+                who=who(),
+                capturing=progress,
+                notify=None if as_json else print_line,
+                progress=progress,
+            ),
+            as_json=as_json,
+        )
+    printed(found, _print_audit, as_json=as_json, good=found.same)
+
+
+def _print_audit(found: ops.AuditReport) -> None:
+    console.table(
+        found.partitions,
+        "app",
+        "table",
+        ("partition", lambda it: "-" if it.partition < 0 else it.partition),
+        "keys:,",
+        ("result", _result),
+    )
+    console.note("differs", (it.cause for it in found.findings[:FINDINGS_SHOWN]), "red")
+    if len(found.findings) > FINDINGS_SHOWN:
+        console.print(f"and {len(found.findings) - FINDINGS_SHOWN:,} more: --json has them")
+    unaudited = sum(bool(part.reason) for part in found.partitions)
+    verdict: Part = ("are what their changelogs say", "green")
+    if not found.partitions:
+        verdict = ("were not audited: no app of it has tables", "yellow")
+    elif found.findings:
+        verdict = (f"differ from their changelogs in {count(len(found.findings), 'key')}", "red")
+    elif unaudited:
+        verdict = (f"were not all audited: {count(unaudited, 'partition')} left out", "yellow")
+    console.print(
+        "the tables at snapshot ", (found.snapshot, "bold"), " ", verdict, f" ({found.seconds:.1f} s)"
+    )
+
+
+def _result(part: ops.AuditedPartition) -> str:
+    if part.reason:
+        return f"not audited: {part.reason}"
+    result = [f"{part.differing:,} differ" if part.differing else "same"]
+    result += [f"{part.in_progress:,} in progress"] if part.in_progress else []
+    result += [f"{part.expired:,} expired"] if part.expired else []
+    return ", ".join(result)
+
+
+# -- drill ----------------------------------------------------------------------------------------------------
+
+
+#: After Ctrl-C: workers leave their groups, and topics are deleted.
+PUTS_AWAY_WITHIN_S = 180.0
+
+
+def drill(
+    at: Where,
+    asked: Drill,
+    spec: Annotated[ops.JobSpec, ("invariants", "parameters", "unpickle", "engine")],
+    json_file: Annotated[
+        str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; `-` prints it.")
+    ] = "",
+) -> None:
+    found = run(
+        lambda: ops.drill(
+            connect(at.bootstrap),
+            at.namespace,
+            asked,
+            who=who(),
+            spec=spec,
+            notify=lambda text: notices.print(f"drill: {text}"),
+        ),
+        as_json=json_file == "-",
+        ends_within_s=PUTS_AWAY_WITHIN_S,
+    )
+    if json_file != "-":
+        _print_drill(found)
+    _write(json_file, json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False) + "\n")
+    if not found.trusted:
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _write(place: str, text: str) -> None:
+    if place == "-":
+        data_output().write(text)
+    elif place:
+        write_file(Path(place), text)
+
+
+def _print_drill(found: ops.Drill) -> None:
+    console.table(
+        found.phases,
+        "phase=name",
+        "status",
+        ("seconds", lambda it: f"{it.seconds:.1f}" if it.status != "not-run" else ""),
+        ("result", lambda it: it.what if it.status == "done" else ""),
+        notes=lambda it: [it.what] if it.status != "done" and it.what else [],
+    )
+    for item in found.compared:
+        console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
+    for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
+        if judged is not None:
+            console.print(f"{name}: {judged.verdict}, {records_of(judged):,} records checked")
+    console.print(f"RPO {format_seconds(found.rpo_s)}, RTO {format_seconds(found.rto_s)}")
+    console.note("reason", found.reasons, "red")
+    if found.trusted:
+        console.print(("the backup can be trusted", "bold green"), f": {found.snapshot}")
+    else:
+        console.print(("the backup cannot be trusted", "bold red"))
+    if found.kept or not found.removed:
+        console.print(f"not removed: fork {found.id} (`snapkafka fork drop {found.id}`)")
+
+
+# -- invariants -----------------------------------------------------------------------------------------------
+
+
+#: How many of the newest snapshots of a history are printed; `--json` has them all.
+EVALUATIONS_SHOWN = 20
+
+
+def invariants(at: Where, asked: Invariants, as_json: AsJson = False) -> None:
+    found = run(lambda: ops.invariants(connect(at.bootstrap), at.namespace, asked.name), as_json=as_json)
+    printed(
+        found,
+        (lambda found: _print_history(found[0])) if asked.name else _print_all,
+        as_json=as_json,
+        data=lambda found: {"invariants": [it.details() if asked.name else it.info() for it in found]},
+    )
+
+
+def _print_all(found: Sequence[InvariantHistory]) -> None:
+    if not found:
+        console.print("No snapshot evaluates an invariant. Add some by `snapkafka keep --invariants DIR`.")
+        return
+    console.table(
+        found,
+        "invariant=name",
+        ("state", _state),
+        ("rows", lambda it: it.last and it.last.found),
+        ("last held in", lambda it: it.last_ok.id if it.last_ok else "none"),
+        ("first violated in", lambda it: it.broke.id if it.broke and it.violated else ""),
+    )
+
+
+def _print_history(found: InvariantHistory) -> None:
+    last, broke = found.last, found.broke
+    console.print("invariant ", (found.name, "bold"), "  ", coloured(_state(found)))
+    if broke is not None:
+        _print_rows("first violated in", broke)
+    if last is not None and found.violated and last != broke:
+        _print_rows("last violated in", last)
+    if found.last_ok is not None:
+        console.print(f"last held in {found.last_ok.id}, {utc_time(found.last_ok.triggered_ms)} UTC")
+    for item in found.other_query:
+        console.print(f"{item.id} evaluated another query, so its rows are not comparable")
+    console.table(
+        found.evaluations[-EVALUATIONS_SHOWN:],
+        "snapshot=id",
+        ("when (UTC)", lambda it: utc_time(it.triggered_ms)),
+        "state=holding",
+        "rows=found",
+    )
+
+
+def _print_rows(title: str, item: Evaluation) -> None:
+    console.print(f"{title} {item.id}, {utc_time(item.triggered_ms)} UTC, rows: {item.found:,}")
+    if item.unreadable:
+        console.print(f"  its rows cannot be read: {item.unreadable}")
+    for row in item.rows:
+        console.print(f"  {row.what}")
+        if row.topic and row.offset >= 0:
+            console.print(f"    causes: snapkafka trace {row.topic} {row.partition} {row.offset}")
+
+
+def _state(found: InvariantHistory) -> str:
+    since = found.not_evaluated_since
+    return (
+        found.state
+        if found.state is not Holding.UNPROVEN or since is None
+        else f"not evaluated since {since.id}"
+    )
