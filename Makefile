@@ -110,7 +110,7 @@ clean:  ## remove what was made here; what was fetched stays in the cache, which
 # Set up once, and again whenever pyproject.toml changes. The demo does without servers and tools of the tests.
 $(READY): pyproject.toml
 	$(call install,.[dev],650 MB)
-	@$(VENV)/python -m snapkafka.runtime.maven kafka spark s3
+	@$(VENV)/python -m snapkafka.runtime.maven kafka spark
 	@$(VENV)/python -m tests.servers.jars
 	@touch .venv/.demo $@
 

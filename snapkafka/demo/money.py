@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,23 +27,24 @@ class Money:
         return self.in_tables + self.in_flight
 
 
-def count_money(tables: Path) -> Money:
-    """Add up a snapshot.
-
-    Args:
-        tables: the folder with `state/*.parquet` and `messages/*.parquet`.
-    """
+def count_money(manifest: Path) -> Money:
+    """Add up a snapshot by the files that its manifest names."""
     import duckdb
+
+    tables = json.loads(manifest.read_text("utf-8"))["tables"]
+    files = {
+        table["name"]: [str(manifest.parent / file["path"]) for file in table["files"]] for table in tables
+    }
 
     with duckdb.connect() as database:
         (in_tables,) = database.execute(
             "SELECT COALESCE(SUM(CAST(value AS BIGINT)), 0) FROM read_parquet(?) WHERE table_name = 'balances'",
-            [str(tables / "state" / "*.parquet")],
+            [files["state"]],
         ).fetchall()[0]
         rows = database.execute(
             "SELECT topic, COUNT(*), SUM(CAST(json_extract_string(value, '$.amount') AS BIGINT))"
             " FROM read_parquet(?) GROUP BY topic",
-            [str(tables / "messages" / "*.parquet")],
+            [files["messages"]],
         ).fetchall()
     amounts = {topic: int(amount) for topic, _, amount in rows}
     return Money(

@@ -204,8 +204,9 @@ async def assemble_all(
 
 def _taken(row: ops.SnapshotInfo, naive: Naive, storage: Path) -> DemoSnapshot:
     path = storage / f"{manifests.file_stem(row.id)}.json"
-    money = count_money(storage / manifests.file_stem(row.id))
-    return DemoSnapshot(row, naive, money, manifests.load(path.read_text(), where=str(path)), storage)
+    return DemoSnapshot(
+        row, naive, count_money(path), manifests.load(path.read_text(), where=str(path)), storage
+    )
 
 
 async def run_drill(reporter: Reporter, storage: Path, system: RunningSystem) -> ops.Drill:

@@ -138,7 +138,7 @@ def _some_in_flight_at_its_position(
     """A healthy snapshot and a message of it that is the very next one its receiver will start."""
     for name in HEALTHY:
         query = 'SELECT topic, partition, "offset" FROM read_parquet(?)'
-        messages = duckdb.execute(query, [str(storage / name / "messages" / "*.parquet")]).fetchall()
+        messages = duckdb.execute(query, [str(storage / name / "*" / "messages" / "*.parquet")]).fetchall()
         nexts = {(i["topic"], i["partition"], i["position"]) for i in captured[name]["inputs"]}
         if found := sorted(nexts & {tuple(row) for row in messages}):
             return name, found[0]

@@ -106,7 +106,7 @@ def assemble(kafka: Broker, namespace: str, folder: Path, names: list[str]) -> N
 
 def money(folder: Path, name: str) -> dict[str, int]:
     """What a snapshot holds: cash of the foreign processes, coins in flight, purses."""
-    state, messages = (str(folder / name / table / "*.parquet") for table in ("state", "messages"))
+    state, messages = (str(folder / name / "*" / table / "*.parquet") for table in ("state", "messages"))
     with duckdb.connect() as database:
         found = {
             app: int(cash)
@@ -282,7 +282,7 @@ def look(folder: Path, name: str, app: str, where: list[str]) -> None:
         " WHERE a.sender_app = 'till' AND c.sender_app = $2 AND c.receiver_app = 'till' AND c.received LIMIT 1"
     )
     with duckdb.connect() as database:
-        rows = database.execute(ask, [str(folder / name / "around" / "*.parquet"), app]).fetchall()
+        rows = database.execute(ask, [str(folder / name / "*" / "around" / "*.parquet"), app]).fetchall()
     ((topic, partition, offset),) = rows
     picture = folder / "cut.svg"
     for command in (
@@ -302,7 +302,7 @@ def in_flight(folder: Path, name: str, topic: str, receiver: str, above: int = -
     """How many messages were in flight there, in partitions above one."""
     with duckdb.connect() as database:
         ask = 'SELECT count(*) FROM read_parquet(?) WHERE topic = ? AND receiver_app = ? AND "partition" > ?'
-        where = [str(folder / name / "messages" / "*.parquet"), topic, receiver, above]
+        where = [str(folder / name / "*" / "messages" / "*.parquet"), topic, receiver, above]
         ((count,),) = database.execute(ask, where).fetchall()
     return int(count)
 

@@ -34,7 +34,7 @@ def test_each_way_alone_makes_every_worker_red(namespace: str, tmp_path: Path, w
     for name in names:
         manifest = json.loads((tmp_path / f"{name}.json").read_text())
         assert manifest["verdict"] == "VERIFIED"
-        assert count_money(tmp_path / name).total == TOTAL
+        assert count_money(tmp_path / f"{name}.json").total == TOTAL
 
 
 @pytest.mark.timeout(200)

@@ -41,7 +41,7 @@ def test_twenty_snapshots_under_load_conserve_the_money(namespace: str, tmp_path
         assert manifest["verdict"] == "VERIFIED"
         run = {check["name"]: check["status"] for check in manifest["checks"] if check["run"]}
         assert run == dict.fromkeys(("V1", "V2", "V3", "V4", "V5", "V6 money"), "passed")
-        money = count_money(tmp_path / name)
+        money = count_money(tmp_path / f"{name}.json")
         assert money.total == TOTAL, f"{name}: {money}"
         in_flight += money.in_flight > 0
         both_ways += money.transfers > 0 and money.credits > 0

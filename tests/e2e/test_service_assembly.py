@@ -82,7 +82,7 @@ def test_an_assembly_killed_with_its_service_is_finished_by_the_next(namespace: 
             assert shown["checkpoint_manifest_uri"] == ended["checkpoint_manifest_uri"]
             assert shown["total_size_bytes"] > 0
             assert {check["name"]: check["status"] for check in shown["checks"]}["V2"] == "passed"
-            assert count_money(storage / "friday").total == TOTAL
+            assert count_money(storage / "friday.json").total == TOTAL
             assert 'class="message flight"' in text(f"{url}/v1/snapshots/friday/diagram.svg")
             asked = urllib.parse.urlencode({"wall_clock": "true"})
             wall = text(f"{url}/v1/snapshots/friday/diagram.svg?{asked}")

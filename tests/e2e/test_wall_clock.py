@@ -102,11 +102,11 @@ def drawn_by_command(storage: Path) -> dict[str, Any]:
     with duckdb.connect() as database:
         (certain,) = database.execute(
             "SELECT count(*) FROM read_parquet(?) WHERE sender IS NOT NULL AND sent_ms > ? AND received_ms <= ?",
-            [str(storage / "friday" / "around" / "*.parquet"), wall["at_ms"], wall["at_ms"]],
+            [str(storage / "friday" / "*" / "around" / "*.parquet"), wall["at_ms"], wall["at_ms"]],
         ).fetchall()[0]
     assert certain >= 1, wall  # else no cut was seen that is inconsistent
     assert wall["backward"] >= certain, (wall, certain)
-    assert count_money(storage / "friday").total == TOTAL
+    assert count_money(storage / "friday.json").total == TOTAL
     own = output.read_text("utf-8")
     assert re.search(r"[0-9,]+ messages? received and not sent", own)
     assert 'class="message backward"' in own

@@ -27,7 +27,7 @@ Row = tuple[int, bytes | None, str | None, int]
 def publish(store: LocalStore, name: str, epoch: int, rows: Sequence[Row], *parents: Manifest) -> Manifest:
     """A snapshot whose one table has these rows of state."""
     kind = "state_delta" if parents else "state"
-    folder = store.root / name
+    folder = store.root / name / "run"
     (folder / kind).mkdir(parents=True)
     file = folder / kind / "part-00000.parquet"
     deleted = ", value IS NULL AS deleted" if parents else ""
@@ -39,9 +39,11 @@ def publish(store: LocalStore, name: str, epoch: int, rows: Sequence[Row], *pare
         for row in rows:
             db.execute("INSERT INTO t VALUES ('shop', 'stock', 'c', ?, ?, ?, ?)", row)
         db.sql(f"SELECT *{deleted} FROM t").write_parquet(str(file))
-    entry = FileEntry(path=f"{name}/{kind}/{file.name}", bytes=file.stat().st_size, rows=len(rows), sha256="")
+    entry = FileEntry(
+        path=f"{name}/run/{kind}/{file.name}", bytes=file.stat().st_size, rows=len(rows), sha256=""
+    )
     table = dataclasses.replace(
-        example().tables[0], name=kind, path=f"{name}/{kind}", digest=str(epoch), files=(entry,)
+        example().tables[0], name=kind, path=f"{name}/run/{kind}", digest=str(epoch), files=(entry,)
     )
     manifest = dataclasses.replace(
         example(),
