@@ -24,12 +24,12 @@ from snapkafka.units import wall_ms
 
 from .access import Role
 from .api import ROUTES, Api, document
-from .checked import json_answer
 from .guard import Guard
 from .ledger_follower import LedgerFollower
 from .metrics import Metrics
 from .overview import Overview
 from .problems import RefusedError, problem
+from .requests import json_answer
 from .routes import Handlers
 from .settings import Settings
 

@@ -22,7 +22,6 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 
 from .access import within
-from .checked import bounded, fits, json_answer, require_captured, require_ready_made, stream
 from .jobs import Job, Jobs
 from .ledger_follower import LedgerFollower
 from .live import Streams, every_change, progress
@@ -36,7 +35,13 @@ from .requests import (
     TriggerRequest,
     VerifyRequest,
     body_of,
+    bounded,
+    fits,
+    json_answer,
     query_of,
+    require_captured,
+    require_ready_made,
+    stream,
 )
 from .rows import Rows as SnapshotRows
 from .settings import Settings
