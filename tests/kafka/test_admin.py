@@ -106,31 +106,22 @@ async def test_no_question_about_a_topic_creates_it(kafka: Broker, topic_prefix:
         await admin.close()
 
 
-async def test_ends_are_of_the_partitions_that_exist(admin: KafkaTopicAdmin, topic_prefix: str) -> None:
+async def test_ends_and_starts_are_of_the_partitions_that_exist(
+    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str
+) -> None:
     """One deleted topic takes nothing from the answer about the others, and who needs its end is told why."""
-    exists, beyond, deleted = (
-        TopicPartition(f"{topic_prefix}a", 0),
-        TopicPartition(f"{topic_prefix}a", 1),
-        TopicPartition(f"{topic_prefix}b", 0),
-    )
-    await admin.create_topic(exists.topic)
-    ends = await admin.log_ends([exists, beyond, deleted])
-    assert dict(ends) == {exists: 0}
-    assert dict(await admin.log_starts([exists, beyond, deleted])) == {exists: 0}
-    with pytest.raises(LedgerUnusableError, match=f"{topic_prefix}b"):
-        ends[deleted]
-
-
-async def test_ends_and_starts_of_logs(kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str) -> None:
-    topic = f"{topic_prefix}a"
-    await admin.create_topic(topic, partitions=2)
+    empty, filled, beyond = (TopicPartition(f"{topic_prefix}a", partition) for partition in range(3))
+    deleted = TopicPartition(f"{topic_prefix}b", 0)
+    await admin.create_topic(empty.topic, partitions=2)
     async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap) as producer:
         for _ in range(3):
-            await producer.send_and_wait(topic, b"x", partition=1)
-    tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    assert await admin.log_ends(tps) == {tps[0]: 0, tps[1]: 3}
-    assert await admin.log_starts(tps) == {tps[0]: 0, tps[1]: 0}
+            await producer.send_and_wait(filled.topic, b"x", partition=1)
+    ends = await admin.log_ends([empty, filled, beyond, deleted])
+    assert dict(ends) == {empty: 0, filled: 3}
+    assert dict(await admin.log_starts([empty, filled, beyond, deleted])) == {empty: 0, filled: 0}
     assert await admin.log_ends([]) == {}
+    with pytest.raises(LedgerUnusableError, match=f"{topic_prefix}b"):
+        ends[deleted]
 
 
 async def test_positions_are_committed_with_a_note_for_a_group_without_members(
@@ -161,6 +152,7 @@ async def test_a_group_is_known_by_what_it_reads_or_has_read(
     topics, name = (f"{topic_prefix}a", f"{topic_prefix}b"), f"{topic_prefix}group"
     for topic in topics:
         await admin.create_topic(topic)
+    assert await admin.members(name) == 0, "there is none"
     consumer = AIOKafkaConsumer(
         *topics, group_id=name, bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest"
     )
@@ -169,6 +161,8 @@ async def test_a_group_is_known_by_what_it_reads_or_has_read(
         await consumer.getone()
         found = await group(admin, name)
         assert (found.state, len(found.members), found.topics) == ("Stable", 1, frozenset(topics))
+        assert await admin.members(name) == 1
+    assert await admin.members(name) == 0
     stopped = await group(admin, name)  # it may come back: what it has read is remembered by its positions
     assert (stopped.state, stopped.members) == ("Empty", ())
     assert stopped.topics is not None
@@ -198,6 +192,7 @@ async def test_a_group_of_the_new_protocol_is_described(
         await until(lambda: asyncio.to_thread(has_joined))
         found = await group(admin, name)
         assert (found.state, len(found.members), found.topics) == ("Stable", 1, frozenset({topic}))
+        assert await admin.members(name) == 1
         inputs = tuple(InputTopic(topic=name, partitions=1) for name in (topic, other))
         state = LedgerState()
         state.apply(0, Hello(n=1, app="shop", inputs=inputs))
@@ -278,30 +273,3 @@ async def test_a_topic_that_is_validated_only_is_not_created(
     assert topic not in await admin.describe_topics()
     assert await admin.create_topic(topic)
     assert not await admin.create_topic(topic, validate_only=True), "it was there already"
-
-
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_members_of_a_group_are_counted_whatever_its_protocol(
-    kafka: Broker, admin: KafkaTopicAdmin, topic_prefix: str, protocol: str
-) -> None:
-    """A group of the new protocol (KIP-848) is unknown to the classic request, which says that it is dead."""
-    group, topic = f"{topic_prefix}group", f"{topic_prefix}a"
-    create_topics(kafka.bootstrap, topic)
-    assert await admin.members(group) == 0
-    consumer = Consumer(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": group, "group.protocol": protocol, "log_level": 0}
-    )
-    consumer.subscribe([topic])
-
-    async def has_joined() -> bool:
-        await asyncio.to_thread(consumer.poll, 0.2)
-        return bool(consumer.assignment())
-
-    await until(has_joined)
-    assert await admin.members(group) == 1
-    await asyncio.to_thread(consumer.close)
-
-    async def has_left() -> bool:
-        return await admin.members(group) == 0
-
-    await until(has_left)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, KafkaTopicAdmin, topic_name
 from snapkafka.protocol import Bye, Closed, SentEnd
 from snapkafka.testing import EmbeddedKafka
@@ -59,26 +58,3 @@ async def test_a_new_one_inherits_no_default_that_harms_it(
     holding, _ = await admin.topic_settings(topic_name(namespace))
     assert {name: holding[name] for name in SETTINGS} == SETTINGS
     assert holding["min.insync.replicas"] == "1"
-
-
-@pytest.mark.parametrize(
-    ("chosen", "said"),
-    [
-        ({"cleanup.policy": ""}, "cleanup.policy=compact"),
-        ({"compression.type": "zstd"}, "compression.type=zstd"),
-        ({"min.insync.replicas": "3"}, "min.insync.replicas=3"),
-    ],
-)
-async def test_one_that_has_or_inherits_them_is_refused_by_name(
-    ledgers: Callable[[], KafkaLedger],
-    admin: KafkaTopicAdmin,
-    namespace: str,
-    chosen: dict[str, str],
-    said: str,
-) -> None:
-    settings = {name: value for name, value in {**SETTINGS, **chosen}.items() if value}
-    await admin.create_topic(topic_name(namespace), settings=settings)
-    with pytest.raises(LedgerUnusableError, match=said) as raised:
-        await ledgers().open()
-    (name,) = chosen
-    assert f"--add-config {name}=" in raised.value.hint

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer
 
 from snapkafka import ops
 from snapkafka.errors import (
@@ -22,11 +16,7 @@ from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.ops.pruning import snapshots_in_use
 from snapkafka.protocol import Dead, Fork, Hello, Restore, Status, Trigger
 from snapkafka.units import wall_ms
-from tests.altering import alter_settings
 from tests.kafka.processes import process
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture
@@ -97,50 +87,6 @@ async def test_one_that_takes_too_long_fails_by_name_and_the_next_does_not_wait_
         assert [record.dead for record in entries if isinstance(record, Dead)] == [dead]
         assert (await ops.trigger(connection, namespace, wait=True)).status is Status.CAPTURED
     await ledger.close()
-
-
-async def command(connection: Connection, namespace: str, *arguments: str) -> tuple[int, Any, str]:
-    """Status, JSON and standard error of the command as a process."""
-    environment = os.environ | {"SNAPKAFKA_BOOTSTRAP": connection.bootstrap, "SNAPKAFKA_NAMESPACE": namespace}
-    pipe = asyncio.subprocess.PIPE
-    done = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "snapkafka.cli", *arguments, "--json", stdout=pipe, stderr=pipe, env=environment
-    )
-    out, err = await asyncio.wait_for(done.communicate(), 60)
-    assert done.returncode is not None
-    return done.returncode, json.loads(out), err.decode()
-
-
-async def test_the_command_as_a_process(connection: Connection, namespace: str, topic: str) -> None:
-    async with process(connection, namespace, topic):
-        status, found, err = await command(connection, namespace, "trigger", "--wait", "--id", "mine")
-        assert (status, found["status"], err) == (0, "CAPTURED", "")
-        status, found, err = await command(connection, namespace, "show", "mine")
-        assert (status, found["snapshot_id"], err) == (0, "mine", "")
-        status, found, err = await command(connection, namespace, "show", "yours")
-        assert (status, found["error"]["code"]) == (5, "unknown-snapshot")
-        assert len(err.splitlines()) == 2
-
-
-async def test_the_doctor_sees_what_the_broker_has(
-    connection: Connection, namespace: str, topic: str
-) -> None:
-    """Retention of a real topic, and a reader that does not know us."""
-    alter_settings(connection.bootstrap, topic, {"retention.ms": "60000"})
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=connection.bootstrap, group_id=f"{topic}-reports")
-    await consumer.start()
-    try:
-        async with process(connection, namespace, topic):
-            found = await ops.doctor(connection, namespace)
-            reported = {advice.code: advice.what for advice in found.found if topic in advice.what}
-            assert not found.well
-            assert topic in reported["retention"]
-            assert f"{topic}-reports" in reported["external-reader"]
-            status, said, _ = await command(connection, namespace, "doctor", "--json")
-            assert status == 30
-            assert {advice["code"] for advice in said["found"]} >= {"retention", "external-reader"}
-    finally:
-        await consumer.stop()
 
 
 async def test_snapshots_that_open_restores_and_forks_need_are_read_from_their_ledgers(

@@ -9,7 +9,8 @@ import pytest
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import external_readers, still_open, unseen_paths
 from snapkafka.manifest_entries import OpenEntry
-from snapkafka.protocol import Captured, ChangelogCut, InputCut, Outsider, ProcessCut, RunsWithout, SenderEnd
+from snapkafka.protocol import ChangelogCut, InputCut, Outsider, ProcessCut, RunsWithout, SenderEnd
+from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin, fake_group
 
 
@@ -17,33 +18,16 @@ def sent(topic: str, last_seq: int = 0) -> SenderEnd:
     return SenderEnd(process=1, topic=topic, partition=0, white_end=1, last_seq=last_seq)
 
 
-CAPTURED = Captured(
-    id="one",
-    attempt=1,
-    epoch=7,
-    type="full",
-    parent="",
-    storage="",
+INPUT = InputCut(
+    app="shop", topic="orders", topic_id="", partition=0, position=0, noted=0, low=0, log_end=0, receiver=1
+)
+LOG = ChangelogCut(app="shop", table="t", topic="shop-changelog", topic_id="", partition=0, end=1, process=1)
+CAPTURED = replace(
+    example().captured,
     processes=(ProcessCut(process=1, app="shop"),),
-    inputs=(
-        InputCut(
-            app="shop",
-            topic="orders",
-            topic_id="",
-            partition=0,
-            position=0,
-            noted=0,
-            low=0,
-            log_end=0,
-            receiver=1,
-        ),
-    ),
+    inputs=(INPUT,),
     senders=(sent("bills"), sent("letters"), sent("shop-changelog"), sent("only-a-marker", last_seq=-1)),
-    changelogs=(
-        ChangelogCut(
-            app="shop", table="t", topic="shop-changelog", topic_id="", partition=0, end=1, process=1
-        ),
-    ),
+    changelogs=(LOG,),
 )
 
 

@@ -14,7 +14,9 @@ from snapkafka.protocol import (
     NOBODY,
     Bye,
     Captured,
+    ChangelogCut,
     Hello,
+    InputCut,
     InputTopic,
     LedgerRecord,
     LedgerState,
@@ -23,6 +25,7 @@ from snapkafka.protocol import (
     TopicPartition,
     Trigger,
 )
+from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin
 
 DONE, FRESH, UNNAMED = (TopicPartition("in", partition) for partition in range(3))
@@ -75,24 +78,15 @@ async def test_r10_a_group_that_cannot_be_seen_is_not_taken_for_an_empty_one() -
 
 def captured(state: LedgerState, app: StoppedApp) -> Captured:
     """A snapshot of the app alone."""
-    from snapkafka.protocol.captured_snapshot import ChangelogCut, InputCut
-
     epoch = state.end + 1
     state.apply(state.end, Trigger(n=7, id="s", stopped=(app,)))
     inputs = tuple(
         InputCut(
-            app=app.app,
-            topic=p.topic,
-            topic_id="",
-            partition=p.partition,
-            position=p.offset,
-            noted=p.offset,
-            low=0,
-            log_end=p.offset,
-            receiver=NOBODY,
+            app=app.app, topic=p.topic, topic_id="", partition=p.partition, position=p.offset, noted=p.offset, low=0,
+            log_end=p.offset, receiver=NOBODY,
         )
         for p in app.positions
-    )
+    )  # fmt: skip
     changelogs = tuple(
         ChangelogCut(
             app=app.app,
@@ -105,17 +99,14 @@ def captured(state: LedgerState, app: StoppedApp) -> Captured:
         )
         for c in app.changelogs
     )
-    return Captured(
-        id="s",
-        attempt=1,
+    return replace(
+        example().captured,
         epoch=epoch,
-        type="full",
-        parent="",
-        storage="",
         processes=(),
         inputs=inputs,
         senders=(),
         changelogs=changelogs,
+        recorded=(),
     )
 
 
