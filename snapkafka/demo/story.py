@@ -8,7 +8,6 @@ import os
 import shlex
 import signal
 import sys
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -84,10 +83,6 @@ class DemoSnapshot:
     @property
     def cut_us(self) -> list[int]:
         return [process.cut_us for process in self.manifest.captured.processes]
-
-    @property
-    def heard(self) -> dict[str, int]:
-        return dict(Counter(str(process.heard) for process in self.manifest.captured.processes))
 
     @property
     def running(self) -> int:
