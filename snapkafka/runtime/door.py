@@ -13,9 +13,10 @@ import contextlib
 import json
 import os
 import socket
+import socketserver
 import threading
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from snapkafka.errors import BadInputError
 
@@ -25,11 +26,37 @@ CONNECTS_WITHIN_S: Final = 20.0
 #: A knock is answered at once, by a busy machine a little later.
 ANSWERS_WITHIN_S: Final = 30.0
 REQUEST_BYTES_MAX: Final = 4_096
+#: A door that is closed is noticed by then.
+POLL_S: Final = 0.1
 #: The shortest bound of any system on the path of such a socket.
 PATH_BYTES_MAX: Final = 100
 
 
-class Door:
+class _Visit(socketserver.StreamRequestHandler):
+    """A request, and its answer."""
+
+    server: Door
+    timeout = ANSWERS_WITHIN_S
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):
+            try:
+                request = json.loads(self.rfile.readline(REQUEST_BYTES_MAX))
+                if request["fork"] != self.server.fork:
+                    raise ValueError(f"this is a door of fork {self.server.fork}, not of {request['fork']}")
+                self.server.joined.set()
+                if not request.get("host"):
+                    self.request.sendall(b"+")
+                    return
+                found = socket.create_connection((request["host"], request["port"]), CONNECTS_WITHIN_S)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                self.request.sendall(b"-" + str(error).encode())
+                return
+            with found:
+                socket.send_fds(self.request, [b"+"], [found.fileno()])
+
+
+class Door(socketserver.ThreadingUnixStreamServer):
     """The serving side; use it in a `with` block.
 
     Args:
@@ -40,6 +67,9 @@ class Door:
         BadInputError: the path is too long for a socket.
     """
 
+    daemon_threads = True
+    block_on_close = False
+
     def __init__(self, path: Path, fork: str) -> None:
         if len(os.fsencode(path)) > PATH_BYTES_MAX:
             raise BadInputError(
@@ -47,49 +77,14 @@ class Door:
             )
         self.path, self.fork = path, fork
         self.joined = threading.Event()
-        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._server.bind(str(path))
-        self._server.listen()
-        threading.Thread(target=self._serve, daemon=True, name=f"door of {fork}").start()
+        super().__init__(str(path), _Visit)
+        threading.Thread(target=self.serve_forever, args=(POLL_S,), daemon=True).start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def server_close(self) -> None:
         """Close the door."""
-        with contextlib.suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)  # wakes `accept`
-        self._server.close()
+        self.shutdown()
+        super().server_close()
         self.path.unlink(missing_ok=True)
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                visitor, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(visitor,), daemon=True).start()
-
-    def _answer(self, visitor: socket.socket) -> None:
-        with visitor, contextlib.suppress(OSError):
-            visitor.settimeout(ANSWERS_WITHIN_S)
-            try:
-                request = json.loads(_line(visitor))
-                if request["fork"] != self.fork:
-                    raise ValueError(f"this is a door of fork {self.fork}, not of {request['fork']}")
-                self.joined.set()
-                if not request.get("host"):
-                    visitor.sendall(b"+")
-                    return
-                found = socket.create_connection((request["host"], request["port"]), CONNECTS_WITHIN_S)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                visitor.sendall(b"-" + str(error).encode())
-                return
-            with found:
-                socket.send_fds(visitor, [b"+"], [found.fileno()])
 
 
 def knock(path: str, fork: str) -> None:
@@ -124,12 +119,3 @@ def _ask(path: str, request: dict[str, Any]) -> socket.socket | None:
         if answer[:1] == b"+":
             return found[0] if found else None
         raise OSError(answer[1:].decode(errors="replace") or f"{path} was closed")
-
-
-def _line(visitor: socket.socket) -> bytes:
-    line = b""
-    while not line.endswith(b"\n") and len(line) < REQUEST_BYTES_MAX:
-        if not (part := visitor.recv(REQUEST_BYTES_MAX)):
-            break
-        line += part
-    return line

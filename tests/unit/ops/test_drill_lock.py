@@ -237,7 +237,7 @@ def test_a_broker_that_is_away_and_a_closed_door_are_errors_of_connections(door:
         port = server.getsockname()[1]
     with pytest.raises(OSError, match="refused"):
         connect(str(door.path), FORK, "127.0.0.1", port)
-    door.close()
+    door.server_close()
     with pytest.raises(FileNotFoundError):
         knock(str(door.path), FORK)
 
