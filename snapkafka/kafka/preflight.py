@@ -144,29 +144,24 @@ def made_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{random.getrandbits(32):08x}"
 
 
-def id_problem(snapshot_id: object) -> str | None:
-    """Explain why a snapshot cannot have this id; None if it can (empty: one is generated).
+#: What no id is: every command takes an id, an epoch or `latest` in the same place.
+_NO_ID: Final[tuple[tuple[Callable[[str], object], str], ...]] = (
+    (lambda it: len(it) > ID_CHARS_MAX, f"has more than {ID_CHARS_MAX} characters"),
+    (lambda it: not it.isprintable(), "has characters that cannot be printed"),
+    (lambda it: it != it.strip(), "begins or ends with a space"),
+    (lambda it: it.startswith("-"), "begins with a dash: commands take it for an option"),
+    (str.isnumeric, "is a number: commands take it for an epoch"),
+    (lambda it: it.casefold() in RESERVED_IDS, "is reserved: commands take it for something else"),
+)
 
-    Every command takes an id, an epoch or `latest` in the same place, so no id may look like one of the others, or like
-    an option.
-    """
+
+def id_problem(snapshot_id: object) -> str | None:
+    """Explain why a snapshot cannot have this id; None if it can (empty: one is generated)."""
     if not isinstance(snapshot_id, str):
         return f"snapshot id {snapshot_id!r} is not text"
-    shown = repr(snapshot_id[:40])
-    if len(snapshot_id) > ID_CHARS_MAX:
-        return f"snapshot id {shown}... has {len(snapshot_id)} characters, at most {ID_CHARS_MAX} are allowed"
-    if not snapshot_id.isprintable():
-        return f"snapshot id {shown} has characters that cannot be printed"
-    if snapshot_id != snapshot_id.strip():
-        return f"snapshot id {shown} begins or ends with a space"
-    if snapshot_id.startswith("-"):
-        return f"snapshot id {shown} begins with a dash: commands take it for an option"
-    if snapshot_id.isnumeric():
-        return f"snapshot id {shown} is a number: commands take it for an epoch"
-    if snapshot_id.casefold() in RESERVED_IDS:
-        what = "the last snapshot" if snapshot_id.casefold() == LATEST else "something else in a query"
-        return f"snapshot id {shown} is reserved: commands take it for {what}"
-    return None
+    return next(
+        (f"snapshot id {snapshot_id[:40]!r} {what}" for holds, what in _NO_ID if holds(snapshot_id)), None
+    )
 
 
 def require_id(snapshot_id: str) -> None:
@@ -196,46 +191,58 @@ def check_trigger(
     low, high = TTL_MS_RANGE
     if not low <= ttl_ms <= high:
         raise BadInputError(f"must be {low} to {high:,} ms, got {ttl_ms:,} ms", field="ttl")
+    for reason, problem, hint, concerned in _refusals(state, apps):
+        facts: dict[str, Any] = {"apps": concerned} if concerned else {}
+        raise TriggerRefusedError(problem, hint=hint, reason=reason, **facts)
+
+
+def _refusals(state: LedgerState, apps: Collection[str]) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Yield why no snapshot of these apps can succeed, what counts most first: code, problem, hint, and the apps that
+    are to blame."""
+
+    def in_scope(views: Iterable[ProcessView]) -> list[ProcessView]:
+        return [view for view in views if not apps or view.hello.app in apps]
+
     if state.paused:
-        raise TriggerRefusedError(
-            "snapshots are paused in this namespace",
-            hint="`snapkafka resume` ends the pause",
-            reason="paused",
-        )
-    living = _participants(state, apps)
+        yield "paused", "snapshots are paused in this namespace", "`snapkafka resume` ends the pause", []
+    known = {view.hello.app for view in state.processes.values()}
+    if unknown := sorted(set(apps) - known):
+        hint = f"known apps: {', '.join(sorted(known))}" if known else "start it with snapkafka.install first"
+        yield "unknown-app", f"no app {', '.join(unknown)} has joined this namespace", hint, unknown
+    living = in_scope(state.participants())
+    if not living:
+        if without := [view for view in in_scope(state.processes.values()) if state.goes_on_without(view)]:
+            why = "; ".join(view.withdrawal for view in without)
+            hint = "restart the worker, and report the error in its log"
+            yield "withdrawn", f"no process takes part: {why}", hint, []
+        if lost := str(state.tails):
+            hint = "running services join again within seconds: try again; start the others"
+            yield "ledger-lost", f"no process takes part: {lost}", hint, []
+        whose = " or ".join(sorted(apps)) if apps else "any app"
+        hint = "start the services; each joins when it calls snapkafka.install"
+        yield "nobody-runs", f"no process of {whose} is running", hint, []
     if not any(view.hello.inputs or view.inputs for view in living):
         if unread := state.unread(apps):
-            raise TriggerRefusedError(
-                f"no snapshot is possible: {'; '.join(map(str, unread))}",
-                hint="create topics before the workers start: Faust notices a new one only after minutes",
-                reason="missing-topic",
-            )
+            hint = "create topics before the workers start: Faust notices a new one only after minutes"
+            yield "missing-topic", f"no snapshot is possible: {'; '.join(map(str, unread))}", hint, []
         names = ", ".join(sorted({view.hello.app for view in living}))
-        raise TriggerRefusedError(
+        yield (
+            "no-inputs",
             f"{names} reads no topic: there is nothing to snapshot",
-            hint="give the app an agent",
-            reason="no-inputs",
+            "give the app an agent",
+            [],
         )
     if stamping := sorted({view.hello.app for view in living if view.hello.mode == "stamp"}):
-        raise TriggerRefusedError(
-            f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)",
-            hint='start all its workers with mode="on" once all are upgraded, or leave the app out of --apps',
-            reason="stamping",
-            apps=stamping,
-        )
+        problem = f"{', '.join(stamping)} puts headers on what it sends and refuses snapshots (mode stamp)"
+        hint = 'start all its workers with mode="on" once all are upgraded, or leave the app out of --apps'
+        yield "stamping", problem, hint, stamping
     if len(state.open) >= RUNNING_MAX:
-        raise TriggerRefusedError(
-            f"{len(state.open)} snapshots are running already",
-            hint="wait for them, or see `snapkafka list`",
-            reason="too-many",
-        )
+        hint = "wait for them, or see `snapkafka list`"
+        yield "too-many", f"{len(state.open)} snapshots are running already", hint, []
     latest = {view.hello.app: view.hello for view in living}
     if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
-        raise TriggerRefusedError(
-            "; ".join(unlike),
-            hint="make the counts equal and restart the app (Faust fails at a write), or leave it out of --apps",
-            reason="partition-counts",
-        )
+        hint = "make the counts equal and restart the app (Faust fails at a write), or leave it out of --apps"
+        yield "partition-counts", "; ".join(unlike), hint, []
 
 
 def check_alignment(
@@ -252,49 +259,6 @@ def check_alignment(
             hint="leave out --align: any other snapshot works on a cycle",
             reason="cycle",
         )
-
-
-def _participants(state: LedgerState, apps: Collection[str]) -> list[ProcessView]:
-    """Return the running processes in scope, one at least.
-
-    Raises:
-        TriggerRefusedError: there is none; it states why.
-    """
-    living = [view for view in state.participants() if not apps or view.hello.app in apps]
-    known = {view.hello.app for view in state.processes.values()}
-    if unknown := sorted(set(apps) - known):
-        raise TriggerRefusedError(
-            f"no app {', '.join(unknown)} has joined this namespace",
-            hint=f"known apps: {', '.join(sorted(known))}"
-            if known
-            else "start it with snapkafka.install first",
-            reason="unknown-app",
-            apps=unknown,
-        )
-    without = [
-        view
-        for view in state.processes.values()
-        if (not apps or view.hello.app in apps) and state.goes_on_without(view)
-    ]
-    if not living and without:
-        raise TriggerRefusedError(
-            f"no process takes part: {'; '.join(view.withdrawal for view in without)}",
-            hint="restart the worker, and report the error in its log",
-            reason="withdrawn",
-        )
-    if not living and (lost := str(state.tails)):
-        raise TriggerRefusedError(
-            f"no process takes part: {lost}",
-            hint="running services join again within seconds: try again; start the others",
-            reason="ledger-lost",
-        )
-    if not living:
-        raise TriggerRefusedError(
-            f"no process of {' or '.join(sorted(apps)) if apps else 'any app'} is running",
-            hint="start the services; each joins when it calls snapkafka.install",
-            reason="nobody-runs",
-        )
-    return living
 
 
 def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
