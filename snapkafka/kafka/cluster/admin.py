@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self
 
@@ -18,7 +18,7 @@ from aiokafka.structs import OffsetAndMetadata
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
-from snapkafka.kafka.records.to_end import record_headers, record_times
+from snapkafka.kafka.records.to_end import records_to_end
 from snapkafka.ports import Access, Cluster, Group, Member, Topic, TopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
@@ -207,13 +207,15 @@ class KafkaTopicAdmin:
 
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return when the first record at or past an offset was written (ms), for each partition that has one."""
-        return await record_times(self.connection, positions)
+        found = records_to_end(self.connection, positions, "read the age of", first=True)
+        return {tp: int(record.timestamp) async for tp, record in found}
 
     async def record_headers(
         self, positions: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
         """Return the headers of the record at an offset, for each partition that has one there."""
-        return await record_headers(self.connection, positions)
+        found = records_to_end(self.connection, positions, "read headers of", first=True)
+        return {tp: tuple(record.headers) async for tp, record in found if record.offset == positions[tp]}
 
     async def _partitions_of(self, topic: str) -> int:
         found = (await self.describe_topics([topic])).get(topic)
@@ -259,7 +261,7 @@ class KafkaTopicAdmin:
                 )
             return await list_groups(admin, [broker.node for broker in cluster.brokers], self._coordinators)
 
-    async def group_members(self, group: str) -> tuple[Member, ...]:
+    async def group_members(self, group: str) -> Sequence[Member]:
         """List the members of a consumer group, of either protocol; none: it does not exist, or is empty.
 
         Raises:

@@ -7,7 +7,8 @@ A group reads the topics to which its members subscribe or are assigned, and tho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from io import BytesIO
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ GROUP_ID_NOT_FOUND: Final = 69
 UNDESCRIBED: Final = "Dead"
 
 
-async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
+async def group_members(admin: Any, group: str) -> Sequence[Member]:
     """List the members of a group; empty if there is no such group.
 
     A group of the new consumer protocol (KIP-848) is unknown to the classic request, and to brokers before Kafka 4.
@@ -47,45 +48,36 @@ async def group_members(admin: Any, group: str) -> tuple[Member, ...]:
         LedgerUnusableError: it is of a kind that cannot be described.
         KafkaError: no broker answers, or a right is missing.
     """
-    (response,) = await admin.describe_consumer_groups([group])
+    if found := await _seen(admin, group, await admin.find_coordinator(group)):
+        return found.members
+    kinds = {kind for name, kind, *_ in await admin.list_consumer_groups() if name == group}
+    if kinds - {""}:
+        raise LedgerUnusableError(
+            f"group {group} is of type {', '.join(sorted(kinds))}, and its members cannot be seen",
+            hint="use another name for one of them: an app's id is the name of its consumer group",
+        )
+    return ()
+
+
+async def _seen(admin: Any, name: str, coordinator: int) -> Group | None:
+    """Describe a group of the classic protocol, or of the new one (KIP-848); None: it is of neither."""
+    (response,) = await admin.describe_consumer_groups([name], group_coordinator_id=coordinator)
     ((code, _, state, _, _, members, *_),) = response.groups
     if code and code != GROUP_ID_NOT_FOUND:
-        raise errors.for_code(code)(group)
+        raise errors.for_code(code)(name)
     if not code and state != UNDESCRIBED:
-        return _members(members)
-    found = await _describe_new(admin, group)
-    if found is None:
-        kinds = {kind for name, kind, *_ in await admin.list_consumer_groups() if name == group}
-        if kinds - {""}:
-            raise LedgerUnusableError(
-                f"group {group} is of type {', '.join(sorted(kinds))}, and its members cannot be seen",
-                hint="use another name for one of them: an app's id is the name of its consumer group",
-            )
-        return ()
-    return _members_of_new(found.members)
-
-
-async def _describe_new(admin: Any, group: str) -> Any:
-    """Describe a group of the new consumer protocol (KIP-848); None: there is none of that name."""
-    coordinator = await admin.find_coordinator(group)
+        return Group(name, _topics_of(members), tuple(Member(*it[:3]) for it in members), state)
     try:
-        answer = await admin._client.send(coordinator, ConsumerGroupDescribe([group], False))
+        answer = await admin._client.send(coordinator, ConsumerGroupDescribe([name], False))
     except LedgerUnusableError:
         return None  # the broker is older than such groups
-    (found,) = answer.groups
-    if found.error == GROUP_ID_NOT_FOUND:
+    (new,) = answer.groups
+    if new.error == GROUP_ID_NOT_FOUND:
         return None
-    if found.error:
-        raise errors.for_code(found.error)(found.why or group)
-    return found
-
-
-def _members(found: Iterable[Any]) -> tuple[Member, ...]:
-    return tuple(Member(*it[:3]) for it in found)
-
-
-def _members_of_new(found: Iterable[Any]) -> tuple[Member, ...]:
-    return tuple(Member(it.member, it.client, it.host) for it in found)
+    if new.error:
+        raise errors.for_code(new.error)(new.why or name)
+    seen = tuple(Member(it.member, it.client, it.host) for it in new.members)
+    return Group(name, frozenset(_topics_of_new(new.members)), seen, new.state)
 
 
 async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, int]) -> list[Group]:
@@ -123,25 +115,15 @@ async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> Group
     """Describe a group; its positions are asked for first, for a broker does not report there that it coordinates the
     group no more. One group at a time: aiokafka cannot read an answer about several."""
     found = await admin.list_consumer_group_offsets(name, group_coordinator_id=coordinator)
-    committed = {tp.topic for tp in found}
-    topics: frozenset[str] | None
-    (response,) = await admin.describe_consumer_groups([name], group_coordinator_id=coordinator)
-    ((code, _, state, _, _, members, *_),) = response.groups
-    if code and code != GROUP_ID_NOT_FOUND:
-        raise errors.for_code(code)(name)
-    if kind in CLASSIC and (code or state == UNDESCRIBED) and (new := await _describe_new(admin, name)):
-        topics = frozenset(_topics_of_new(new.members) | committed)
-        return Group(name, topics, _members_of_new(new.members), new.state)
-    if kind not in READING:
-        topics = frozenset(committed)
-    elif kind not in CLASSIC or state == UNDESCRIBED or (subscribed := _topics_of(members)) is None:
-        topics = None
-    else:
-        topics = frozenset(subscribed | committed)
-    return Group(name, topics, _members(members), state)
+    committed = frozenset(tp.topic for tp in found)
+    seen = await _seen(admin, name, coordinator) or Group(name, None, state=UNDESCRIBED)
+    topics = committed if kind not in READING else None
+    if kind in CLASSIC and seen.topics is not None:
+        topics = seen.topics | committed
+    return replace(seen, topics=topics)
 
 
-def _topics_of(members: Iterable[Any]) -> set[str] | None:
+def _topics_of(members: Iterable[Any]) -> frozenset[str] | None:
     """Return the topics to which members subscribe or are assigned; None if a member cannot be read."""
     topics: set[str] = set()
     try:
@@ -152,7 +134,7 @@ def _topics_of(members: Iterable[Any]) -> set[str] | None:
                 topics.update(each.topic for each in _ASSIGNMENT.decode(BytesIO(assignment)).assigned or ())
     except (ValueError, UnicodeDecodeError):
         return None
-    return topics
+    return frozenset(topics)
 
 
 def _topics_of_new(members: Iterable[Any]) -> set[str]:

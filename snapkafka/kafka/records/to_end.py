@@ -1,5 +1,5 @@
-"""The records of partitions from positions to the ends of their logs; and facts about the first of each: when it was
-written, and its headers. `bulk` reads many records, `read` goes on at the end."""
+"""The records of partitions from positions to the ends of their logs, or the first of each. `bulk` reads many records,
+`read` goes on at the end."""
 
 from __future__ import annotations
 
@@ -19,31 +19,6 @@ FETCH_BYTES_MAX: Final = 4_096
 #: Partitions that nothing has come of by then are reported as having no record.
 WITHIN_S: Final = 10.0
 POLL_MS: Final = 200
-
-
-async def record_times(
-    connection: Connection, positions: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Return when the first record at or past an offset was written, in ms since 1970; partitions without one are left
-    out.
-
-    Args:
-        positions: offsets within the log.
-    """
-    found = records_to_end(connection, positions, "read the age of", first=True)
-    return {tp: int(record.timestamp) async for tp, record in found}
-
-
-async def record_headers(
-    connection: Connection, positions: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
-    """Return the headers of the record at an offset, for each partition that has one there.
-
-    Args:
-        positions: offsets within the log.
-    """
-    found = records_to_end(connection, positions, "read headers of", first=True)
-    return {tp: tuple(record.headers) async for tp, record in found if record.offset == positions[tp]}
 
 
 async def records_to_end(
