@@ -186,12 +186,15 @@ async def assemble_all(
         return
     (first,) = await assemble(ops.changed(spec, snapshots=(names[0],)))
     again = ops.JobSpec(manifests=(first.manifest,), tables=True, engine="spark")
-    async with asyncio.TaskGroup() as group:
-        spark = group.create_task(ops.verify(system.connection, again, notify=reporter.tick))
+    spark = asyncio.ensure_future(ops.verify(system.connection, again, notify=reporter.tick))
+    try:
         await assemble(ops.changed(spec, snapshots=tuple(names[1:])))
         reporter.done()
         reporter.begin("Verification of one by Spark as well: two engines, one verdict")
         (confirmed,) = await spark
+    finally:
+        spark.cancel()
+        await asyncio.gather(spark, return_exceptions=True)
     if not confirmed.good:
         raise SnapshotFailedError("Spark does not confirm the snapshot", hint=f"see {confirmed.manifest}")
     reporter.done("good, and the same rows")
