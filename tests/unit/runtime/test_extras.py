@@ -149,19 +149,6 @@ def test_an_extra_brings_its_modules(extra: str) -> None:
         assert brought & {canonicalize_name(name) for name in where[module]}, module
 
 
-@pytest.mark.parametrize("extra", sorted(EXTRAS))
-def test_an_extra_that_brings_another_one_brings_its_modules(extra: str) -> None:
-    asked: dict[str, set[str]] = {name: set() for name in EXTRAS}
-    for requirement in map(Requirement, requires("snapkafka") or ()):
-        for name, wanted in asked.items():
-            if requirement.marker is not None and requirement.marker.evaluate({"extra": name}):
-                wanted.add(canonicalize_name(requirement.name))
-    brought = [name for name, wanted in asked.items() if wanted <= asked[extra]]
-    assert len(brought) > (extra in ("demo", "restore", "service"))
-    for other in brought:
-        assert set(EXTRAS[other]) <= set(EXTRAS[extra]), other
-
-
 def test_the_extras_are_those_of_the_package() -> None:
     reported = set(metadata("snapkafka").get_all("Provides-Extra") or ())
     assert reported - {"dev", "mutation"} == set(EXTRAS)
