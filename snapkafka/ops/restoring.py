@@ -22,10 +22,10 @@ from snapkafka.protocol.restores import RestoreView
 from snapkafka.query.locate import manifest_places
 from snapkafka.restore.channels import Bulk
 from snapkafka.restore.plan import Request
-from snapkafka.restore.positions import apps_of, changelogs_of, group_offsets, new_positions
 from snapkafka.restore.refusals import with_members
 from snapkafka.restore.rules import Suppression
 from snapkafka.restore.session import RecoverySession, admin_of, opened_session
+from snapkafka.restore.state import apps_of, changelogs_of, group_offsets, new_positions
 from snapkafka.restore.target import Target
 from snapkafka.restore.topics import workers_of
 from snapkafka.store import read_manifest

@@ -10,16 +10,15 @@ One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/f
 | `target` | the created topics and the appended records |
 | `steps` | the steps of a run, in their order |
 | `refusals`, `lost_inputs` | every reason to refuse, by a stable code |
-| `positions`, `channels`, `state` | the starts of agents, and the appended records |
+| `state`, `channels` | the starts of agents, and the appended records |
 | `topics` | the tables and topics of a snapshot, and the settings that keep appended records |
 | `rules`, `editing` | erased keys, and replaced values |
 | `forks` | the list of forks, and their removal |
 """
 
-from .channels import NewRecord
 from .editing import Editing
 from .lost_inputs import unexplained
 from .plan import Irrevocable, PartitionMove, Plan, Recovered, Refusal, Request, TopicWork
 from .rules import Mask, Suppression
-from .state import Row, differences
+from .state import NewRecord, Row, differences
 from .topics import Carried, NewTopic, rows_of_state

@@ -22,24 +22,7 @@ from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .positions import Appended
-
-Headers = tuple[tuple[str, bytes | None], ...]
-
-
-class NewRecord(NamedTuple):
-    """A record to append. `timestamp_ms`: its own; None: the time of the append."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-    timestamp_ms: int | None = None
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+from .state import Appended, NewRecord
 
 
 class Bulk(Protocol):

@@ -26,7 +26,7 @@ from snapkafka.wire import headers as wire
 
 from .channels import Bulk
 from .plan import AbsentInput, Refusal
-from .positions import inputs_of, lowest_positions, started_by_all
+from .state import inputs_of, lowest_positions, started_by_all
 from .topics import StoredTables
 
 

@@ -19,7 +19,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.restore.rules import Mask, Suppression
 
 from .editing import RuleCount
-from .positions import parts_of
+from .state import parts_of
 from .topics import NewTopic
 
 #: Differences between two plans that an error names.

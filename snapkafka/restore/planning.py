@@ -37,9 +37,9 @@ from .plan import (
     raise_changed,
     raise_refused,
 )
-from .positions import apps_of, changelogs_of, inputs_of, lowest_positions, parts_of
 from .refusals import Facts, refusals, replaced
 from .session import RecoverySession, held, opened_session
+from .state import apps_of, changelogs_of, inputs_of, lowest_positions, parts_of
 from .steps import RecoveryRun
 from .target import Begins, Target
 from .topics import Contents, NewTopic, Source, carried_by, new_topics, rows_of_state, topics_of, workers_of

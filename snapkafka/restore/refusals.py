@@ -21,7 +21,7 @@ from snapkafka.wire import headers as wire
 
 from .lost_inputs import shortened
 from .plan import PlanKind, Refusal
-from .positions import apps_of, lowest_positions, parts_of
+from .state import apps_of, lowest_positions, parts_of
 from .topics import topics_of
 
 if TYPE_CHECKING:

@@ -48,10 +48,10 @@ from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 from snapkafka.until import Tries
 from snapkafka.wire import headers as wire
 
-from .channels import Author, Channel, NewRecord, append_channels, is_external, read_back
+from .channels import Author, Channel, append_channels, is_external, read_back
 from .plan import Plan
-from .positions import Appended, changelogs_of, group_offsets, inputs_of, new_positions, spread
 from .session import RecoverySession, topic_id_of
+from .state import Appended, NewRecord, changelogs_of, group_offsets, inputs_of, new_positions, spread
 from .target import Target
 
 #: The app of the process that restores.

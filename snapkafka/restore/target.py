@@ -36,9 +36,8 @@ from .channels import Channel, channels, holds_own
 from .editing import Editing
 from .lost_inputs import lost_arrivals, lost_inputs, raise_begun, raise_lost
 from .plan import Plan, Refusal
-from .positions import apps_of, changelogs_of, lowest_positions, renamed
 from .session import RecoverySession
-from .state import Difference, Row, differences
+from .state import Difference, Row, apps_of, changelogs_of, differences, lowest_positions, renamed
 from .topics import Contents, NewTopic, rows_of_state
 
 #: No stamp is of this ledger.

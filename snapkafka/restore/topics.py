@@ -26,8 +26,7 @@ from snapkafka.query.manifest_check import trusted
 from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
-from .positions import parts_of
-from .state import Row
+from .state import Row, parts_of
 
 #: Rows taken from DuckDB at once.
 BATCH_ROWS: Final = 10_000

@@ -10,6 +10,9 @@ offsets from this member and this generation alone. So a hold is three things at
 * a fenced commit: if a holder was suspended, and others have held or read the group since, the broker refuses its
   commit, without any clock.
 
+aiokafka's consumer is no such member (0.14, tried on a broker): once it is evicted its generation is -1 and it commits
+as nobody, which a broker takes for an empty group.
+
 Source: KIP-62 (sessions and heartbeats) and the generations of Kafka's group protocol.
 """
 

@@ -14,7 +14,7 @@ from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import Position, Restore, Uncaptured
 from snapkafka.restore import Carried, topics
-from snapkafka.restore.positions import Appended, moved
+from snapkafka.restore.state import Appended, moved
 from snapkafka.restore.topics import ENDLESS, Contents
 from snapkafka.units import DAY_MS
 from tests.worlds.copies import ALL, Fork, New
