@@ -6,4 +6,4 @@ from .story.play import play_story
 from .world.broker_log import SimBroker, SimStored
 from .world.process import Process
 from .world.world import World
-from .world.world_plan import AgentPlan, App, Op, WorldPlan, acyclic, make_plan
+from .world.world_plan import AgentPlan, App, Op, WorldPlan, make_plan

@@ -15,7 +15,7 @@ import pytest
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.protocol import APP_RUNS_WITHOUT, OUT_OF_ORDER, sent
-from snapkafka.sim import WorldPlan, acyclic, make_plan, run
+from snapkafka.sim import WorldPlan, make_plan, run
 from snapkafka.sim.__main__ import main
 from tests.sim.campaign import RULES, campaign
 from tests.sim.mutants.alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
@@ -24,6 +24,7 @@ from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
 from tests.sim.mutants.outside import OUTSIDE, RENEWED
 from tests.sim.mutants.plans import (
     aborting_while_aligned,
+    acyclic,
     disordered,
     faults,
     late,

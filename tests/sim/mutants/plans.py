@@ -6,11 +6,58 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from snapkafka.sim import AgentPlan, App, WorldPlan, acyclic
+from snapkafka.sim import AgentPlan, App, Op, WorldPlan
 from snapkafka.sim.world.world_plan import with_reads
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
+
+
+def acyclic(plan: WorldPlan) -> WorldPlan:
+    """Return a world in which snapshots are aligned: each app sends only to later ones, and only by its events."""
+    topics = [f"topic{n}" for n in range(len(plan.apps) + 1)]
+    apps = []
+    for n, app in enumerate(plan.apps):
+        agents = app.agents[:2] or (AgentPlan("", "", 1, ((("send", ""),),)),)
+        apps.append(
+            replace(
+                app,
+                agents=tuple(
+                    replace(
+                        agent,
+                        name=f"{app.name}.{k}",
+                        topic=topics[n],
+                        programs=tuple(_sending_on(program, topics[n + 1 :]) for program in agent.programs),
+                    )
+                    for k, agent in enumerate(agents)
+                ),
+                timer="",
+            )
+        )
+    return replace(
+        plan,
+        apps=tuple(apps),
+        externals=tuple(topics),
+        marker_topics=tuple(topics[: len(topics) // 2 + 1]),
+        global_table=False,
+        hear=HEARD,
+        hops=len(topics),
+        scope=(),
+        align=True,
+        acyclic=True,
+    )
+
+
+def _sending_on(program: tuple[Op, ...], topics: list[str]) -> tuple[Op, ...]:
+    """Send to these topics instead, in turn."""
+    return tuple(
+        (op[0], topics[i % len(topics)])
+        if op[0] in ("send", "buffer", "ask")
+        else ("pause",)
+        if op[0].startswith("g")
+        else op
+        for i, op in enumerate(program)
+    )
 
 
 def faults(**chances: float) -> Callable[[WorldPlan], WorldPlan]:

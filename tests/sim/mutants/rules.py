@@ -26,7 +26,7 @@ from snapkafka.protocol import (
     worker,
 )
 from snapkafka.protocol.held import Held
-from snapkafka.sim import Process, acyclic, runs
+from snapkafka.sim import Process, runs
 from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.sending import Sender
 
@@ -35,6 +35,7 @@ from .broken import both, patching
 from .mutant import Mutant
 from .plans import (
     aborting,
+    acyclic,
     alone,
     asking_early,
     deaf,
