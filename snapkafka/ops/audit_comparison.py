@@ -13,9 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
+from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, content, content_of_set, digest, shown
 
+#: The reason of a process that has a table, and no agent of Faust's.
+NO_AGENTS: Final = "it is a loop with plain clients, which keeps its table itself"
 #: The kinds of findings, and what each means to a user of Faust.
 CAUSES: Final = {
     "changed": "changed in place and never assigned",
@@ -108,6 +111,16 @@ def audited_processes(captured: Captured) -> dict[int, str]:
     """Return the processes that are asked, with their apps: those that were there, of apps with tables."""
     apps = {cut.app for cut in audited_cuts(captured)}
     return {cut.process: cut.app for cut in captured.processes if not cut.left and cut.app in apps}
+
+
+def asked(captured: Captured, ledger: LedgerView) -> dict[int, Answer]:
+    """Return the answer of each process that is asked; that of a loop with plain clients is known: it audits
+    nothing."""
+    answers = {process: Answer(process) for process in audited_processes(captured)}
+    for process, answer in answers.items():
+        if not ledger.processes[process].hello.agents:
+            answer.ended = Audited(epoch=captured.epoch, process=process, reason=NO_AGENTS)
+    return answers
 
 
 def all_same(partitions: Collection[AuditedPartition], findings: Collection[AuditFinding]) -> bool:

@@ -30,6 +30,7 @@ from .audit_comparison import (
     Comparison,
     StateRow,
     all_same,
+    asked,
     audited_processes,
 )
 from .snapshots import CaptureProgress, trigger
@@ -115,10 +116,11 @@ async def audit(
                 hint="without a snapshot `snapkafka audit` triggers one",
             )
         captured = find_captured(work.reading.state, snapshot)
+        answers = asked(captured, work.reading.state)
     (result,) = await assemble(
         where, changed(spec, snapshots=(captured.id,)), notify=notify, progress=progress
     )
-    answers = await _answers(where, TOPIC + spec.namespace, captured, within_s)
+    await _read_answers(where, TOPIC + spec.namespace, answers, captured.epoch, within_s)
     comparison = Comparison(captured, answers)
     with engine({MAIN: Placed(*read_manifest(result.manifest))}) as database:
         await in_thread(database, lambda: comparison.take(_state(database)))
@@ -140,16 +142,17 @@ async def _create_topic(where: Connection, topic: str) -> None:
         await admin.create_topic(topic, settings=TOPIC_SETTINGS)
 
 
-async def _answers(where: Connection, topic: str, captured: Captured, within_s: float) -> dict[int, Answer]:
-    """Read what the processes of the snapshot send, until each has ended."""
+async def _read_answers(
+    where: Connection, topic: str, answers: dict[int, Answer], epoch: int, within_s: float
+) -> None:
+    """Read what the processes of a snapshot send, until each has ended."""
     place = TopicPartition(topic, 0)
-    answers = {process: Answer(process) for process in audited_processes(captured)}
     position = 0
     async for _ in Tries(within_s, every_s=LOOK_EVERY_S):
         try:
             async for _, record in records_to_end(where, {place: position}, "read what workers sent to"):
                 position = record.offset + 1
-                message = read(record.value or b"", captured.epoch)
+                message = read(record.value or b"", epoch)
                 if message is not None and message.process in answers:
                     answers[message.process].take(message)
         except LedgerUnusableError as error:
@@ -159,7 +162,6 @@ async def _answers(where: Connection, topic: str, captured: Captured, within_s: 
             ) from error
         if all(answer.ended is not None for answer in answers.values()):
             break
-    return answers
 
 
 def _state(database: DuckDBPyConnection) -> Iterator[StateRow]:

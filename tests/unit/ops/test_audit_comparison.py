@@ -13,9 +13,20 @@ from snapkafka.ops.audit_comparison import (
     Comparison,
     StateRow,
     all_same,
+    asked,
     audited_processes,
 )
-from snapkafka.protocol import FOREIGN_STATE, Captured, ChangelogCut, ProcessCut, TopicPartition, TornEvent
+from snapkafka.protocol import (
+    FOREIGN_STATE,
+    Agent,
+    Captured,
+    ChangelogCut,
+    Hello,
+    LedgerState,
+    ProcessCut,
+    TopicPartition,
+    TornEvent,
+)
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, chunk, content, digest, last, pack, read, shown
 
 LOG = "app-t-changelog"
@@ -212,3 +223,13 @@ def test_only_an_audit_of_all_that_there_is_says_that_all_is_the_same() -> None:
     assert not all_same([*parts, replace(parts[0], reason="it has not answered")], [])
     parts, findings, _ = compared(answered({b'"a"': b"1"}), row(b'"a"', b"2"))
     assert not all_same(parts, findings)
+
+
+def test_a_loop_with_plain_clients_is_not_waited_for() -> None:
+    """It answers nothing, and is named as not audited at once."""
+    for agents, reason in (((), True), ((Agent(name="count", topics=("in",)),), False)):
+        ledger = LedgerState()
+        for offset in range(8):
+            ledger.apply(offset, Hello(n=offset, app="app", agents=agents))
+        answer = asked(captured(), ledger)[7]
+        assert (answer.ended is not None and bool(answer.ended.reason)) is reason
