@@ -101,18 +101,17 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
         view = work.reading.state.restores.open
         if view is None:
             raise BadInputError("no restore is open", hint="`snapkafka list` lists snapshots")
-        finish = f"finish it: snapkafka restore {view.begun.snapshot}" + " --into ..." * bool(
-            view.begun.origin
-        )
-        if view.leaves or view.unsure:
-            raise RestoreRefusedError(
-                f"{view} may have appended records, which workers would read",
-                hint=f"{finish}; or restore another snapshot of all its apps, which takes its place",
-            )
         record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)
         await work.catch_up(to=await work.ledger.append(record) + 1)
-        if work.reading.state.restores.open is not None:
-            raise RestoreRefusedError(f"{view} continued meanwhile: it was not aborted", hint=finish)
+        if (
+            work.reading.state.restores.open is not None
+        ):  # the ledger decides: it may have continued meanwhile
+            into = " --into ..." * bool(view.begun.origin)
+            raise RestoreRefusedError(
+                f"{view} may have appended records, which workers would read",
+                hint=f"finish it: snapkafka restore {view.begun.snapshot}{into}; or restore another snapshot of all its"
+                " apps, which takes its place",
+            )
         return view.plan
 
 
