@@ -62,21 +62,21 @@ class Store:
     """Manifests and tables in one place. Every failure to read or write is a `StorageError`."""
 
     def __init__(self, files: Files) -> None:
-        self._files = files
+        self.files = files
 
     @property
     def uri(self) -> str:
         """The storage as the ledger and manifests of others may name it."""
-        return self._files.uri
+        return self.files.uri
 
     def __str__(self) -> str:
         """Return the storage as people read it."""
-        return str(self._files)
+        return str(self.files)
 
     @property
     def filesystem(self) -> Any:
         """The fsspec file system that opens its places for DuckDB; None: DuckDB does so itself."""
-        return self._files.filesystem()
+        return self.files.filesystem()
 
     def check_writable(self) -> None:
         """Create the storage if that is possible, and try to write.
@@ -86,15 +86,15 @@ class Store:
         """
         probe = f"probe.tmp-{uuid.uuid4().hex}"
         with self._errors("written"):
-            with self._files.writing(probe) as file:
+            with self.files.writing(probe) as file:
                 file.write(b"snapkafka")
-            self._files.delete([probe])
+            self.files.delete([probe])
 
     # -- reading ----------------------------------------------------------------------------------------------
 
     def place(self, path: str) -> str:
         """Return the place of a path, as DuckDB, pandas and people take it."""
-        return self._files.place(path)
+        return self.files.place(path)
 
     def manifest_place(self, snapshot_id: str) -> str:
         return self.place(manifest_name(snapshot_id))
@@ -106,7 +106,7 @@ class Store:
             UnicodeDecodeError: it is not text.
         """
         with self._errors("read"):
-            found = self._files.read(name)
+            found = self.files.read(name)
         return None if found is None else found[0].decode()
 
     def texts(self) -> dict[str, str]:
@@ -119,21 +119,21 @@ class Store:
 
     def _contents(self) -> Mapping[str, bytes]:
         with self._errors("read"):
-            names = [it.path for it in self._files.list("", deep=False) if it.path.endswith(".json")]
+            names = [it.path for it in self.files.list("", deep=False) if it.path.endswith(".json")]
             with ThreadPoolExecutor(THREADS) as pool:
-                found = zip(names, pool.map(self._files.read, names), strict=True)
+                found = zip(names, pool.map(self.files.read, names), strict=True)
                 return {name: content[0] for name, content in found if content is not None}
 
     def size(self, path: str) -> int | None:
         """Return the size of a file, in bytes; None: it does not exist."""
         with self._errors("read"):
-            return self._files.size(path)
+            return self.files.size(path)
 
     def sha256(self, path: str) -> str:
         """Compute the SHA-256 of a file, read piece by piece."""
         digest = hashlib.sha256()
         with self._errors("read"):
-            for piece in self._files.pieces(path):
+            for piece in self.files.pieces(path):
                 digest.update(piece)
         return digest.hexdigest()
 
@@ -241,9 +241,9 @@ class Store:
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[IO[bytes]]:
         """Provide a file that appears whole when the block has ended, or not at all."""
-        if self._files.shared:
+        if self.files.shared:
             time.sleep(random.uniform(0, JITTER_S))
-        with self._errors("written"), self._files.writing(path) as file:
+        with self._errors("written"), self.files.writing(path) as file:
             yield file
 
     def publish(self, manifest: Manifest, folder: str) -> Manifest:
@@ -257,17 +257,17 @@ class Store:
         Returns:
             the manifest as it was written.
         """
-        if self._files.shared:
+        if self.files.shared:
             time.sleep(random.uniform(0, JITTER_S))
         self._delete({info.path for info in self._below(folder)} - _named(manifest))
         name = manifest_name(manifest.id)
         for _ in range(PUTS_MAX):
             with self._errors("read"):
-                content, version = self._files.read(name) or (b"", None)
+                content, version = self.files.read(name) or (b"", None)
             there = self._same_rows(content.decode(errors="replace"), manifest)
             new = dataclasses.replace(manifest, tables=there.tables) if there is not None else manifest
             with self._errors("written"):
-                if self._files.swap(name, dump(new).encode(), version):
+                if self.files.swap(name, dump(new).encode(), version):
                     return new
         raise StorageError(
             f"manifest {self.place(name)} was replaced by others {PUTS_MAX} times while it was written",
@@ -329,7 +329,7 @@ class Store:
 
     def _below(self, folder: str) -> Sequence[Info]:
         with self._errors("read"):
-            return self._files.list(folder)
+            return self.files.list(folder)
 
     def _own(self, manifest: Manifest) -> Sequence[Info]:
         """List the existing files that a manifest names in its own folder; links are not followed."""
@@ -338,13 +338,13 @@ class Store:
 
     def _delete(self, paths: Iterable[str]) -> None:
         with self._errors("written"):
-            self._files.delete(sorted(paths))
+            self.files.delete(sorted(paths))
 
     @contextlib.contextmanager
     def _errors(self, done: str) -> Iterator[None]:
         try:
             yield
-        except self._files.errors as error:
+        except self.files.errors as error:
             why, hint = meaning_of(error)
             raise StorageError(f"storage {self} cannot be {done}: {why}", hint=hint) from error
 

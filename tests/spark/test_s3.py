@@ -112,7 +112,7 @@ def test_no_secret_is_written_down(made: Made, server: EmbeddedS3) -> None:
 
 def keys(store: Store) -> list[str]:
     """Everything below its place."""
-    return [info.path for info in store._below("")]
+    return [info.path for info in store.files.list("")]
 
 
 def test_what_is_removed_leaves_nothing(made: Made, server: EmbeddedS3) -> None:

@@ -70,12 +70,8 @@ def put(store: Store, path: str, content: bytes = b"rows") -> None:
         file.write(content)
 
 
-def remove(store: Store, path: str) -> None:
-    store.clear(stores.Leftover(name=path.rpartition("/")[0], bytes=0))
-
-
 def names(store: Store) -> list[str]:
-    return [info.path for info in store._below("")]
+    return [info.path for info in store.files.list("")]
 
 
 def manifest_of(folder: str, snapshot_id: str, content: str, text: str = "rows") -> Manifest:
@@ -98,7 +94,7 @@ def publish(store: Store, content: str = "c", text: str = "rows", snapshot_id: s
 def text_of(store: Store) -> str:
     """What the file of the snapshot holds."""
     (file,) = store.read("one").tables[0].files
-    text = b"".join(store._files.pieces(file.path)).decode()
+    text = b"".join(store.files.pieces(file.path)).decode()
     assert len(text) == file.bytes
     return text
 
@@ -147,7 +143,7 @@ def test_changed_tables_are_written_again(store: Store) -> None:
     for change in ("another text", "gone", "one more"):
         (file,) = publish(store).tables[0].files
         if change == "gone":
-            remove(store, file.path)
+            store.files.delete([file.path])
         else:
             put(store, file.path if change == "another text" else f"{file.path}.parquet", b"rowz")
         publish(store)
@@ -209,7 +205,7 @@ def test_a_manifest_that_somebody_else_has_put_meanwhile_is_looked_at_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have the same rows, and each would have put its own: the files of the one that was first stay."""
-    read, others, looked = store._files.read, list[Manifest](), list[str]()
+    read, others, looked = store.files.read, list[Manifest](), list[str]()
 
     def late(path: str) -> Any:
         seen = read(path)
@@ -220,7 +216,7 @@ def test_a_manifest_that_somebody_else_has_put_meanwhile_is_looked_at_again(
 
     with store.staging("one") as folder:
         put(store, f"{folder}/{FILE}")
-        monkeypatch.setattr(store._files, "read", late)
+        monkeypatch.setattr(store.files, "read", late)
         mine = store.publish(manifest_of(folder, "one", "c"), folder)
     (other,) = others
     assert mine.tables == other.tables == store.read("one").tables
@@ -285,7 +281,7 @@ async def test_in_a_bucket_a_snapshot_is_queried_and_damage_is_found(bucket: Sto
             await ops.query(None, "", f"FROM read_text('{bucket.place(path)}')", storage=bucket.uri)
     damaged = bucket.read("monday").tables
     put(bucket, damaged[0].files[0].path)
-    remove(bucket, damaged[1].files[0].path)
+    bucket.files.delete([damaged[1].files[0].path])
     put(bucket, f"{damaged[1].path}/more.parquet")
     examined = await ops.verify_offline("monday", storage=bucket.uri)
     assert {damaged[0].files[0].path, damaged[1].files[0].path, f"{damaged[1].path}/more.parquet"} <= {
