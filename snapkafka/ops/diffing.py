@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
-from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.query.engine import Bounds, Placed, engine, in_thread
 from snapkafka.query.locate import manifest_places
@@ -169,7 +168,7 @@ async def diff(
         tables=tables,
         keys=named,
         channels=channels,
-        progress=() if fork else _progress(old, new),
+        progress=() if fork else tuple(_progress(old, new)),
         trust=trust,
     )
 
@@ -334,28 +333,17 @@ def _compared_rows(
 # -- what the manifests say -----------------------------------------------------------------------------------
 
 
-def _progress(before: Manifest, after: Manifest) -> tuple[Progressed, ...]:
-    old, new = _inputs(before), _inputs(after)
-    return tuple(
-        _progressed(*place, old.get(place), new.get(place)) for place in sorted(old.keys() | new.keys())
+def _progress(before: Manifest, after: Manifest) -> Iterator[Progressed]:
+    old, new = (
+        {(cut.app, cut.topic, cut.partition): cut for cut in it.captured.inputs} for it in (before, after)
     )
-
-
-def _inputs(manifest: Manifest) -> dict[tuple[str, str, int], InputCut]:
-    return {(cut.app, cut.topic, cut.partition): cut for cut in manifest.captured.inputs}
-
-
-def _progressed(
-    app: str, topic: str, partition: int, before: InputCut | None, after: InputCut | None
-) -> Progressed:
-    processed = None
-    if before and after and before.topic_id == after.topic_id:
-        processed = after.position - before.position
-    return Progressed(
-        app=app,
-        topic=topic,
-        partition=partition,
-        before=before.position if before else None,
-        after=after.position if after else None,
-        processed=processed,
-    )
+    for app, topic, partition in sorted(old.keys() | new.keys()):
+        was, now = old.get((app, topic, partition)), new.get((app, topic, partition))
+        yield Progressed(
+            app=app,
+            topic=topic,
+            partition=partition,
+            before=was.position if was else None,
+            after=now.position if now else None,
+            processed=now.position - was.position if was and now and was.topic_id == now.topic_id else None,
+        )

@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from snapkafka.checks import ReadRange
-from snapkafka.errors import RestoreFailedError
 from snapkafka.kafka.records.bulk import KafkaRecord
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
@@ -122,32 +121,6 @@ def absent_inputs(
         count = unexplained(start, max(cut.log_end for cut in cuts), known, {}, {})
         if count and external(tp.topic):
             yield AbsentInput(topic=tp.topic, partition=tp.partition, records=count)
-
-
-def raise_begun(positions: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int]) -> None:
-    """Give up where readers are to go back to records that were deleted while a restore ran.
-
-    Raises:
-        RestoreFailedError: a log begins above its position.
-    """
-    for tp, position in sorted(positions.items()):
-        if starts.get(tp, 0) > position:
-            raise RestoreFailedError(
-                f"records of {tp} from offset {position} on were deleted meanwhile (offsets-gone)",
-                hint="nothing is committed; run the same command again",
-            )
-
-
-def raise_lost(found: Iterable[Refusal], *, force: bool) -> None:
-    """Give up where records were deleted while a restore ran.
-
-    Raises:
-        RestoreFailedError: there is one that `force` does not override.
-    """
-    for item in (it for it in found if not (force and it.forceable)):
-        raise RestoreFailedError(
-            f"{item.what} ({item.code})", hint="nothing is committed; choose a later snapshot"
-        )
 
 
 def _first_numbers(captured: Captured, records: Iterable[KafkaRecord], ledger_id: int) -> dict[int, int]:

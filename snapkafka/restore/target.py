@@ -34,7 +34,7 @@ from snapkafka.wire.headers import ledger_id
 
 from .channels import Channel, channels, holds_own
 from .editing import Editing
-from .lost_inputs import lost_arrivals, lost_inputs, raise_begun, raise_lost
+from .lost_inputs import lost_arrivals, lost_inputs
 from .plan import Plan, Refusal
 from .session import RecoverySession
 from .state import Difference, Row, apps_of, changelogs_of, differences, lowest_positions, renamed
@@ -247,9 +247,15 @@ class Target:
         Args:
             ends: all records below are older than the restore.
             own_id: of the ledger there, for stamps.
+
+        Raises:
+            RestoreFailedError: records that are needed were deleted meanwhile.
         """
-        begins = await self.begins(ends, own_id)
-        raise_lost(begins.lost, force=self.session.request.force)
+        begins, force = await self.begins(ends, own_id), self.session.request.force
+        for item in (it for it in begins.lost if not (force and it.forceable)):
+            raise RestoreFailedError(
+                f"{item.what} ({item.code})", hint="nothing is committed; choose a later snapshot"
+            )
         return lambda: map(self._to_write, self.channels_of(begins))
 
     def _to_write(self, channel: Channel) -> Channel:
@@ -264,7 +270,12 @@ class Target:
             RestoreFailedError: records were deleted meanwhile.
         """
         lowest = {tp: at for tp, at in lowest_positions(self.captured).items() if tp not in appended}
-        raise_begun(lowest, await self.session.admin.log_starts(lowest) if lowest else {})
+        starts = await self.session.admin.log_starts(lowest) if lowest else {}
+        for tp in (tp for tp, position in sorted(lowest.items()) if starts.get(tp, 0) > position):
+            raise RestoreFailedError(
+                f"records of {tp} from offset {lowest[tp]} on were deleted meanwhile (offsets-gone)",
+                hint="nothing is committed; run the same command again",
+            )
 
     async def lacking(
         self, ends: Offsets, is_void: Callable[[KafkaRecord], bool] = lambda record: False
