@@ -66,8 +66,8 @@ def _await_verified() -> str:
         )
         if listed.returncode == 0:
             for item in json.loads(listed.stdout)["snapshots"]:
-                if item["verdict"].startswith("VERIFIED"):
-                    return str(item["id"])
+                if (item["verdict"] or "").startswith("VERIFIED"):
+                    return str(item["snapshot_id"])
         time.sleep(10)
     return ""
 

@@ -164,7 +164,12 @@ def changed(spec: JobSpec, **fields: Any) -> JobSpec:
     )
 
 
-class JobResult(msgspec.Struct, frozen=True, kw_only=True):
+class JobResult(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"id": "snapshot_id", "manifest": "checkpoint_manifest_uri"},
+):
     """The result of the job for one snapshot: what its manifest says, and the work done. It has no tables after a
     verification.
 

@@ -51,7 +51,9 @@ def verify(system: Live, *manifests: Path) -> tuple[int, dict[str, dict[str, Any
     )
     assert done.returncode in (0, 30), done.stderr[-3000:]
     found = json.loads(done.stdout)["snapshots"]
-    return done.returncode, {one["id"]: {check["name"]: check for check in one["checks"]} for one in found}
+    return done.returncode, {
+        one["snapshot_id"]: {check["name"]: check for check in one["checks"]} for one in found
+    }
 
 
 async def forge(system: Live, tp: TopicPartition, *, epoch: int, process: int, seq: int) -> int:

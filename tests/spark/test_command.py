@@ -53,4 +53,4 @@ async def test_from_trigger_to_a_verdict_by_commands_alone(
     status, out, err = await command(environment, "list", "--json")
     (listed,) = json.loads(out)["snapshots"]
     assert (listed["status"], listed["verdict"]) == ("COMPLETED", "VERIFIED")
-    assert listed["manifest"] == str(tmp_path / "mine.json")
+    assert listed["checkpoint_manifest_uri"] == str(tmp_path / "mine.json")

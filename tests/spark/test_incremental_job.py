@@ -227,7 +227,7 @@ def test_one_that_cannot_be_assembled_does_not_stop_the_others(
     assert [item["id"] for item in found["failed"]] == [chain.name("snap")]
     assert "a strange record" in found["failed"][0]["message"]
     (other,) = found["snapshots"]
-    assert (other["id"], other["verdict"]) == (chain.name("next"), "VERIFIED")
+    assert (other["snapshot_id"], other["verdict"]) == (chain.name("next"), "VERIFIED")
     assert f"builds on {chain.name('snap')}, which is not assembled" in other["why_full"]
 
 

@@ -56,7 +56,11 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
     assert "max_used=" in done.stderr
     assert "max_used=" not in done.stdout, "that has the result and nothing else"
     (reported,) = json.loads(done.stdout)["snapshots"]
-    assert (reported["id"], reported["epoch"], reported["verdict"]) == (name, stage.epoch, "VERIFIED")
+    assert (reported["snapshot_id"], reported["epoch"], reported["verdict"]) == (
+        name,
+        stage.epoch,
+        "VERIFIED",
+    )
     assert re.search(
         rf"^{name}: read \d+ offsets; wrote \d+ rows in 6 tables, .*; checked V1, V2, V3, V4, V5; .* s$",
         done.stderr,

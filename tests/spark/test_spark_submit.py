@@ -87,7 +87,7 @@ def _assembled(master: str, kafka: Broker, namespace: str, tmp_path: Path) -> No
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     (reported,) = json.loads(result.read_text())["snapshots"]
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
-    assert reported["manifest"] == str(tmp_path / f"{name}.json")
+    assert reported["checkpoint_manifest_uri"] == str(tmp_path / f"{name}.json")
     assert (manifest["verdict"], manifest["captured"]["epoch"]) == ("VERIFIED", stage.epoch)
     rows = {"state": 4, "messages": 6, "channels": 4, "processes": 3, "positions": 4, "around": 14}
     assert reported["tables"] == rows

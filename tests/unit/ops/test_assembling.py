@@ -36,7 +36,7 @@ from tests.worlds.stores import LocalStore
 RUNNER = CliRunner()
 HERE = Connection(bootstrap="127.0.0.1:1")
 RESULT: dict[str, Any] = {
-    "id": "mine",
+    "snapshot_id": "mine",
     "epoch": 7,
     "verdict": "VERIFIED",
     "good": True,
@@ -54,7 +54,7 @@ RESULT: dict[str, Any] = {
             "notes": [],
         },
     ],
-    "manifest": "/snaps/mine.json",
+    "checkpoint_manifest_uri": "/snaps/mine.json",
     "content": "abc",
     "tables": {"state": 1200, "messages": 3},
     "seconds": {"tables": 2.5},
