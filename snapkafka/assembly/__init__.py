@@ -11,7 +11,8 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `base` | the base of an incremental snapshot |
 | `settings` | how a log is read |
 | `values` | keys and values as text, for both engines |
-| `invariants`, `unwritten_casts` | V6, in DuckDB; what no number may rest on |
+| `invariants`, `invariant_files`, `unwritten_casts` | V6, in DuckDB; SQL files; what no number may rest on |
+| `split_keys` | a note of V3 that the rows of `state` show |
 | `stored_tables` | the stored tables beside those of the log |
 | `manifest` | the manifest of an assembly |
 | `progress` | the progress of the job |
@@ -21,7 +22,7 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `spark.reading` | the session, exact offset ranges, our header |
 | `spark.tables` | state, channels, messages, processes, positions |
 | `spark.values` | keys and values as text, in functions over batches |
-| `spark.verify` | V1 to V5; files have the names of those in `snapkafka.checks` |
+| `spark.log` | the log for the checks: tasks summarise their records |
 | `table_files`, `spark.write` | tables as Parquet, with their digests |
 
 Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/guide/assembly.md. Importing this package loads
@@ -35,10 +36,11 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from .base import find_base
+    from .base import find_base, require_offsets
     from .command import main
     from .embedded.handover import HandOverError
     from .engines import opened
+    from .invariant_files import Invariant, load, parameters_of, parse_parameters, ready_made
     from .invariants import Tables, in_folder, published
     from .ledger import Desk
     from .manifest import check_entries
@@ -59,7 +61,7 @@ else:
     __getattr__ = lazily(
         __name__,
         {
-            "base": "find_base",
+            "base": "find_base require_offsets",
             "command": "main",
             "values.decoding": "PLAIN Decoding",
             "embedded.handover": "HandOverError",
@@ -69,6 +71,7 @@ else:
             "manifest": "check_entries",
             "pipeline": "Job isolation_of",
             "progress": "Step Work Working",
+            "invariant_files": "Invariant load parameters_of parse_parameters ready_made",
             "schemas": "SCHEMAS columns comments schema",
             "settings": "Settings",
             "spark.frames": "Lookups local_frame",

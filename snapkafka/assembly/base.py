@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from snapkafka.checks import CutView, Keeping, LogBounds
+from snapkafka.checks import CutView, Keeping, LogBounds, bounds_findings
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderEnd
 from snapkafka.protocol.records import TopicPartition
@@ -211,3 +211,51 @@ def _seams(parent: Manifest, starts: Mapping[TopicPartition, int]) -> dict[Topic
         if tp in starts and sender.last_seq >= 0 and sender.white_end <= ends[tp]:
             found[tp] = sender
     return found
+
+
+def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | None = None) -> None:
+    """Refuse to assemble a snapshot whose records were deleted: its tables would lack rows without showing it.
+
+    Args:
+        starts: the first offset of a changelog to read: all records from there on are needed.
+
+    Raises:
+        OffsetsGoneError: records that the tables need have been deleted, or their topic was.
+    """
+    assert view.bounds is not None, "what the log holds has to be known"
+    for tp in sorted(view.recreated):
+        if (then := view.renewed.get(tp.topic)) is not None:
+            raise OffsetsGoneError(
+                f"topic {tp.topic} was recreated since process {then.process} of {then.app} joined",
+                hint="restart that process, write its tables again where the topic is a changelog, and take a new "
+                "snapshot",
+            )
+        if tp not in view.bounds:
+            raise OffsetsGoneError(
+                f"topic {tp.topic} of snapshot {view.captured.id} has no partition {tp.partition}"
+            )
+        raise OffsetsGoneError(
+            f"topic {tp.topic} was deleted and recreated (or truncated) since snapshot {view.captured.id}",
+            hint="take a new snapshot",
+        )
+    findings, _ = bounds_findings(view)
+    gone = next((finding for finding in findings if finding.kind == "gone"), None)
+    if gone is not None:
+        raise OffsetsGoneError(
+            f"snapshot {view.captured.id} needs {gone.topic}[{gone.partition}] from offset {gone.offset} to"
+            f" {gone.a - 1}, but its log now starts at {gone.b}"
+        )
+    for tp, changelogs in sorted(view.changelogs.items()):
+        for changelog in changelogs:
+            if view.log_start(tp) > changelog.end:
+                raise OffsetsGoneError(
+                    f"snapshot {view.captured.id} needs {tp} (table {changelog.table}) below offset"
+                    f" {changelog.end}, but its log now starts at {view.log_start(tp)}"
+                )
+            start = (starts or {}).get(tp, changelog.end)
+            if start < min(changelog.end, view.log_start(tp)):
+                raise OffsetsGoneError(
+                    f"snapshot {view.captured.id} builds on {tp} (table {changelog.table}) from"
+                    f" offset {start}, but its log now starts at {view.log_start(tp)}",
+                    hint="take a full snapshot, and assemble those that build on it sooner",
+                )

@@ -1,4 +1,4 @@
-"""V6: invariants in SQL, by DuckDB, over the Parquet files of a snapshot (see `snapkafka.checks.invariants`).
+"""V6: invariants in SQL, by DuckDB, over the Parquet files of a snapshot (see `snapkafka.assembly.invariant_files`).
 
 An invariant that cannot be evaluated (a value that does not cast, an unknown column, more time than there is, a cast of
 `unwritten_casts`) proves nothing, and concerns no other.
@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from snapkafka.checks import WITNESSES_MAX, CheckOutcome, CutView, Finding, Status, Witness
-from snapkafka.checks.invariants import Invariant
-from snapkafka.checks.split_keys import KEYS_SHOWN, Place, SplitKey, state_split
+from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
 from snapkafka.errors import BadInputError, StorageError
 from snapkafka.manifest import STATE, STATE_DELTA, Manifest, TableEntry, state_table
 from snapkafka.store import Store, chained_sql, places_of, sql_name, sql_of_files, state_parents
 from snapkafka.store.database import database, locked, one_line
 
+from .invariant_files import Invariant
 from .schemas import IN_FLIGHT, SCHEMAS, in_flight_sql, schema
 from .unwritten_casts import long_number_sql, problem_of
 
@@ -80,33 +79,6 @@ def in_folder(folder: Path) -> Tables:
     }
     queries = {name: f"SELECT * FROM {sql_of_files(found)}" for name, found in files.items()}
     return Tables(queries, [file for found in files.values() for file in found])
-
-
-#: Of each table the first of the keys that have several rows, in the order of their bytes, and how many there are.
-_SPLIT: Final = f"""
-WITH split AS (
-    SELECT app, table_name, changelog_topic, key_raw, any_value(key) AS key,
-           list({{'at': "partition", 'offset': changelog_offset}} ORDER BY "partition") AS places
-    FROM {STATE} WHERE key_raw IS NOT NULL
-    GROUP BY app, table_name, changelog_topic, key_raw HAVING count(*) > 1
-)
-SELECT *, count(*) OVER (PARTITION BY app, table_name, changelog_topic) AS found FROM split
-QUALIFY row_number() OVER (PARTITION BY app, table_name, changelog_topic ORDER BY key_raw) <= {KEYS_SHOWN}
-ORDER BY app, table_name, changelog_topic, key_raw
-"""
-
-
-def split_keys(view: CutView, tables: Tables) -> list[Finding]:
-    """Find keys that lie in several partitions (`snapkafka.checks.split_keys`), in tables of any size."""
-    if not view.keyed_tables:
-        return []
-    of_tables: dict[tuple[str, str, str, int], list[SplitKey]] = {}
-    with opened(tables) as there:
-        for app, table, topic, raw, text, places, found in there.execute(_SPLIT).fetchall():
-            if (app, table) in view.keyed_tables:
-                key = SplitKey(raw, text, tuple(Place(it["at"], it["offset"]) for it in places))
-                of_tables.setdefault((app, table, topic, found), []).append(key)
-    return [state_split(*of, keys) for of, keys in of_tables.items()]
 
 
 def require_valid(asked: Iterable[Invariant]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
+from snapkafka.assembly.invariant_files import Invariant
 from snapkafka.checks import (
     Checked,
     CheckOutcome,
@@ -20,7 +21,6 @@ from snapkafka.checks import (
     Witness,
     decide,
 )
-from snapkafka.checks.invariants import Invariant
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.manifest import (
     CheckEntry,

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from snapkafka.checks import Checked, CutView, Verdict, reading_ranges, require_offsets
-from snapkafka.checks.invariants import Invariant, load, parse_parameters
-from snapkafka.checks.split_keys import noted
+from snapkafka.assembly.invariant_files import Invariant, load, parse_parameters
+from snapkafka.checks import Checked, CutView, Verdict, reading_ranges
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import external_readers, still_open
@@ -25,7 +24,8 @@ from snapkafka.manifest import InvariantEntry, LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
-from .base import Base, base_or_whole, view_on
+from . import split_keys
+from .base import Base, base_or_whole, require_offsets, view_on
 from .cluster import (
     DEFAULT_ISOLATION,
     ask_once,
@@ -34,7 +34,7 @@ from .cluster import (
     require_same_topics,
 )
 from .failures import Failures
-from .invariants import check, in_folder, published, require_valid, split_keys
+from .invariants import check, in_folder, published, require_valid
 from .ledger import ClusterFacts, Desk
 from .loss import with_time_of_loss
 from .manifest import check_entries, entry, openness_of, verdict_of
@@ -317,7 +317,7 @@ def _verified(
         found, work_of = engine.verify(item.view, settings, folder)
         if folder is not None:
             computed = in_folder(folder)
-            found = noted(found, split_keys(item.view, computed))
+            found = split_keys.noted(found, split_keys.find(item.view, computed))
             outcomes = found.outcomes
             of_tables = check(wanted, computed)
             if spec.tables:

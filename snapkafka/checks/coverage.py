@@ -8,20 +8,21 @@
 | V4 | white ones from the lowest position of their partition on; its channels are pairs of a sender and an input |
 | V5 | those of such senders that name the event which caused them |
 
-Markers do not count as records, except in V3, which counts offsets. They are counted on a list (`on_list`), and by the
-pre-filter in Spark (`snapkafka.assembly.spark.verify.prefilter`); a test compares the two.
+Markers do not count as records, except in V3, which counts offsets.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .log import EXTERNAL, NO_END, LogRecord
-from .view import CutView, received
+from .inputs import received
+from .log import EXTERNAL
+from .stretch import Group
+from .view import CutView
 
 #: The text of a report where every count is 0.
 NOTHING_SEEN: Final = "no check read any record: the snapshot is empty, so its verdict proves nothing"
@@ -35,54 +36,35 @@ class Examined(NamedTuple):
     channels: int = 0
 
 
-def first_position(view: CutView, tp: TopicPartition) -> int:
-    """Return the lowest position of the readers of a partition; past every offset if it has none."""
-    return min((source.position for source in view.inputs.get(tp, ())), default=NO_END)
-
-
-def channels(view: CutView) -> int:
-    """Count the pairs of a living sender and an input to which it has sent something."""
-    return sum(len(sources) * len(view.senders.get(tp, {})) for tp, sources in view.inputs.items())
-
-
-def total(of_partition: Iterable[Mapping[str, int]], channels: int) -> dict[str, Examined]:
-    """Sum up what each check has read.
-
-    Args:
-        of_partition: the records by check, for each partition.
-        channels: for V4.
-    """
-    records: dict[str, int] = defaultdict(int)
-    partitions: dict[str, int] = defaultdict(int)
-    for counts in of_partition:
-        for check, count in counts.items():
-            records[check] += count
-            partitions[check] += count > 0
-    return {
-        check: Examined(records[check], partitions[check], channels if check == "V4" else 0)
-        for check in ("V1", "V2", "V3", "V4", "V5")
-    }
-
-
-def on_list(view: CutView, records: Collection[LogRecord]) -> dict[str, Examined]:
-    """Count what V1 to V5 read in a list of records, without those of recreated topics."""
+def examined(view: CutView, groups: Iterable[Group]) -> dict[str, Examined]:
+    """Count what V1 to V5 read in groups of records, without those of recreated topics."""
     counts: dict[TopicPartition, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for record in records:
-        tp = record.tp
+    for group in groups:
+        record, tp = group.record, group.record.tp
         if tp in view.recreated or not (tp in view.inputs or tp in view.changelogs):
             continue
         here, known = counts[tp], record.process in view.processes
-        here["V3"] += tp in view.changelogs and view.state_start(tp) <= record.offset < view.state_end(tp)
+        in_state = tp in view.changelogs and view.state_start(tp) <= record.offset < view.state_end(tp)
+        here["V3"] += group.count * in_state
         if record.marker:
             continue
-        here["V1"] += known
-        if tp in view.inputs:
-            here["V2"] += record.process != EXTERNAL and any(
-                received(source, record.offset) for source in view.inputs[tp]
-            )
-            here["V4"] += record.offset >= first_position(view, tp) and view.counts_white(record)
-        here["V5"] += known and record.cause is not None
-    return total(counts.values(), channels(view))
+        here["V1"] += group.count * known
+        if sources := view.inputs.get(tp):
+            started = any(received(source, record.offset) for source in sources)
+            here["V2"] += group.count * (record.process != EXTERNAL and started)
+            in_flight = record.offset >= min(it.position for it in sources) and view.counts_white(record)
+            here["V4"] += group.count * in_flight
+        here["V5"] += group.caused * known
+    # Pairs of a living sender and an input to which it has sent something.
+    pairs = sum(len(sources) * len(view.senders.get(tp, {})) for tp, sources in view.inputs.items())
+    return {
+        check: Examined(
+            sum(of_tp[check] for of_tp in counts.values()),
+            sum(of_tp[check] > 0 for of_tp in counts.values()),
+            pairs if check == "V4" else 0,
+        )
+        for check in ("V1", "V2", "V3", "V4", "V5")
+    }
 
 
 def in_words(records: int | None, partitions: int | None = None, channels: int | None = None) -> str:

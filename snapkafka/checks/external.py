@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from .inputs import received
 from .log import EXTERNAL, LogRecord
-from .view import CutView, received
+from .view import CutView
 
 
 class ExternalTopic(NamedTuple):
@@ -28,15 +29,16 @@ class ExternalTopic(NamedTuple):
 
 def external_topics(view: CutView, records: Iterable[LogRecord]) -> list[ExternalTopic]:
     """List the topics with external records where a snapshot reads them, in order."""
-    external, written = set[str](), written_topics(view)
+    external = set[str]()
+    written = {end.topic for end in view.captured.senders if end.last_seq >= 0}
     for record in records:
         tp = record.tp
         if tp in view.recreated or record.marker:
             continue
         if record.process in view.processes:
             written.add(record.topic)
-        elif record.process == EXTERNAL and tp in view.inputs and _counts(view, record):
-            external.add(record.topic)
+        elif record.process == EXTERNAL and tp in view.inputs and record.offset < view.closed_end(tp):
+            external |= {record.topic} if record.offset >= view.only_state_below(tp) else set()
     return [ExternalTopic(topic, topic in written) for topic in sorted(external)]
 
 
@@ -55,11 +57,6 @@ def outside_senders(view: CutView, records: Iterable[LogRecord]) -> list[Outside
         for record in records
         if view.outsiders_record(record) and record.tp not in view.recreated and _received_late(view, record)
     }
-    return outside_senders_of(view, found)
-
-
-def outside_senders_of(view: CutView, found: Iterable[tuple[int, str]]) -> list[OutsideSender]:
-    """Name the apps of outsiders, each given with a topic."""
     known = view.outsiders
     return [
         OutsideSender(process, known[process].app if process in known else "", topic)
@@ -68,15 +65,5 @@ def outside_senders_of(view: CutView, found: Iterable[tuple[int, str]]) -> list[
 
 
 def _received_late(view: CutView, record: LogRecord) -> bool:
-    if record.offset < view.received_since(record.tp):
-        return False
-    return any(received(source, record.offset) for source in view.inputs.get(record.tp, ()))
-
-
-def _counts(view: CutView, record: LogRecord) -> bool:
-    return view.only_state_below(record.tp) <= record.offset < view.closed_end(record.tp)
-
-
-def written_topics(view: CutView) -> set[str]:
-    """Return the topics to which processes of a snapshot sent in white."""
-    return {end.topic for end in view.captured.senders if end.last_seq >= 0}
+    late = record.offset >= view.received_since(record.tp)
+    return late and any(received(source, record.offset) for source in view.inputs.get(record.tp, ()))

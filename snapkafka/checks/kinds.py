@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -48,6 +48,12 @@ _LOSS: Final = "see why the broker lost them; take another snapshot"
 _SOONER: Final = "assemble sooner; keep records longer (`doctor`); take another snapshot"
 _BUG: Final = "report it, unless headers were forged"
 
+
+def _of_each(kind: str, checks: Iterable[str], *texts: str) -> dict[str, Kind]:
+    """Return a kind that leaves several checks open, for each of them."""
+    return {f"{kind}-{check}": Kind(check, Weight.UNVERIFIABLE, *texts) for check in checks}
+
+
 #: Every kind of finding of V1 to V5.
 KINDS: Final[Mapping[str, Kind]] = {
     "white-after-end": Kind(
@@ -74,16 +80,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "white-unsettled": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "process {process} got no result for this send (seq {seq}), and it landed past offset {a}, where its white "
-        "records here end: it counts as not sent",
+        "process {process} got no result for this send (seq {seq}), which landed past its white end {a}: not sent",
         "a send timed out and landed late",
         "take another snapshot",
     ),
     "disorder-left": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "record of process {process}, which left before the snapshot, has seq {seq}, after a record of it with seq "
-        "{a}: a send that timed out, or a copy",
+        "record of process {process}, which has left, has seq {seq}, after a record of it with seq {a}: sent late",
         "a late send, or a copy, of a process that has left",
         "nothing",
     ),
@@ -98,8 +102,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "gap-failed": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "of process {process}, seq {a} to {b} are missing before this record; it reports sends among them that were "
-        "not acknowledged",
+        "of process {process}, seq {a} to {b} are missing before this record; of some it got no acknowledgement",
         "sends that were refused, or have no result",
         "as for `send-failed`",
     ),
@@ -121,8 +124,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "left-late": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "record of process {process} (seq {seq}), declared dead before the snapshot, that came after the end "
-        "that was seen here (offset {a})",
+        "record of process {process} (seq {seq}), declared dead before the snapshot, past the end seen here ({a})",
         "a process that was taken for dead went on sending; or who triggered the snapshot may not describe the topic",
         "see why it paused for so long; grant DESCRIBE on the topic to who triggers",
     ),
@@ -158,16 +160,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "red-birth": Kind(
         "V2",
         Weight.FAILS,
-        "{app} received this record of process {process} (seq {seq}) before the cut, but its sender joined after the "
-        "snapshot was triggered (epoch {b})",
+        "{app} received this record (seq {seq}) before the cut, but its sender, {process}, joined after epoch {b}",
         "a receiver took in a record of a process that joined after the trigger",
         _BUG,
     ),
     "red-late": Kind(
         "V2",
         Weight.FAILS,
-        "{app} received this record of process {process} (seq {seq}) before the cut, but it counts as sent after it: "
-        "records that process sent before the cut end at offset {a}",
+        "{app} received this record (seq {seq}), but what process {process} sent before the cut ends at offset {a}",
         "a receiver took in a record from past the sender's end",
         _BUG,
     ),
@@ -182,8 +182,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unread": Kind(
         "V2",
         Weight.UNVERIFIABLE,
-        "offsets {offset} to {a}, which {app} received, are no longer in the log: one of them may have been sent after "
-        "the cut",
+        "offsets {offset} to {a}, which {app} received and of which any may be red, are no longer in the log",
         "retention deleted records that were received before the cut",
         _SOONER,
     ),
@@ -259,7 +258,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.NOTE,
         "{text}; each row holds a part of the key's value: its events come from several partitions",
         "a producer places keys otherwise than Faust (murmur2), a topic was given more partitions, or a table is keyed "
-        "by something else than its events; the log contradicts nothing, and each row has a part of the value",
+        "by something else than its events",
         "let the producer use `murmur2_random`, or put `group_by` before the table; then write those keys again",
     ),
     "gone": Kind(
@@ -308,21 +307,6 @@ KINDS: Final[Mapping[str, Kind]] = {
         "here without its header: without headers, {app} may have received records from after the cut",
         "the same, of a record that was received",
         "as for `unstamped`",
-    ),
-    "incomplete": Kind(
-        "V4",
-        Weight.FAILS,
-        "in flight to {app}, seq {a} to {b} of process {process} are missing before this record",
-        "a message in flight was lost while its offset was not",
-        _LOSS,
-    ),
-    "hole": Kind(
-        "V4",
-        Weight.UNVERIFIABLE,
-        "in flight to {app}, seq {a} to {b} of process {process} are missing from this offset on; offsets are missing "
-        "there too (compaction, or an aborted transaction)",
-        "compaction, or an aborted transaction",
-        _SOONER,
     ),
     "recorded-differs": Kind(
         "V4",
@@ -381,27 +365,28 @@ KINDS: Final[Mapping[str, Kind]] = {
         "two topic names share 16 bits, as one pair in 65,536 does",
         "rename one to have V5",
     ),
-    **{
-        f"recreated-{check}": Kind(
-            check,
-            Weight.UNVERIFIABLE,
-            "the topic was deleted and recreated since the snapshot",
-            "a topic was deleted and created again after the snapshot",
-            "take another snapshot",
-        )
-        for check in ("V1", "V2", "V3", "V4")
-    },
-    **{
-        f"renewed-{check}": Kind(
-            check,
-            Weight.UNVERIFIABLE,
-            "the topic was recreated since process {process} of {app} joined: restart it, and write the table again "
-            "where this is a changelog",
-            "a topic was recreated before the snapshot",
-            "restart that process; write the table again",
-        )
-        for check in ("V1", "V2", "V3", "V4")
-    },
+    **_of_each(
+        "crowded",
+        ("V1", "V2", "V4", "V5"),
+        "{a} records of the partition may break a rule, and there are more: these were judged, up to this one",
+        "a sender, or a tool, has written very many records out of turn",
+        "see the first witnesses of V1; take another snapshot",
+    ),
+    **_of_each(
+        "recreated",
+        ("V1", "V2", "V3", "V4"),
+        "the topic was deleted and recreated since the snapshot",
+        "a topic was deleted and created again after the snapshot",
+        "take another snapshot",
+    ),
+    **_of_each(
+        "renewed",
+        ("V1", "V2", "V3", "V4"),
+        "the topic was recreated since process {process} of {app} joined: restart it, and write the table again where "
+        "this is a changelog",
+        "a topic was recreated before the snapshot",
+        "restart that process; write the table again",
+    ),
 }
 
 

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 
 from .kinds import KINDS
+from .stretch import Stretch
 from .view import CutView
 from .witness import WITNESSES_MAX, Finding
 
@@ -28,7 +28,9 @@ TAIL_MAX: Final = 100_000
 
 #: The kinds that follow from the bounds of the log alone.
 OF_BOUNDS: Final = frozenset(
-    kind for kind in KINDS if kind.split("-")[0] in ("recreated", "renewed", "gone", "unread", "never")
+    kind
+    for kind in KINDS
+    if kind.split("-")[0] in ("recreated", "renewed", "gone", "unread", "never", "crowded")
 )
 
 
@@ -164,49 +166,9 @@ def _white_end(view: CutView, tp: TopicPartition) -> int:
     return max((sender.white_end for sender in view.senders.get(tp, {}).values()), default=0)
 
 
-def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | None = None) -> None:
-    """Refuse to assemble a snapshot whose records were deleted: its tables would lack rows without showing it.
-
-    Args:
-        starts: the first offset of a changelog to read: all records from there on are needed.
-
-    Raises:
-        OffsetsGoneError: records that the tables need have been deleted, or their topic was.
-    """
-    assert view.bounds is not None, "what the log holds has to be known"
-    for tp in sorted(view.recreated):
-        if (then := view.renewed.get(tp.topic)) is not None:
-            raise OffsetsGoneError(
-                f"topic {tp.topic} was recreated since process {then.process} of {then.app} joined",
-                hint="restart that process, write its tables again where the topic is a changelog, and take a new "
-                "snapshot",
-            )
-        if tp not in view.bounds:
-            raise OffsetsGoneError(
-                f"topic {tp.topic} of snapshot {view.captured.id} has no partition {tp.partition}"
-            )
-        raise OffsetsGoneError(
-            f"topic {tp.topic} was deleted and recreated (or truncated) since snapshot {view.captured.id}",
-            hint="take a new snapshot",
-        )
-    findings, _ = bounds_findings(view)
-    gone = next((finding for finding in findings if finding.kind == "gone"), None)
-    if gone is not None:
-        raise OffsetsGoneError(
-            f"snapshot {view.captured.id} needs {gone.topic}[{gone.partition}] from offset {gone.offset} to"
-            f" {gone.a - 1}, but its log now starts at {gone.b}"
-        )
-    for tp, changelogs in sorted(view.changelogs.items()):
-        for changelog in changelogs:
-            if view.log_start(tp) > changelog.end:
-                raise OffsetsGoneError(
-                    f"snapshot {view.captured.id} needs {tp} (table {changelog.table}) below offset"
-                    f" {changelog.end}, but its log now starts at {view.log_start(tp)}"
-                )
-            start = (starts or {}).get(tp, changelog.end)
-            if start < min(changelog.end, view.log_start(tp)):
-                raise OffsetsGoneError(
-                    f"snapshot {view.captured.id} builds on {tp} (table {changelog.table}) from"
-                    f" offset {start}, but its log now starts at {view.log_start(tp)}",
-                    hint="take a full snapshot, and assemble those that build on it sooner",
-                )
+def crowded(of: Stretch) -> Iterator[Finding]:
+    """Find that more records of a partition may break rules than are judged."""
+    last = of.kept[-1].record.offset
+    yield from (
+        Finding(f"crowded-{check}", *of.tp, last, a=len(of.kept)) for check in ("V1", "V2", "V4", "V5")
+    )

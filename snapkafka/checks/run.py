@@ -1,11 +1,10 @@
-"""All checks of the log on a list of records, and what they come to: V1 to V5 in their plainest form.
+"""All checks of the log, and what they come to: V1 to V5.
 
-The simulator runs these on its logs, and Spark runs the same checks on Kafka's
-(`snapkafka.assembly.spark.verify.rules`); a test compares the two, kind by kind, on random damage. What this module
-finds is all that Spark can find: an engine without Spark needs nothing else. None of the checks raises.
+The simulator and both engines run these; the engines differ in who reads the log and summarises it (`stretch`). None of
+the checks raises.
 
-A new kind of finding is an entry of `kinds.KINDS`, a function of its name in the module of its check, and a `Rule` of
-its name in the module of that name in `snapkafka.assembly.spark.verify`.
+A new kind of finding is an entry of `kinds.KINDS`, and a function of its name in the module of its check; if records
+break it that no rule has accused before, `summary` keeps them.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from . import v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
-from .coverage import Examined, on_list
+from . import ranges, v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
+from .coverage import examined
 from .external import ExternalTopic, OutsideSender, external_topics, outside_senders
 from .kinds import KINDS, OF_STATE
-from .log import LogRecord
 from .ranges import OF_BOUNDS, bounds_findings
 from .sequences import CutLog
-from .v3_state import StateFacts, StillThere
+from .stretch import Group
+from .v3_state import StateFacts
 from .view import CutView
 from .witness import CheckOutcome, Finding, outcome
 
@@ -44,34 +43,34 @@ class Checked(NamedTuple):
     outside: tuple[OutsideSender, ...] = ()
 
 
-def run(log: CutLog, still_there: StillThere | None = None) -> Checked:
-    """Run V1 to V5. If no record shows its cause, V5 is not run: it would pass, and nothing would have been checked.
-
-    Args:
-        log: the records, with the bounds of the log.
-        still_there: checks the log once more, for V3; None: the log does not change.
-    """
-    view = log.view
-    wanted = LOG_CHECKS if _reports_causes(view, log.records) else LOG_CHECKS.keys() - {"V5"}
-    found = [finding for check in wanted for finding in find(check, log, still_there)]
-    of_bounds, counts = bounds_findings(view)
+def run(log: CutLog) -> Checked:
+    """Run V1 to V5. If no record shows its cause, V5 is not run: it would pass, and nothing would have been checked."""
+    view, causes = log.view, _reports_causes(log.view, log.groups)
+    first, counts = bounds_findings(view)
+    for one in log.stretches.values():
+        first += ranges.crowded(one) if one.crowded else ()
+    counts = counts + Counter(finding.kind for finding in first if finding.kind.startswith("crowded"))
+    found, of_state = v3_state.find(log)
+    first += found
+    for check in ("V1", "V2", "V4", *(["V5"] if causes else ())):
+        found = find(check, log)
+        first += found
+        counts += Counter(finding.kind for finding in found)
+    firsts, read = [group.record for group in log.groups], examined(view, log.groups)
+    counts += of_state
     return Checked(
-        outcomes_of(
-            (*of_bounds, *found),
-            counts + Counter(finding.kind for finding in found),
-            on_list(view, log.records),
-            causes="V5" in wanted,
-        ),
+        [outcome(check, first, counts, read[check]) for check in LOG_CHECKS if causes or check != "V5"],
         v3_state.facts_by_partition(log),
-        tuple(external_topics(view, log.records)),
-        tuple(outside_senders(view, log.records)),
+        tuple(external_topics(view, firsts)),
+        tuple(outside_senders(view, firsts)),
     )
 
 
-def find(check: str, log: CutLog, still_there: StillThere | None = None) -> list[Finding]:
-    """Return the findings of a check in the records, by `Finding.order`; without those of the bounds of the log."""
+def find(check: str, log: CutLog) -> list[Finding]:
+    """Return the findings of a check in the records, by `Finding.order`; without those of the bounds of the log. Of V3
+    the first of each kind."""
     if check == "V3":
-        found = v3_state.find(log, still_there)
+        found, _ = v3_state.find(log)
     else:
         found = [finding for function in functions(check) for finding in function(log)]
     return sorted(found, key=lambda finding: finding.order)
@@ -92,28 +91,11 @@ def name_of(kind: str) -> str:
     return kind.replace("-", "_")
 
 
-def outcomes_of(
-    first: Iterable[Finding], counts: Mapping[str, int], examined: Mapping[str, Examined], *, causes: bool
-) -> list[CheckOutcome]:
-    """Return the outcomes of V1 to V5.
-
-    Args:
-        first: findings, at least the first 20 of each kind.
-        counts: the number of findings of each kind.
-        examined: what each check has read.
-        causes: whether any record names its cause; else V5 has no outcome.
-    """
-    first = list(first)
-    return [
-        outcome(check, first, counts, examined.get(check)) for check in LOG_CHECKS if causes or check != "V5"
-    ]
-
-
-def _reports_causes(view: CutView, records: Iterable[LogRecord]) -> bool:
+def _reports_causes(view: CutView, groups: Iterable[Group]) -> bool:
     """Return whether some record names its cause, or there is none of the snapshot's processes."""
     of_ours = False
-    for record in records:
-        if record.cause is not None:
+    for group in groups:
+        if group.caused:
             return True
-        of_ours = of_ours or (record.process in view.processes and not record.marker)
+        of_ours = of_ours or (group.record.process in view.processes and not group.record.marker)
     return not of_ours

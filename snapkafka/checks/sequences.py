@@ -1,22 +1,21 @@
-"""The records of a snapshot as the checks on lists read them, and their seqs in the order of the log (V1 and V4).
-
-`snapkafka.assembly.spark.verify.sequences` is the same in Spark.
-"""
+"""The log of a snapshot as the checks read it, and its seqs in the order of the log (V1 and V4)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 
+from .inputs import in_flight, received
 from .log import EXTERNAL, LogRecord
 from .ranges import ReadRange
-from .view import CutView, received
+from .stretch import Group, Kept, Span, Stretch, Turn, Wanted
+from .view import CutView
 
 
 class Late(NamedTuple):
@@ -30,7 +29,8 @@ class Late(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A gap. `record` is the first after missing seqs, which begin with `first_seq`; `after` is the offset before it.
+    """A gap. `record` is the first after missing seqs, which begin with `first_seq`; `nth` is its number in
+    its partition.
 
     `reported`: their sender reports some of them as not acknowledged. `explained`: as many offsets are missing as
     there are other seqs.
@@ -38,7 +38,7 @@ class Gap(NamedTuple):
 
     record: LogRecord
     first_seq: int
-    after: int
+    nth: int
     explained: bool
     reported: bool
 
@@ -53,14 +53,25 @@ class Effect(NamedTuple):
     torn: bool
 
 
+class Source(Protocol):
+    """What reads the log of a snapshot."""
+
+    def stretches(self, wanted: Wanted) -> Iterable[Stretch]:
+        """Return stretches of the whole reading ranges, in any order."""
+
+    def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of a question about changes of tables (`questions`)."""
+
+    def still_there(self, wanted: Collection[ReadRange]) -> Set[TopicPartition]:
+        """Return the partitions of which the log holds these records, one each, at this moment."""
+
+
 class CutLog:
-    """The input of the checks on lists, and what several of them derive from it.
+    """The input of the checks, and what several of them derive from it.
 
     Args:
         view: the snapshot, with the bounds of its log.
-        records: all records of the reading ranges (`ranges.reading_ranges`), in any order, each once. Those of a
-            changelog need a `key_hash` (equal for equal keys; None without a key), for V3 alone. A simulator may pass
-            more than the ranges.
+        source: of the log; it is read once more if that is needed.
         read: the reading ranges; None: every partition was read to its end.
         below: the records of `v4_channels.look_back_ranges`. Only V4 reads them.
     """
@@ -68,24 +79,37 @@ class CutLog:
     def __init__(
         self,
         view: CutView,
-        records: Iterable[LogRecord],
+        source: Source,
         *,
         read: Collection[ReadRange] | None = None,
         below: Iterable[LogRecord] = (),
     ) -> None:
-        self.view = view
+        self.view, self.source = view, source
         self.below = tuple(below)
-        #: Without topics that were recreated, in the order of the log.
-        self.by_partition: dict[TopicPartition, list[LogRecord]] = {}
-        for record in sorted(records, key=_in_order):
-            if (tp := record.tp) not in view.recreated:
-                self.by_partition.setdefault(tp, []).append(record)
         self._read_to = None if read is None else {(item.topic, item.partition): item.end for item in read}
+        self._take(source.stretches(Wanted()))
+        if wanted := Wanted(self._seqs_wanted(), self._causes_wanted(), self._places_wanted()):
+            for name in ("sent", "copies", "received", "judged", "effects"):
+                self.__dict__.pop(name, None)
+            self._take(source.stretches(wanted))
+
+    def _take(self, stretches: Iterable[Stretch]) -> None:
+        #: Without topics that were recreated.
+        self.stretches: dict[TopicPartition, Stretch] = {}
+        for one in sorted(stretches, key=lambda it: (it.tp, it.groups[0].record.offset if it.groups else 0)):
+            if one.tp not in self.view.recreated:
+                before = self.stretches.get(one.tp)
+                self.stretches[one.tp] = one if before is None else before.joined(one)
 
     @property
     def records(self) -> list[LogRecord]:
-        """All records, in the order of the log."""
-        return [record for lines in self.by_partition.values() for record in lines]
+        """The records that are kept, in the order of the log."""
+        return [kept.record for one in self.stretches.values() for kept in one.kept]
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """All records in groups, in the order of the log."""
+        return [group for one in self.stretches.values() for group in one.groups]
 
     def read_to_the_end(self, tp: TopicPartition) -> bool:
         """Return whether a partition was read to the present end of its log."""
@@ -93,48 +117,84 @@ class CutLog:
             return True
         return self._read_to.get(tp, 0) >= self.view.bounds[tp].end
 
+    def _seqs_wanted(self) -> dict[tuple[TopicPartition, int], list[Span]]:
+        """Return the seqs that come after higher ones, or past the end of a process that left: whether they have come
+        before is a question."""
+        wanted: dict[tuple[TopicPartition, int], list[Span]] = {}
+        for place, own in self.judged.items():
+            spans, highest, before = [], -1, -1
+            for _, record, skipped in own:
+                if skipped and before < highest:
+                    spans.append((before + 1, min(highest, record.seq - 1)))
+                if record.seq <= highest:
+                    spans.append((record.seq, record.seq))
+                highest, before = max(highest, record.seq), record.seq
+            if spans:
+                wanted[place] = _merged(spans)
+        for (tp, process), sent in self.sent.items():
+            if self.view.left(process):
+                past = [it.record.seq for it in sent if it.record.offset >= self.view.left_end(tp)]
+                if past:
+                    spans = [*wanted.get((tp, process), ()), *((seq, seq) for seq in past)]
+                    wanted[tp, process] = _merged(spans)
+        return wanted
+
+    def _causes_wanted(self) -> dict[tuple[str, TopicPartition], list[Span]]:
+        """Return the events of which two workers may have left effects."""
+        turns: dict[tuple[str, TopicPartition], list[Turn]] = defaultdict(list)
+        for one in self.stretches.values():
+            for turn in one.turns:
+                turns[turn.app, turn.tp].append(turn)
+        found = {place: shared(of_place) for place, of_place in turns.items()}
+        return {place: spans for place, spans in found.items() if spans}
+
+    def _places_wanted(self) -> dict[TopicPartition, frozenset[int]]:
+        """Return the places of causes that may be red."""
+        places: dict[TopicPartition, set[int]] = defaultdict(set)
+        for effect in self.effects:
+            of_later = not effect.torn and in_flight(effect.source, effect.offset)
+            if of_later and self.view.counts_white(effect.record):
+                places[TopicPartition(effect.source.topic, effect.source.partition)].add(effect.offset)
+        return {tp: frozenset(offsets) for tp, offsets in places.items()}
+
     @cached_property
-    def sent(self) -> dict[tuple[TopicPartition, int], list[tuple[int, LogRecord]]]:
-        """The records of each process of the snapshot, each with its number in its partition."""
-        sent: dict[tuple[TopicPartition, int], list[tuple[int, LogRecord]]] = {}
-        for tp, lines in self.by_partition.items():
-            here: dict[int, list[tuple[int, LogRecord]]] = defaultdict(list)
-            for nth, record in enumerate(lines):
-                if record.process in self.view.processes:
-                    here[record.process].append((nth, record))
+    def sent(self) -> dict[tuple[TopicPartition, int], list[Kept]]:
+        """The kept records of each process of the snapshot."""
+        sent: dict[tuple[TopicPartition, int], list[Kept]] = {}
+        for tp, one in self.stretches.items():
+            here: dict[int, list[Kept]] = defaultdict(list)
+            for kept in one.kept:
+                if kept.record.process in self.view.processes:
+                    here[kept.record.process].append(kept)
             sent.update(((tp, process), own) for process, own in here.items())
         return sent
 
     @cached_property
     def copies(self) -> dict[tuple[str, int, int], LogRecord]:
         """The records that were sent before, by their places (`CutView.is_copy`)."""
-        return {
-            record[:3]: record
-            for (tp, process), sent in self.sent.items()
-            for _, record in sent[bisect_left(sent, self.view.copies_from(process, tp), key=_offset) :]
-            if self.view.is_copy(record)
-        }
+        kept = (it.record for sent in self.sent.values() for it in sent)
+        return {record[:3]: record for record in kept if self.view.is_copy(record)}
 
     @cached_property
     def received(self) -> list[tuple[LogRecord, InputCut]]:
-        """The records with a header that some agent of an input had started, each with that input."""
+        """The kept records with a header that some agent of an input had started, each with that input."""
         return [
             (record, source)
-            for tp, lines in self.by_partition.items()
+            for tp, one in self.stretches.items()
             for source in self.view.inputs.get(tp, ())
-            for record in lines
+            for _, record, _ in one.kept
             if record.process != EXTERNAL and not record.marker and received(source, record.offset)
         ]
 
     @cached_property
-    def judged(self) -> dict[tuple[TopicPartition, int], list[tuple[int, LogRecord]]]:
-        """The records whose seqs must have no gap: those of `sent` below the end of their process, without copies."""
+    def judged(self) -> dict[tuple[TopicPartition, int], list[Kept]]:
+        """The records whose seqs must have no gap: those of `sent` below the end of their process, without copies, and
+        without partitions of which not all are kept."""
         judged = {}
         for (tp, process), sent in self.sent.items():
-            own = sent[: bisect_left(sent, self.view.judged_end(process, tp), key=_offset)]
-            if self.copies:
-                own = [(nth, record) for nth, record in own if record[:3] not in self.copies]
-            if own:
+            end = self.view.judged_end(process, tp)
+            own = [it for it in sent if it.record.offset < end and it.record[:3] not in self.copies]
+            if own and not self.stretches[tp].crowded:
                 judged[tp, process] = own
         return judged
 
@@ -143,8 +203,8 @@ class CutLog:
         """The records that came after a higher seq. The order of unacknowledged ones is unknown: they are none."""
         found = []
         for sent in self.judged.values():
-            highest, seen, lowest = -1, set[int](), sent[0][1].seq
-            for _, record in sent:
+            highest, seen, lowest = -1, set[int](), sent[0].record.seq
+            for _, record, _ in sent:
                 if record.seq <= highest and not self.view.is_unacknowledged(record):
                     found.append(Late(record, highest, record.seq in seen, record.seq < lowest))
                 highest = max(highest, record.seq)
@@ -165,7 +225,7 @@ class CutLog:
         for (_, process), sent in self.sent.items():
             cut = self.view.processes[process]
             torn = {(TopicPartition(event.topic, event.partition), event.offset) for event in cut.torn}
-            for _, record in sent:
+            for _, record, _ in sent:
                 source = None if record.cause is None else sources.get((cut.app, record.cause[0]))
                 if record.cause is None or source is None:
                     continue
@@ -174,31 +234,45 @@ class CutLog:
         return found
 
 
-def _in_order(record: LogRecord) -> tuple[str, int, int]:
-    return record[:3]
+def shared(turns: Iterable[Turn]) -> list[Span]:
+    """Return the ranges of events that two workers share."""
+    found, reach = [], dict[int, int]()
+    for turn in sorted(turns, key=lambda it: (it.first, it.last)):
+        others = (last for worker, last in reach.items() if worker != turn.worker)
+        if (upto := min(turn.last, max(others, default=-1))) >= turn.first:
+            found.append((turn.first, upto))
+        reach[turn.worker] = max(turn.last, reach.get(turn.worker, -1))
+    return _merged(found)
 
 
-def _offset(numbered: tuple[int, LogRecord]) -> int:
-    return numbered[1].offset
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    found: list[Span] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return found
 
 
-def _gaps(view: CutView, sent: list[tuple[int, LogRecord]]) -> Iterator[Gap]:
-    seqs = sorted({record.seq for _, record in sent})
-    before: tuple[int, LogRecord] | None = None  # the record with the highest seq so far
-    for nth, record in sent:
-        if before is not None and record.seq > before[1].seq + 1:
-            between = range(before[1].seq + 1, record.seq)
+def _gaps(view: CutView, sent: list[Kept]) -> Iterator[Gap]:
+    seqs = sorted({kept.record.seq for kept in sent})
+    before: Kept | None = None  # the record with the highest seq so far
+    for kept in sent:
+        nth, record, skipped = kept
+        if before is not None and record.seq > before.record.seq + 1 and not skipped:
+            between = range(before.record.seq + 1, record.seq)
             missing = _missing(between, seqs)
-            holes = (record.offset - before[1].offset) - (nth - before[0])
+            holes = (record.offset - before.record.offset) - (nth - before.nth)
             if missing:
                 reported = sum(
                     _missing(range(max(item.first, between[0]), min(item.last, between[-1]) + 1), seqs)
                     for item in view.unacknowledged(record.process, record.tp)
                 )
                 explained = holes >= missing - reported
-                yield Gap(record, between[0], before[1].offset, explained, reported > 0)
-        if before is None or record.seq > before[1].seq:
-            before = (nth, record)
+                yield Gap(record, between[0], nth, explained, reported > 0)
+        if before is None or record.seq > before.record.seq:
+            before = kept
 
 
 def _missing(wanted: range, seqs: list[int]) -> int:

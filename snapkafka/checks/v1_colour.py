@@ -2,15 +2,13 @@
 follows the white end.
 
 One function per kind of finding (`kinds.KINDS`), named as it. docs/explanation/verification.md explains each.
-`snapkafka.assembly.spark.verify.v1_colour` has the same rules in Spark.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
+from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.protocol.records import TopicPartition
 
 from .log import LogRecord
@@ -39,7 +37,7 @@ def landed(log: CutLog) -> Iterator[Finding]:
     for (tp, process), sent in log.sent.items():
         if view.living(process) and view.unacknowledged(process, tp):
             end = view.white_end(process, tp)
-            for _, record in sent:
+            for _, record, _ in sent:
                 if record.offset < end and view.is_unacknowledged(record):
                     yield Finding.at("landed", record)
 
@@ -98,11 +96,21 @@ def gap_explained(log: CutLog) -> Iterator[Finding]:
 
 
 def send_failed(log: CutLog) -> Iterator[Finding]:
-    """Find sends that were refused, or have no outcome and are not in the log."""
-    sent = {place: [record.seq for _, record in of] for place, of in log.judged.items()}
-    parts = unseen(log.view, {place: (seqs[0], max(seqs)) for place, seqs in sent.items()})
-    held = {part: len({s for s in sent.get(part[:2], ()) if part.first <= s <= part.last}) for part in parts}
-    yield from lost_sends(log.view, held)
+    """Find sends that were refused, or have no outcome and are not in the log, before and after all records of their
+    sender. (Those between two records are gaps.)
+
+    In a changelog each of them counts: a table may hold what was not written. In an input they count from the first
+    unread record on: readers are past anything that failed before. Undone sends are not lost.
+    """
+    view = log.view
+    crowded = {tp for tp, one in log.stretches.items() if one.crowded}
+    for tp in sorted({*view.inputs, *view.changelogs} - view.recreated - crowded):
+        for process, end in sorted(view.senders.get(tp, {}).items()):
+            seqs = [kept.record.seq for kept in log.judged.get((tp, process), ())]
+            for first, last in _unseen(view, tp, end, seqs):
+                if first <= last and len({seq for seq in seqs if first <= seq <= last}) < last - first + 1:
+                    place = (*tp, view.white_end(process, tp), process, last)
+                    yield Finding("send-failed", *place, a=first, b=last)
 
 
 def left_late(log: CutLog) -> Iterator[Finding]:
@@ -121,7 +129,7 @@ def _past_end(log: CutLog) -> Iterator[tuple[LogRecord, int]]:
     view = log.view
     for (tp, process), sent in log.sent.items():
         end = view.white_end(process, tp)
-        for _, record in sent:
+        for _, record, _ in sent:
             if record.offset >= end and view.white_stamped(record) and record[:3] not in log.copies:
                 yield record, end
 
@@ -139,14 +147,10 @@ def _missing(kind: str, it: Gap) -> Finding:
 def _only_state(log: CutLog, it: Gap) -> bool:
     """Return whether everything that an explained gap misses concerns V3 alone: no offset is missing from
     `CutView.only_state_below` to the record after it."""
-    end = log.view.only_state_below(it.record.tp)
-    lines, upto = log.by_partition[it.record.tp], it.record.offset
-    held = bisect_left(lines, upto, key=_offset) - bisect_left(lines, end, key=_offset)
-    return upto - end <= held
-
-
-def _offset(record: LogRecord) -> int:
-    return record.offset
+    tp, upto = it.record.tp, it.record.offset
+    end = log.view.only_state_below(tp)
+    below = sum(group.count for group in log.stretches[tp].groups if group.record.offset < end)
+    return upto - end <= it.nth - 1 - below
 
 
 def _after_left(log: CutLog) -> Iterator[tuple[LogRecord, int, bool]]:
@@ -156,56 +160,26 @@ def _after_left(log: CutLog) -> Iterator[tuple[LogRecord, int, bool]]:
         if not log.view.left(process):
             continue
         end = log.view.left_end(tp)
-        before = [record.seq for _, record in sent if record.offset < end]
+        before = [kept.record.seq for kept in sent if kept.record.offset < end]
         seqs, first = set(before), before[0] if before else 0
-        for _, record in sent:
+        for _, record, _ in sent:
             if record.offset >= end and not record.marker:
                 yield record, end, record.seq in seqs or record.seq < first
 
 
-class Unseen(NamedTuple):
-    """Seqs that their sender reports as unacknowledged, and that precede or follow all of its records in a log."""
-
-    tp: TopicPartition
-    process: int
-    first: int
-    last: int
-
-
-def unseen(view: CutView, seen: Mapping[tuple[TopicPartition, int], tuple[int, int]]) -> list[Unseen]:
-    """List the seqs that V1 has to seek among unacknowledged sends. (Those between two records are gaps.)
-
-    In a changelog each of them counts: a table may hold what was not written. In an input they count from the first
-    unread record on: readers are past anything that failed before. Undone sends are not lost.
+def _unseen(
+    view: CutView, tp: TopicPartition, end: SenderEnd, seqs: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of unacknowledged seqs of a sender before and after its records.
 
     Args:
-        seen: per partition and process the seq of its first record below its white end, and the highest seq.
+        seqs: of its records below its white end, in the order of the log.
     """
-    found = []
-    for tp in sorted({*view.inputs, *view.changelogs} - view.recreated):
-        whole = tp in view.changelogs
-        for process, end in sorted(view.senders.get(tp, {}).items()):
-            for item in view.unacknowledged(process, tp, lost=True):
-                if (tp, process) not in seen:
-                    first = item.first if whole else max(item.first, end.last_seq + 1)
-                    found.append(Unseen(tp, process, first, item.last))
-                    continue
-                lowest, highest = seen[tp, process]
-                found.append(Unseen(tp, process, max(item.first, highest + 1), item.last))
-                if whole or item.last >= lowest - 1:
-                    found.append(Unseen(tp, process, item.first, min(item.last, lowest - 1)))
-    return [part for part in found if part.first <= part.last]
-
-
-def lost_sends(view: CutView, held: Mapping[Unseen, int]) -> list[Finding]:
-    """Return the findings for parts of `unseen` that the log does not hold.
-
-    Args:
-        held: the number of seqs of each that the log holds below the white end.
-    """
-    return [
-        Finding("send-failed", *part.tp, end, part.process, part.last, a=part.first, b=part.last)
-        for part, count in held.items()
-        for end in [view.white_end(part.process, part.tp)]
-        if count < part.last - part.first + 1
-    ]
+    whole = tp in view.changelogs
+    for item in view.unacknowledged(end.process, tp, lost=True):
+        if not seqs:
+            yield item.first if whole else max(item.first, end.last_seq + 1), item.last
+            continue
+        yield max(item.first, max(seqs) + 1), item.last
+        if whole or item.last >= seqs[0] - 1:
+            yield item.first, min(item.last, seqs[0] - 1)

@@ -1,7 +1,6 @@
 """V2, receipt: no record that a receiver had started is red by its header, by its sender's birth, or by R8.
 
 One function per kind of finding, named as it; `unread` follows from the bounds of the log alone (`ranges`).
-`snapkafka.assembly.spark.verify.v2_receipt` has the same rules in Spark.
 """
 
 from __future__ import annotations

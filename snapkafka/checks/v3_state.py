@@ -32,22 +32,23 @@ the log has no order across partitions: seqs count per partition and process. So
 unverifiable (`state-unordered`). In tables of sets keys are operations, so it is enough that two partitions hold
 anything; and so it is if a parent stands for a part of the state, as its keys are not read again.
 
-The facts are gathered by `facts_of` and `key_facts_of` from a list, and by `snapkafka.assembly.spark.verify.v3_state`
-in Spark; the conclusions are drawn here, once: one function per kind of finding, named as it.
+The facts are gathered by `facts_of` from the log, and by `key_facts` from questions about its keys (`questions`); one
+function per kind of finding, named as it, draws the conclusions.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
-from .log import Keeping, LogRecord
+from . import questions
+from .log import Keeping
 from .ranges import ReadRange
 from .sequences import CutLog
+from .stretch import Stretch
 from .view import CutView
 from .witness import Finding
 
@@ -241,98 +242,87 @@ def _deletions_stay(view: CutView, tp: TopicPartition) -> bool:
     return keeping is not None and keeping.tombstones_ms >= keeping.age_ms + CLOCKS_MS
 
 
-# --- On lists -------------------------------------------------------------------------------------------------------
-
-#: Tells which of some records, one offset each, are in the log at this moment.
-StillThere = Callable[[Collection[ReadRange]], Set[TopicPartition]]
+# --- From the log ---------------------------------------------------------------------------------------------------
 
 
-def find(log: CutLog, still_there: StillThere | None = None) -> list[Finding]:
+def find(log: CutLog) -> tuple[list[Finding], Counter[str]]:
     """Check state (V3): the changelogs are complete to the cut.
 
-    Args:
-        log: its records have their `key_hash`.
-        still_there: compaction may have gone on while the log was read, so what is superseded shows something only if
-            it is still there afterwards; None: the log does not change.
+    Returns:
+        the first findings of each kind, and the number of each.
     """
-    view = log.view
-    facts = facts_by_partition(log)
+    view, facts = log.view, facts_by_partition(log)
     found, asked = judge(view, facts)
-    keys = {tp: key_facts_of(view, log.by_partition.get(tp, [])) for tp in asked}
-    shown = [ReadRange(*tp, at, at + 1) for tp, of in keys.items() if (at := of.superseded) is not None]
-    there = set(asked) if still_there is None else still_there(shown)
-    for tp, fact in asked.items():
-        superseded = keys[tp].superseded if tp in there else None
-        now = keys[tp]._replace(superseded=superseded, to_the_end=log.read_to_the_end(tp))
-        found += doubtful(view, tp, fact, now)
+    counts = Counter(finding.kind for finding in found)
+    for tp, keys in key_facts(log, asked).items():
+        of_keys = doubtful(view, tp, asked[tp], keys)
+        found += of_keys
+        counts.update(finding.kind for finding in of_keys)
+        counts["state-overtaken"] += keys.overtaken_found - len(keys.overtaken) if of_keys else 0
     of_tables, keys_asked = unordered_tables(view, facts)
-    found += of_tables
-    for tps in keys_asked:
-        found += _unordered_keys(view, [record for tp in tps for record in log.by_partition.get(tp, ())])
-    return found
+    unordered, how_many = _unordered_keys(log, keys_asked)
+    counts.update(finding.kind for finding in of_tables)
+    counts["state-unordered"] += how_many
+    return [*found, *of_tables, *unordered], +counts
 
 
 def facts_by_partition(log: CutLog) -> dict[TopicPartition, StateFacts]:
     """Gather the facts of each changelog partition that has records."""
-    return {
-        tp: facts_of(log.view, lines) for tp, lines in log.by_partition.items() if tp in log.view.changelogs
-    }
+    return {tp: facts_of(log.view, one) for tp, one in log.stretches.items() if tp in log.view.changelogs}
 
 
-def _unordered_keys(view: CutView, lines: Iterable[LogRecord]) -> list[Finding]:
-    """Find unordered keys in the records of one global table."""
-    last: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-    for record in lines:
-        if record.key_hash is not None and view.in_state(record):
-            last[record.key_hash][record.tp] = max(record.offset, last[record.key_hash].get(record.tp, -1))
-    several = ([Place(*tp, at) for tp, at in sorted(places.items())] for places in last.values())
-    return sorted((state_unordered(places) for places in several if len(places) > 1), key=lambda f: f.order)
-
-
-def facts_of(view: CutView, lines: list[LogRecord]) -> StateFacts:
-    """Gather the facts of one changelog partition from its records, in order."""
-    if not lines:
-        return StateFacts()
-    tp, last_white, first_later = lines[0].tp, -1, None
-    first, last = (bisect_left(lines, end, key=_offset) for end in (view.state_start(tp), view.state_end(tp)))
-    for record in lines:
-        if view.in_state(record):
-            last_white = record.offset
-        elif first_later is None and not record.marker:
-            first_later = record.offset
-    seam = view.seam(tp)
+def facts_of(view: CutView, of: Stretch) -> StateFacts:
+    """Gather the facts of one changelog partition."""
+    start, end, seam = view.state_start(of.tp), view.state_end(of.tp), view.seam(of.tp)
+    white = [group for group in of.groups if view.in_state(group.record)]
+    later = (it.record for it in of.groups if not it.record.marker and not view.in_state(it.record))
     return StateFacts(
-        held=max(0, last - first),
-        last_white=last_white,
-        first_later=first_later,
-        at_seam=next(((r.process, r.seq) for r in lines if r.offset == seam), None),
+        held=sum(group.count for group in of.groups if start <= group.record.offset < end),
+        last_white=max((group.last for group in white), default=-1),
+        first_later=min((record.offset for record in later), default=None),
+        at_seam=next(((it.process, it.seq) for _, it, _ in of.kept if it.offset == seam), None),
     )
 
 
-def key_facts_of(view: CutView, lines: list[LogRecord]) -> KeyFacts:
-    """Gather the key facts of one changelog partition from its records, in order, read to its end."""
-    first_later = facts_of(view, lines).first_later
-    white: dict[int | None, int] = {}
-    superseded = None
-    overtaken: dict[int | None, int] = {}
-    for record in lines:
-        if record.key_hash is None:
-            continue
-        if view.in_state(record):
-            before_later = first_later is None or record.offset < first_later
-            if record.key_hash in white and before_later:
-                first = white[record.key_hash]
-                superseded = first if superseded is None else min(superseded, first)
-            white.setdefault(record.key_hash, record.offset)
-        elif _later(view, record):
-            overtaken.setdefault(record.key_hash, record.offset)
-    found = sorted(offset for key, offset in overtaken.items() if key not in white)
-    return KeyFacts(superseded=superseded, overtaken=tuple(found), overtaken_found=len(found))
+def key_facts(log: CutLog, asked: Mapping[TopicPartition, StateFacts]) -> dict[TopicPartition, KeyFacts]:
+    """Gather the key facts of the changelog partitions that are asked about. Compaction may have gone on while the log
+    was read: what is superseded shows something only if it is still there afterwards."""
+    if not asked:
+        return {}
+    view = log.view
+    places = {place: tp for place, tp in enumerate(questions.places(view)) if tp in asked}
+    first_later = {place: asked[tp].first_later for place, tp in places.items()}
+    until = {place: view.state_end(places[place]) if at is None else at for place, at in first_later.items()}
+    keys = {
+        places[place]: KeyFacts(superseded, (), overtaken, log.read_to_the_end(places[place]))
+        for place, superseded, overtaken in log.source.ask(questions.of_keys(until))
+    }
+    for place, offset in log.source.ask(questions.of_overtaken(until)) if keys else ():
+        of = keys[places[place]]
+        keys[places[place]] = of._replace(overtaken=(*of.overtaken, offset))
+    shown = [ReadRange(*tp, at, at + 1) for tp, of in keys.items() if (at := of.superseded) is not None]
+    there = log.source.still_there(shown)
+    return {
+        tp: keys[tp]._replace(superseded=keys[tp].superseded if tp in there else None)
+        if tp in keys
+        else KeyFacts(to_the_end=log.read_to_the_end(tp))
+        for tp in asked
+    }
 
 
-def _offset(record: LogRecord) -> int:
-    return record.offset
+def _unordered_keys(log: CutLog, tables: Sequence[Sequence[TopicPartition]]) -> tuple[list[Finding], int]:
+    """Find keys of global tables that are in several partitions: the first findings, and their number.
 
-
-def _later(view: CutView, record: LogRecord) -> bool:
-    return not record.marker and not view.in_state(record)
+    Args:
+        tables: the changelog partitions of each.
+    """
+    if not tables:
+        return [], 0
+    places = questions.places(log.view)
+    tables_of = {places.index(tp): number for number, tps in enumerate(tables) for tp in tps}
+    rows = log.source.ask(questions.of_unordered(tables_of))
+    found = [
+        state_unordered([Place(*places[int(one)], at), Place(*places[int(other)], last)])
+        for one, at, other, last, _ in rows
+    ]
+    return found, rows[0][4] if rows else 0

@@ -3,7 +3,6 @@
 One function per kind of finding, named as it. Torn events and replays are listed, not hidden, and so are events that
 ran twice before the cut; an effect with a red cause is not a replay. Effects of processes that are older than a restore
 of their app neither accuse nor are listed; nor do causes in a topic that was recreated since.
-`snapkafka.assembly.spark.verify.v5_cause` has the same rules in Spark.
 
 *Events that ran twice.* Faust is at-least-once: after a crash or a rebalance the next reader of an input runs events
 again that the last one had run. If both left white effects with the same cause, the log shows it. The state is then
@@ -16,14 +15,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 
+from .inputs import in_flight, read_before, received
 from .log import EXTERNAL, LogRecord
 from .sequences import CutLog, Effect
-from .view import CutView, in_flight, read_before, received
+from .view import CutView
 from .witness import Finding
 
 
@@ -64,23 +63,29 @@ def effect_missing(log: CutLog) -> Iterator[Finding]:
 
 def ran_twice(log: CutLog) -> Iterator[Finding]:
     """Find the events below the cut of which two workers left white effects: one finding per app and topic."""
-    view, apps = log.view, apps_of_several(log.view)
+    view, apps = log.view, log.view.apps_of_several
     workers: dict[tuple[str, TopicPartition, int], set[int]] = defaultdict(set)
     for record, source, offset, _ in log.effects if apps else ():
         if source.app in apps and view.counts_white(record) and not in_flight(source, offset):
             tp = TopicPartition(source.topic, source.partition)
             workers[source.app, tp, offset].add(view.worker(record.process))
-    events: dict[tuple[str, str], list[Twice]] = defaultdict(list)
+    events: dict[tuple[str, str], list[tuple[int, int, int, int]]] = defaultdict(list)
     for (app, tp, offset), by in workers.items():
         if len(by) > 1:
-            events[app, tp.topic].append(Twice(tp.partition, offset, min(by), max(by)))
-    for place, found in events.items():
-        yield found_twice(*place, len(found), min(found))
+            events[app, tp.topic].append((tp.partition, offset, min(by), max(by)))
+    for (app, topic), found in events.items():
+        partition, offset, one, other = min(found)
+        yield Finding("ran-twice", topic, partition, offset, one, app=app, a=len(found), b=other)
 
 
 def cause_unclear(log: CutLog) -> Iterator[Finding]:
     """Find inputs of an app whose check values are equal: causes that name them show nothing, and are not checked."""
-    yield from unclear_causes(log.view)
+    topics: dict[str, set[str]] = defaultdict(set)
+    for source in log.view.captured.inputs:
+        topics[source.app].add(source.topic)
+    for app, of_app in sorted(topics.items()):
+        for topic in sorted(of_app - set(topics_by_check(of_app).values())):
+            yield Finding("cause-unclear", topic, -1, -1, app=app, a=topic_check(topic))
 
 
 # --- What several of them share -------------------------------------------------------------------------------------
@@ -124,44 +129,3 @@ def _cause_place(effect: Effect) -> tuple[str, int, int]:
 def _effect(kind: str, effect: Effect) -> Finding:
     source = effect.source
     return Finding.at(kind, effect.record, app=source.app, a=effect.offset, b=source.position)
-
-
-class Twice(NamedTuple):
-    """An event of an input that ran in two workers: the first ids of the lowest and of the highest of them."""
-
-    partition: int
-    offset: int
-    one: int
-    other: int
-
-
-def apps_of_several(view: CutView) -> set[str]:
-    """Return the apps of which the snapshot knows several workers; in the others no event can have run in a second
-    worker.
-
-    The earlier readers of an input may be unknown (the ledger was recreated), so all inputs of these apps are checked.
-    """
-    workers: dict[str, set[int]] = defaultdict(set)
-    for process, cut in view.processes.items():
-        if process not in view.before_restore:
-            workers[cut.app].add(view.worker(process))
-    return {app for app, known in workers.items() if len(known) > 1}
-
-
-def found_twice(app: str, topic: str, events: int, first: Twice) -> Finding:
-    """Return the finding for all such events of one topic."""
-    return Finding(
-        "ran-twice", topic, first.partition, first.offset, first.one, app=app, a=events, b=first.other
-    )
-
-
-def unclear_causes(view: CutView) -> list[Finding]:
-    """Return the findings of `cause_unclear`: they follow from the snapshot alone."""
-    topics: dict[str, set[str]] = defaultdict(set)
-    for source in view.captured.inputs:
-        topics[source.app].add(source.topic)
-    return [
-        Finding("cause-unclear", topic, -1, -1, app=app, a=topic_check(topic))
-        for app, of_app in sorted(topics.items())
-        for topic in sorted(of_app - set(topics_by_check(of_app).values()))
-    ]

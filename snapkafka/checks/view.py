@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from snapkafka.protocol.captured_snapshot import (
     Captured,
@@ -29,6 +30,7 @@ from snapkafka.protocol.captured_snapshot import (
 )
 from snapkafka.protocol.records import NOBODY, SeqRange, TopicPartition
 
+from .inputs import in_flight, named_inputs
 from .log import EXTERNAL, NO_END, Keeping, LogBounds, LogRecord
 
 
@@ -78,6 +80,7 @@ class CutView:
         for source in captured.inputs:
             self.inputs[TopicPartition(source.topic, source.partition)].append(source)
             self._readers[source.topic].add(source.app)
+        self.named_inputs = named_inputs(captured)
         self.changelogs: dict[TopicPartition, list[ChangelogCut]] = defaultdict(list)
         for changelog in captured.changelogs:
             self.changelogs[TopicPartition(changelog.topic, changelog.partition)].append(changelog)
@@ -194,13 +197,6 @@ class CutView:
         end = self.sender(record.process, record.tp)
         return end is not None and any(i.first <= record.seq <= i.last for i in end.unacknowledged)
 
-    def copies_from(self, process: int, tp: TopicPartition) -> int:
-        """Return the offset below which `is_copy` holds for no record of a living process."""
-        end = self.sender(process, tp)
-        if end is None:
-            return NO_END
-        return min(self.white_end(process, tp), end.earlier_end if end.earlier_seq >= 0 else NO_END)
-
     def is_copy(self, record: LogRecord) -> bool:
         """Return whether this record was sent before, and appended once more, with its headers, by a program that
         queued it again. Its sender knows which seqs it has sent: a new record at this place would have a new seq."""
@@ -257,6 +253,14 @@ class CutView:
         return not (
             process in self.before_restore or tp in self.recreated or (process, tp.topic) in self.old_topics
         )
+
+    def input_named(self, process: int, mark: int) -> TopicPartition:
+        """Return the input that a header of a process names by a number (`inputs.mark_of`)."""
+        cut = self.processes.get(process)
+        source = None if cut is None else self.named_inputs.get(cut.app, {}).get(mark)
+        if source is None:  # no event that is known
+            return TopicPartition(f"#{mark >> 16}", mark & 0xFFFF)
+        return TopicPartition(source.topic, source.partition)
 
     def received_since(self, tp: TopicPartition) -> int:
         """Return the offset from which on a received record may be red (R1)."""
@@ -348,12 +352,25 @@ class CutView:
                 if end.last_seq >= 0 and self.log_start(tp) < end.white_end <= below:
                     yield tp, end, app
 
-    def recorded(self) -> Iterator[tuple[Recorded, InputCut]]:
-        """Yield the ranges that receivers recorded, each with its input."""
+    @cached_property
+    def recorded(self) -> Mapping[TopicPartition, list[tuple[Recorded, InputCut]]]:
+        """The ranges that receivers recorded, each with its input, by partition."""
+        found: dict[TopicPartition, list[tuple[Recorded, InputCut]]] = defaultdict(list)
         for item in self.captured.recorded:
             tp = TopicPartition(item.topic, item.partition)
             if self.living(item.sender) and tp not in self.recreated:
-                yield from ((item, source) for source in self.inputs.get(tp, []) if source.app == item.app)
+                found[tp] += [(item, source) for source in self.inputs.get(tp, []) if source.app == item.app]
+        return found
+
+    @cached_property
+    def apps_of_several(self) -> frozenset[str]:
+        """The apps of which the snapshot knows several workers; in the others no event can have run in a second one.
+        The earlier readers of an input may be unknown (the ledger was recreated)."""
+        workers: dict[str, set[int]] = defaultdict(set)
+        for process, cut in self.processes.items():
+            if process not in self.before_restore:
+                workers[cut.app].add(self.worker(process))
+        return frozenset(app for app, known in workers.items() if len(known) > 1)
 
     def _recreated(self) -> Iterable[TopicPartition]:
         """Return the partitions of topics that were recreated, as any cut that reports them shows: several apps may
@@ -371,22 +388,3 @@ class CutView:
             now = self.bounds.get(tp)
             if now is None or now.end < end or (topic_id and now.topic_id and now.topic_id != topic_id):
                 yield tp
-
-
-def read_before(source: InputCut, process: int) -> bool:
-    """Return whether `process` read the input before the one that cut it. A later reader replays nothing."""
-    return process != source.receiver and (process in source.earlier or NOBODY in source.earlier)
-
-
-def in_flight(source: InputCut, offset: int) -> bool:
-    """Return whether some agent of the input has still to start this offset."""
-    if not source.agents:
-        return offset >= source.position
-    return any(offset >= agent.offset and offset not in agent.started_above for agent in source.agents)
-
-
-def received(source: InputCut, offset: int) -> bool:
-    """Return whether some agent of the input has started this offset."""
-    if not source.agents:
-        return offset < source.position
-    return any(offset < agent.offset or offset in agent.started_above for agent in source.agents)

@@ -26,9 +26,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from snapkafka.assembly.invariant_files import load, parse_parameters
 from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
 from snapkafka.checks import Status
-from snapkafka.checks.invariants import load, parse_parameters
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import (
     BadInputError,

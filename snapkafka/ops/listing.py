@@ -15,11 +15,11 @@ from math import inf
 
 import msgspec
 
-from snapkafka.checks.retention import How
 from snapkafka.checks.verdict import GOOD
 from snapkafka.checks.verdict import Verdict as Kind
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.cluster.restorable import restorable
+from snapkafka.kafka.cluster.retention import How
 from snapkafka.kafka.ledger.reading import (
     LedgerReading,
     Opened,

@@ -13,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 
 from snapkafka import ops
-from snapkafka.checks.invariants import ready_made
+from snapkafka.assembly.invariant_files import ready_made
 from snapkafka.errors import BadInputError, SnapshotFailedError
 from snapkafka.protocol.ledger_state import SnapshotView, Status
 from snapkafka.verbs import TEXT, Request, Text, Texts, Trigger

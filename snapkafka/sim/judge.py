@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from snapkafka.checks import CutView, in_flight, read_before, received
 from snapkafka.checks.log import EXTERNAL, LogRecord
-from snapkafka.checks.view import CutView, in_flight, read_before, received
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from snapkafka.checks import (
-    CutLog,
     CutView,
     Finding,
     LogBounds,
@@ -18,6 +17,7 @@ from snapkafka.checks import (
     decide,
     find,
     in_flight,
+    listed,
     outcome,
     outside_senders,
 )
@@ -254,7 +254,7 @@ def _never_read(world: World, view: CutView) -> Iterator[Violation]:
 
 def findings_of(view: CutView, records: list[LogRecord]) -> list[Finding]:
     """Return the findings of V1, V2, V4 and V5, as the Spark job runs them."""
-    log = CutLog(view, records)
+    log = listed(view, records)
     return [finding for check in CHECKS for finding in find(check, log)]
 
 

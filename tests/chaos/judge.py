@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from snapkafka.checks import CutLog, CutView, LogBounds, LogRecord, Verdict, decide, find, outcome
+from snapkafka.checks import CutView, LogBounds, LogRecord, Verdict, decide, find, listed, outcome
 from snapkafka.protocol import TopicPartition
 from snapkafka.wire import headers as wire
 
@@ -101,7 +101,7 @@ def verdict_of(state: LedgerState, log: Log, epoch: int) -> tuple[Verdict, Count
     captured = state.captured(epoch)
     view = CutView(captured, log.bounds)
     records = [record for tp in {*view.inputs, *view.changelogs} for record in log.records[tp]]
-    read = CutLog(view, records)
+    read = listed(view, records)
     findings = [finding for check in CHECKS for finding in find(check, read)]
     counts = Counter(finding.kind for finding in findings)
     outcomes = [outcome(name, findings, counts) for name in CHECKS]

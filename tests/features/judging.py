@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from snapkafka.checks import LOG_CHECKS, CutLog, CutView, Finding, LogRecord, find
+from snapkafka.checks import LOG_CHECKS, CutView, Finding, LogRecord, find, listed
 from snapkafka.protocol import Captured, InputCut, TopicPartition
 from snapkafka.wire import headers as wire
 
@@ -144,7 +144,7 @@ class Judge:
     def findings(self, epoch: int) -> list[Finding]:
         """What the checks of the log find in one snapshot."""
         view = CutView(next(captured for captured in self.snapshots if captured.epoch == epoch))
-        log = CutLog(view, self.log)
+        log = listed(view, self.log)
         found = [finding for check in LOG_CHECKS for finding in find(check, log)]
         # Where transactions end offsets are missing, and keys, which would tell, are not compared here. The view knows
         # no ends of logs, past which records of a process that left would be late.

@@ -10,8 +10,8 @@ from datetime import datetime
 import pytest
 from confluent_kafka import Producer
 
+from snapkafka.assembly import require_offsets
 from snapkafka.assembly.cluster import look
-from snapkafka.checks import require_offsets
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster.restorable import in_words, restorable

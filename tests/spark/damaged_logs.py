@@ -1,7 +1,7 @@
 """Damage of every kind in one snapshot: random damage to small logs, and to changelogs of every sort.
 
-The checks on lists and those in Spark are held to one another on it. A kind of finding that is not in it is tested by
-neither.
+The checks are held to themselves on it, in stretches and in the whole, on lists and in Spark. A kind of finding that is
+not in it is tested by none.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from snapkafka.checks import (
     LogBounds,
     LogRecord,
     ReadRange,
+    listed,
     reading_ranges,
 )
 from snapkafka.checks.v4_channels import look_back_ranges
@@ -30,7 +31,7 @@ from tests.worlds.cleaned_log import HOUR, Changelog
 
 from .small_logs import EPOCH, World, captured, damage, history, together
 
-__all__ = ["EVERY_KIND", "WORLDS", "Damaged", "damaged", "damaged_state"]
+__all__ = ["EVERY_KIND", "WORLDS", "Damaged", "damaged"]
 
 #: A seed whose damage is of every kind; another may lack a rare one.
 EVERY_KIND = 14
@@ -59,10 +60,13 @@ class Damaged:
         ]
 
     @property
+    def below(self) -> list[LogRecord]:
+        return self.within(look_back_ranges(self.view, self.read))
+
+    @property
     def log(self) -> CutLog:
         """As the checks on lists read it."""
-        below = self.within(look_back_ranges(self.view, self.read))
-        return CutLog(self.view, self.within(self.read), read=self.read, below=below)
+        return listed(self.view, self.within(self.read), read=self.read, below=self.below)
 
 
 @dataclass
@@ -174,40 +178,3 @@ def _name_alike(world: World) -> None:
     for topic in same:
         world.inputs.append(replace(source, app="alike", topic=topic, topic_id="", partition=0, **nothing))
         world.bounds[TopicPartition(topic, 0)] = LogBounds(start=0, end=0)
-
-
-def damaged_state(seed: int) -> tuple[CutView, list[dict[str, Any]]]:
-    """A snapshot, and rows of its table `state`: keys are in several partitions, of tables where that is damage, and
-    of others. Some cannot be read, and some rows have none."""
-    rng = random.Random(seed)
-    partitions = [
-        TopicPartition(f"{table}-changelog", partition) for table in TABLES for partition in range(4)
-    ]
-    partitions.append(TopicPartition("alone-changelog", 0))
-    cut = cleaned_log.captured([Changelog(tp, FIRST) for tp in partitions])
-    changelogs = tuple(
-        replace(one, app="bank", table=(table := one.topic.removesuffix("-changelog")), keyed=table in KEYED)
-        for one in cut.changelogs
-    )
-    rows = []
-    for tp in partitions:
-        for key in [None, *rng.sample(range(40), 12)]:
-            text = None if key is None or key % 7 == 0 else f'"{key:02}{"x" * (key * 3)}"'
-            raw = None if key is None else f"{key:02}".encode() if text is None else text.encode()
-            rows.append(
-                {
-                    "app": "bank",
-                    "table_name": tp.topic.removesuffix("-changelog"),
-                    "partition": tp.partition,
-                    "key": text,
-                    "key_raw": raw,
-                    "changelog_topic": tp.topic,
-                    "changelog_offset": rng.randrange(1_000),
-                }
-            )
-    return CutView(replace(cut, changelogs=changelogs)), rows
-
-
-#: Tables of `damaged_state`: those whose keys belong in one partition each, and others.
-KEYED = ("plain", "second", "alone")
-TABLES = ("plain", "second", "spread")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly import Desk, Job, Settings, compare, find_base, invariants, opened
+from snapkafka.assembly import Desk, Invariant, Job, Settings, compare, find_base, invariants, opened
 from snapkafka.assembly.embedded.engine import EmbeddedEngine
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.pipeline import Engine as OfJob
 from snapkafka.assembly.pipeline import Task
-from snapkafka.checks import Checked, CutView, Invariant, Status
+from snapkafka.checks import Checked, CutView, Status
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import Captured

@@ -18,11 +18,11 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from snapkafka import ops
-from snapkafka.assembly import SCHEMAS, compare, in_folder, published
+from snapkafka.assembly import SCHEMAS, Invariant, compare, in_folder, published
 from snapkafka.assembly.rows import process_rows
 from snapkafka.assembly.spark import write
 from snapkafka.assembly.spark.reading import kafka_source, session
-from snapkafka.checks import CutView, Invariant, Status, Verdict
+from snapkafka.checks import CutView, Status, Verdict
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.testing import Broker

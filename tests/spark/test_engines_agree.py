@@ -16,6 +16,7 @@ from snapkafka.assembly import (
     PLAIN,
     SOURCE_SCHEMA,
     Decoding,
+    Invariant,
     Lookups,
     comments,
     digest_of,
@@ -25,7 +26,7 @@ from snapkafka.assembly import (
 from snapkafka.assembly.embedded.engine import tables_of_log
 from snapkafka.assembly.spark.reading import header_columns
 from snapkafka.assembly.spark.write import write
-from snapkafka.checks import Checked, CutView, Invariant, Status
+from snapkafka.checks import Checked, CutView, Status
 from snapkafka.manifest import Manifest
 from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire

@@ -96,7 +96,7 @@ def _verified(spark: SparkSession, played: Played, runs: list[World]) -> dict[st
 @pytest.fixture(autouse=True)
 def everything_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only the first twenty."""
-    for module in ("snapkafka.checks.witness", "snapkafka.assembly.spark.verify.rules"):
+    for module in ("snapkafka.checks.witness", "snapkafka.checks.questions"):
         monkeypatch.setattr(f"{module}.WITNESSES_MAX", 10**6)
 
 

@@ -16,7 +16,7 @@ from snapkafka.assembly.embedded.state import delta_rows, state_rows
 from snapkafka.assembly.manifest import settled
 from snapkafka.assembly.spark.tables import incremental, tables
 from snapkafka.assembly.values.decoder import Decoder
-from snapkafka.checks import CutView, LogRecord, reading_ranges
+from snapkafka.checks import CutView, LogRecord, Stretch, reading_ranges
 from snapkafka.checks.v3_state import facts_of
 from snapkafka.manifest import STATE_DELTA
 from snapkafka.protocol import TopicPartition
@@ -83,7 +83,7 @@ def _starts(view: CutView, written: list[Written]) -> Starts:
     lines: dict[TopicPartition, list[LogRecord]] = {tp: [] for tp in view.changelogs}
     for item in written:
         lines[item.record.tp].append(item.record)
-    found = settled(view, {tp: facts_of(view, of) for tp, of in lines.items()})
+    found = settled(view, {tp: facts_of(view, Stretch.whole(tp, of)) for tp, of in lines.items()})
     return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found}
 
 

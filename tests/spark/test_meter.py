@@ -13,10 +13,9 @@ import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, Work, Working, assemble, verify
+from snapkafka.assembly import Desk, Invariant, Work, Working, assemble, verify
 from snapkafka.assembly.spark.reading import meter
 from snapkafka.assembly.spark.reading.meter import Meter, step
-from snapkafka.checks import Invariant
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.testing import Broker
@@ -28,12 +27,11 @@ pytestmark = pytest.mark.nightly
 
 FEW = Invariant(name="few", sql='SELECT * FROM messages WHERE "offset" > 1000')
 #: Of a snapshot that no check doubts.
-JOBS_MAX = 20
+JOBS_MAX = 18
 NAMES = {
     *(f"table {name}" for name in ("state", "messages", "channels", "around")),
     "digests of the tables",
-    "V1 to V5: a first look at every record",
-    "V5: events that ran twice",
+    "V1 to V5: every record",
 }
 
 

@@ -1,4 +1,4 @@
-"""Split keys by SQL: the same findings as on lists; on a real broker beside a good verdict."""
+"""Split keys on a real broker, beside a good verdict."""
 
 from __future__ import annotations
 
@@ -7,32 +7,16 @@ import json
 import os
 from pathlib import Path
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly import arrow, in_folder, invariants, main
-from snapkafka.checks import split_keys
+from snapkafka.assembly import main
 from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 from tests.worlds.stores import LocalStore
 
-from .damaged_logs import damaged_state
 from .reading import spec_file
 from .scene import play, play_on
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_lists_and_sql_agree_on_random_damage(tmp_path: Path, seed: int) -> None:
-    view, rows = damaged_state(seed)
-    whole = list({(row["table_name"], row["key_raw"]): row for row in rows}.values())
-    for nth, of in enumerate((rows, whole)):
-        folder = tmp_path / str(nth)
-        (folder / "state").mkdir(parents=True)
-        pq.write_table(arrow("state", of), folder / "state" / "part-0.parquet")
-        found = split_keys.find(view, of)
-        assert [finding.topic for finding in found] == ["plain-changelog", "second-changelog"][: 2 - 2 * nth]
-        assert invariants.split_keys(view, in_folder(folder)) == found
 
 
 @pytest.mark.parametrize("engine", ["embedded", pytest.param("spark", marks=pytest.mark.nightly)])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from snapkafka.checks import CutLog, CutView, Finding, LogRecord, find
+from snapkafka.checks import CutView, Finding, LogRecord, find, listed
 
 __all__ = ["of_left", "v1", "v2", "v3", "v4", "v5"]
 
 
 def _found(check: str, view: CutView, records: Iterable[LogRecord]) -> list[Finding]:
-    return find(check, CutLog(view, records))
+    return find(check, listed(view, records))
 
 
 v1, v2, v3, v4, v5 = (partial(_found, f"V{n}") for n in range(1, 6))

@@ -255,7 +255,7 @@ def assembling(cluster: FakeCluster, folder: Path) -> Callable[..., Awaitable[An
     """What stands for `ops.assemble`: it writes tables without rows."""
 
     async def assemble(where: object, spec: ops.JobSpec, notify: Callable[[str], None]) -> Any:
-        notify("V1 to V5: a first look at every record")
+        notify("V1 to V5: every record")
         (epoch,) = map(int, spec.snapshots)
         state = LedgerState()
         for entry in cluster.the_ledger.entries:

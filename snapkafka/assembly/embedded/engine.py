@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.assembly import invariants
-from snapkafka.assembly.base import Base, view_on
+from snapkafka.assembly import invariants, split_keys
+from snapkafka.assembly.base import Base, require_offsets, view_on
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.pipeline import Job, Task
 from snapkafka.assembly.progress import Work, Working, work_of
@@ -18,20 +17,18 @@ from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.rows import channel_rows, inputs_of, position_rows, process_rows
 from snapkafka.assembly.schemas import TIMESTAMP_TYPE_NAMES
 from snapkafka.assembly.settings import Settings
+from snapkafka.assembly.split_keys import noted
 from snapkafka.assembly.table_files import arrow, write
 from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.assembly.values.decoding import Decoding, number_in
 from snapkafka.checks import (
     Checked,
-    CutLog,
     CutView,
     ReadRange,
+    listed,
     reading_ranges,
-    require_offsets,
-    split_keys,
+    run,
 )
-from snapkafka.checks.run import run
-from snapkafka.checks.split_keys import noted
 from snapkafka.checks.v4_channels import look_back_ranges
 from snapkafka.manifest import (
     AROUND,
@@ -42,7 +39,7 @@ from snapkafka.manifest import (
     Manifest,
 )
 from snapkafka.store import open_store, state_parents
-from snapkafka.wire.headers import ledger_id, topics_by_check
+from snapkafka.wire.headers import ledger_id
 
 from .around import around_rows
 from .log import Log, Record
@@ -77,12 +74,7 @@ class EmbeddedEngine:
         with store.staging(captured.id) as folder:
             entries = clock.timed("files", lambda: tuple(write(*it, store, folder) for it in written.items()))
             tables = invariants.tables_at(store, entries, () if base is None else base.parts)
-            split = (
-                invariants.split_keys(view, tables)
-                if base is not None
-                else split_keys.find(view, _rows(written[STATE]))
-            )
-            checked = noted(checked, split)
+            checked = noted(checked, clock.timed("keys", lambda: split_keys.find(view, tables)))
             of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, tables))
             made = Made(
                 "embedded",
@@ -131,11 +123,6 @@ class EmbeddedEngine:
         return work_of(name, _offsets(ranges), seconds, checks, written)
 
 
-def _rows(table: Any) -> Rows:
-    rows: Rows = table.to_pylist()
-    return rows
-
-
 def _offsets(ranges: Iterable[ReadRange]) -> int:
     return sum(item.end - item.start for item in ranges)
 
@@ -146,24 +133,10 @@ def _amount(ranges: Sequence[ReadRange]) -> str:
 
 def _check(view: CutView, log: Log, records: Sequence[Record], ranges: Sequence[ReadRange]) -> Checked:
     """Run V1 to V5."""
-    inputs: dict[str, set[str]] = defaultdict(set)
-    for source in view.captured.inputs:
-        inputs[source.app].add(source.topic)
-    marks = {app: topics_by_check(topics) for app, topics in inputs.items()}
-    of_process = {process: marks.get(cut.app, {}) for process, cut in view.processes.items()}
     below = log.read(look_back_ranges(view, ranges))
-    return run(
-        CutLog(
-            view,
-            [
-                record.for_checks(of_process.get(-1 if record.process is None else record.process, {}))
-                for record in records
-            ],
-            read=ranges,
-            below=[record.for_checks() for record in below],
-        ),
-        log.still_there,
-    )
+    found = (record.for_checks(view) for record in records)
+    of_below = [record.for_checks(view) for record in below]
+    return run(listed(view, found, log.still_there, read=ranges, below=of_below))
 
 
 def _resolved(records: Iterable[Record], decoding: Decoding) -> Decoding:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from xxhash import xxh64_intdigest
 
-from snapkafka.checks import LogRecord, ReadRange
+from snapkafka.checks import CutView, LogRecord, ReadRange, mark_of
 from snapkafka.checks.log import EXTERNAL, place
 from snapkafka.errors import (
     BrokerUnavailableError,
@@ -53,16 +52,12 @@ class Record(NamedTuple):
     def tp(self) -> TopicPartition:
         return place(self.topic, self.partition)
 
-    def for_checks(self, topics: Mapping[int, str] = MappingProxyType({})) -> LogRecord:
-        """Return the facts that the checks need.
-
-        Args:
-            topics: the inputs of its sender's app, by their marks: any other cause is that of no event that is known.
-        """
+    def for_checks(self, view: CutView) -> LogRecord:
+        """Return the facts that the checks of a snapshot need."""
         cause = None
-        if self.cause is not None:
-            mark, partition, offset = self.cause
-            cause = (TopicPartition(topics.get(mark, f"#{mark}"), partition), offset)
+        if self.cause is not None and self.process is not None:
+            check, partition, offset = self.cause
+            cause = (view.input_named(self.process, mark_of(check, partition)), offset)
         return LogRecord(
             self.topic,
             self.partition,

@@ -53,7 +53,7 @@ def delta_rows(
             last = (
                 it
                 for it in _last_of_keys(changes)
-                if it.offset >= below or not parent.white_below_end(it.for_checks())
+                if it.offset >= below or not parent.white_below_end(it.for_checks(parent))
             )
             found = (_change(record, table, decoded) for record in last)
         for change in found:
@@ -73,7 +73,7 @@ def _white(view: CutView, records: Iterable[Record]) -> Iterator[tuple[dict[str,
             [
                 it
                 for it in by_partition.get(tp, ())
-                if it.offset < table["end"] and view.in_state(it.for_checks())
+                if it.offset < table["end"] and view.in_state(it.for_checks(view))
             ],
         )
 

@@ -16,19 +16,20 @@ from typing import Final, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import invariants
-from snapkafka.assembly.base import Base, view_on
+from snapkafka.assembly import invariants, split_keys
+from snapkafka.assembly.base import Base, require_offsets, view_on
+from snapkafka.assembly.invariant_files import Invariant
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
 from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.rows import Channel, Held, channel_rows, position_rows, process_rows
 from snapkafka.assembly.settings import Settings
 from snapkafka.assembly.spec import changed
+from snapkafka.assembly.split_keys import noted
 from snapkafka.assembly.table_files import arrow
 from snapkafka.assembly.table_files import write as write_rows
-from snapkafka.checks import Checked, CutView, ReadRange, reading_ranges, require_offsets
-from snapkafka.checks.invariants import Invariant
-from snapkafka.checks.split_keys import noted
+from snapkafka.checks import Checked, CutLog, CutView, ReadRange, reading_ranges, run
+from snapkafka.checks.v4_channels import look_back_ranges
 from snapkafka.manifest import (
     AROUND,
     INPUTS,
@@ -42,6 +43,7 @@ from snapkafka.store import Store, open_store, state_parents
 from snapkafka.wire.headers import ledger_id
 
 from .frames import Lookups
+from .log import SparkLog
 from .reading.header_columns import stamped, stamps
 from .reading.kafka_source import read_ranges
 from .reading.meter import Meter
@@ -50,9 +52,6 @@ from .tables import incremental, tables
 from .tables.around import around
 from .tables.inputs import inputs
 from .values import resolved
-from .verify import rules
-from .verify.log_frames import LogFrames
-from .verify.sequences import stretch_of
 from .write import write
 
 #: Planning a query keeps one core busy and running a small one hardly any: some are planned side by side.
@@ -101,7 +100,7 @@ def assemble(
     clock = Clock()
     ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
     notify(f"{captured.id}: reading {_amount(ranges)}")
-    lookups = Lookups(spark, view, stretch=stretch_of(ranges))
+    lookups = Lookups(spark, view)
     with (
         sized(spark, _offsets(ranges)),
         store.staging(captured.id) as folder,
@@ -114,7 +113,7 @@ def assemble(
             entries = _write(pool, records, lookups, base, settings, store, folder, ranges)
             checked = pending.result()
         there = invariants.tables_at(store, entries, () if base is None else base.parts)
-        checked = noted(checked, clock.timed("keys", lambda: invariants.split_keys(view, there)))
+        checked = noted(checked, clock.timed("keys", lambda: split_keys.find(view, there)))
         of_tables = clock.timed("invariants", lambda: invariants.check(wanted, there))
         made = Made(
             "spark",
@@ -147,7 +146,7 @@ def verify(
     """
     ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
     notify(f"{view.captured.id}: verifying {_amount(ranges)}")
-    lookups = Lookups(spark, view, stretch=stretch_of(ranges))
+    lookups = Lookups(spark, view)
     reading = _read(spark, ranges, settings, meter, view.topics_read, light=folder is None)
     with sized(spark, _offsets(ranges)), reading as records:
         checked = _check(spark, records, lookups, ranges, settings)
@@ -164,14 +163,12 @@ def _check(
 ) -> Checked:
     """Run the checks of the log, on its records and, if needed, on a second read."""
 
-    def still_there(wanted: Collection[ReadRange]) -> set[TopicPartition]:
-        rows = _source(spark, list(wanted), settings).select("topic", "partition").collect()
-        return {TopicPartition(*row) for row in rows}
+    def read(wanted: Collection[ReadRange]) -> DataFrame:
+        return _stamped(_source(spark, list(wanted), settings), settings)
 
-    def again(wanted: Collection[ReadRange]) -> DataFrame:
-        return stamps(_stamped(_source(spark, list(wanted), settings), settings))
-
-    return rules.run(LogFrames(stamps(records), lookups, ranges, still_there, again))
+    log = SparkLog(records, lookups, read)
+    below = log.below(look_back_ranges(lookups.view, ranges))
+    return run(CutLog(lookups.view, log, read=ranges, below=below))
 
 
 def _held(messages: invariants.Tables) -> dict[Channel, Held]:

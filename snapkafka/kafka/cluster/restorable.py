@@ -1,5 +1,5 @@
 """The time until which the log keeps a snapshot's records: facts from the cluster, judged by
-`snapkafka.checks.retention`."""
+`retention`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 
 from snapkafka.checks import CutView, LogBounds
-from snapkafka.checks.retention import (
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ports import TopicAdmin
+from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.topic_config import TopicSettings
+from snapkafka.units import iso_time, wall_ms
+
+from .retention import (
     How,
     LogNow,
     Need,
@@ -16,13 +24,6 @@ from snapkafka.checks.retention import (
     first_to_go,
     needs,
 )
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.manifest import RestorableEntry
-from snapkafka.ports import TopicAdmin
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.topic_config import TopicSettings
-from snapkafka.units import iso_time, wall_ms
 
 
 async def restorable(

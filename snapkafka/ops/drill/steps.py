@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 
+from snapkafka.assembly.invariant_files import parameters_of, parse_parameters
 from snapkafka.assembly.spec import JobResult, JobSpec, changed
-from snapkafka.checks.invariants import parameters_of, parse_parameters
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.reading import opened

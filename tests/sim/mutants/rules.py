@@ -391,7 +391,7 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 lost",
         "a table write that was refused, with nothing after it, is in no verdict",
-        patching(v1_colour, "lost_sends", broken.sees_nothing),
+        patching(v1_colour, "send_failed", broken.sees_nothing),
         faults(fail_send=0.05),
     ),
     Mutant(

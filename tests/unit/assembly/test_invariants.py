@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from snapkafka.assembly import invariants
-from snapkafka.checks import CheckOutcome, Invariant, Status, load, parameters_of, ready_made
+from snapkafka.assembly import Invariant, invariants, load, parameters_of, ready_made
+from snapkafka.checks import CheckOutcome, Status
 from snapkafka.errors import BadInputError
 from tests.worlds.tables import in_files
 from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import find_base, schema
+from snapkafka.assembly import find_base, require_offsets, schema
 from snapkafka.assembly.base import Base, base_or_whole, view_on
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import (
@@ -22,7 +22,6 @@ from snapkafka.checks import (
     LogRecord,
     ReadRange,
     reading_ranges,
-    require_offsets,
 )
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import Column, Manifest, TableEntry

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import Job, JobSpec, opened, pipeline
+from snapkafka.assembly import Invariant, Job, JobSpec, opened, pipeline
 from snapkafka.assembly.failures import Failures
 from snapkafka.assembly.pipeline import invariants_of
-from snapkafka.checks import Invariant
 from snapkafka.errors import BadInputError, BrokerUnavailableError, SnapkafkaError, StorageError
 from snapkafka.manifest_entries import InvariantEntry
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import invariants
-from snapkafka.checks import Invariant
+from snapkafka.assembly import Invariant, invariants
 from tests.worlds.tables import in_files
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "reconcile.md"

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from snapkafka.assembly import require_offsets
 from snapkafka.checks import (
     KINDS,
     CheckOutcome,
@@ -26,7 +27,6 @@ from snapkafka.checks import (
     decide,
     outcome,
     reading_ranges,
-    require_offsets,
 )
 from snapkafka.checks.v4_channels import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError

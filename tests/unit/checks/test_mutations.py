@@ -4,7 +4,7 @@ in which nothing went wrong: none of them is accused. That Spark finds the same:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,14 +15,13 @@ from snapkafka.checks import (
     CutView,
     Finding,
     LogRecord,
-    ReadRange,
     Weight,
     bounds_findings,
     in_flight,
     reading_ranges,
+    received,
 )
 from snapkafka.checks.run import LOG_CHECKS, find
-from snapkafka.checks.view import received
 from snapkafka.protocol import TopicPartition
 from tests.spark.damaged_logs import Damaged
 from tests.spark.small_logs import EPOCH, World, captured, history
@@ -295,10 +294,6 @@ def case_of(rng: random.Random, n: int, kind: str = "") -> Case:
     return Case(world, kind=kind)
 
 
-def _all_there(wanted: Collection[ReadRange]) -> set[TopicPartition]:
-    return {TopicPartition(item.topic, item.partition) for item in wanted}
-
-
 def found(case: Case) -> list[Finding]:
     world = case.world
     if case.delete_before is not None:
@@ -307,7 +302,7 @@ def found(case: Case) -> list[Finding]:
         world.bounds[tp] = replace(world.bounds[tp], start=start)
     view = CutView(captured(world), world.bounds)
     log = Damaged(view, world.records, reading_ranges(view)).log
-    return [*bounds_findings(view)[0], *(it for check in LOG_CHECKS for it in find(check, log, _all_there))]
+    return [*bounds_findings(view)[0], *(it for check in LOG_CHECKS for it in find(check, log))]
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_DAMAGE)

@@ -11,7 +11,6 @@ from snapkafka.checks import (
     KINDS,
     WITNESSES_MAX,
     Checked,
-    CutLog,
     CutView,
     ExternalTopic,
     LogRecord,
@@ -20,17 +19,18 @@ from snapkafka.checks import (
     Status,
     Weight,
     bounds_findings,
+    examined,
     find,
-    on_list,
+    listed,
 )
-from snapkafka.checks.run import outcomes_of, run
+from snapkafka.checks.run import run
 from snapkafka.protocol import TopicPartition
 from tests.spark.damaged_logs import EVERY_KIND, damaged
 from tests.worlds.little_log import CAPTURED, LOG, STATE, TABLE, TP, WHITE
 
 
 def checked(records: list[LogRecord]) -> Checked:
-    return run(CutLog(CutView(CAPTURED), records))
+    return run(listed(CutView(CAPTURED), records))
 
 
 def statuses(result: Checked) -> dict[str, Status]:
@@ -43,7 +43,8 @@ CAUSE = (TP, 0)
 def test_a_consistent_log_passes_and_says_what_was_read() -> None:
     result = checked(LOG)
     assert statuses(result) == dict.fromkeys(["V1", "V2", "V3", "V4"], Status.PASSED)
-    read = on_list(CutView(CAPTURED), LOG)
+    view = CutView(CAPTURED)
+    read = examined(view, listed(view, LOG).groups)
     assert {outcome.check: outcome.examined for outcome in result.outcomes} == {
         check: read[check] for check in ("V1", "V2", "V3", "V4")
     }
@@ -104,12 +105,9 @@ def test_v3_looks_at_the_log_once_more_where_it_changes() -> None:
         asked.append(shown)
         return {TopicPartition(of.topic, of.partition) for of in shown}
 
-    log = damaged(EVERY_KIND).log
-    assert run(log, still_there) == run(log)
+    snapshot = damaged(EVERY_KIND)
+    log = listed(
+        snapshot.view, snapshot.within(snapshot.read), still_there, read=snapshot.read, below=snapshot.below
+    )
+    assert run(log) == run(snapshot.log)
     assert len(asked) == 1
-
-
-def test_v5_has_no_outcome_without_causes() -> None:
-    assert [it.check for it in outcomes_of([], {}, {}, causes=False)] == ["V1", "V2", "V3", "V4"]
-    passed = outcomes_of(iter(()), {}, {}, causes=True)
-    assert [(it.check, it.examined) for it in passed] == [(f"V{n}", None) for n in range(1, 6)]

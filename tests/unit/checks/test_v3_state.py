@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import KINDS, CutView, Finding, Keeping, Weight, v3_state
-from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts_of
+from snapkafka.checks.v3_state import CLOCKS_MS, facts_of, key_facts
 from snapkafka.protocol import TopicPartition
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, changelog
 from tests.worlds.list_checks import v3
@@ -52,8 +52,8 @@ def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str) -> None
     name, broken = {
         "nothing is missing": ("_holes", lambda *given: 0),
         "deletions stay": ("_deletions_stay", lambda *given: True),
-        "superseded": ("key_facts_of", _changed(key_facts_of, superseded=0)),
-        "overtaken": ("key_facts_of", _changed(key_facts_of, overtaken=())),
+        "superseded": ("key_facts", _each_changed(superseded=0)),
+        "overtaken": ("key_facts", _each_changed(overtaken=())),
         "first of the later": ("facts_of", _changed(facts_of, first_later=None)),
     }[rule]
     monkeypatch.setattr(v3_state, name, broken)
@@ -62,6 +62,10 @@ def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str) -> None
 
 def _changed(gather: Callable[..., Any], **changes: object) -> Callable[..., Any]:
     return lambda *given: gather(*given)._replace(**changes)
+
+
+def _each_changed(**changes: Any) -> Callable[..., Any]:
+    return lambda *given: {tp: of._replace(**changes) for tp, of in key_facts(*given).items()}
 
 
 # -- each by itself --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from snapkafka.assembly import require_offsets
 from snapkafka.checks import (
     EXTERNAL,
     CutView,
@@ -15,7 +16,6 @@ from snapkafka.checks import (
     LogRecord,
     Witness,
     bounds_findings,
-    require_offsets,
 )
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol import Captured, Renewed, SeqRange, TopicPartition

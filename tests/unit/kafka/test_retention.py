@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from snapkafka.checks import CutView, Keeping, LogBounds
-from snapkafka.checks.retention import (
+from snapkafka.kafka.cluster.retention import (
     LAST_MS,
     How,
     LogNow,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from snapkafka.checks import Checked, CheckOutcome, CutView, Finding, Status, Witness, split_keys
+from snapkafka.assembly import arrow, in_folder, split_keys
+from snapkafka.checks import Checked, CheckOutcome, CutView, Finding, Status, Witness
 from snapkafka.protocol import TopicPartition
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import Changelog
@@ -33,7 +37,10 @@ def of_table(*keys: Iterable[str], **changes: Any) -> list[Finding]:
         for tp, of in zip(tps, keys, strict=True)
         for offset, key in enumerate(of)
     ]
-    return split_keys.find(view, rows)
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "state").mkdir()
+        pq.write_table(arrow("state", rows), Path(folder) / "state" / "part-0.parquet")
+        return split_keys.find(view, in_folder(Path(folder)))
 
 
 def test_a_table_is_named_with_its_keys_and_their_partitions() -> None:

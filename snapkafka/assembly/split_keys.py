@@ -9,24 +9,36 @@ value. The snapshot is consistent, and what it shows is wrong all the same. So i
 Nothing of that holds for tables of sets, of windows and global ones, with `use_partitioner`, or in apps with a
 partitioner of their own: their keys may lie in several partitions, and are not examined (`ChangelogCut.keyed`).
 
-The rows are those of the table `state`, with a parent's. `find` is on lists, and `snapkafka.assembly.invariants` finds
-the same by SQL.
+The rows are those of the table `state`, with a parent's.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from .run import Checked
-from .view import CutView
-from .witness import WITNESSES_MAX, Finding, Witness
+from snapkafka.checks import WITNESSES_MAX, Checked, CutView, Finding, Witness
+from snapkafka.manifest import STATE
+
+from .invariants import Tables, opened
 
 #: So many keys of a table are named, by so many characters each.
 KEYS_SHOWN: Final = 5
 CHARACTERS_SHOWN: Final = 40
+
+#: Of each table the first of the keys that have several rows, in the order of their bytes, and how many there are.
+_SPLIT: Final = f"""
+WITH split AS (
+    SELECT app, table_name, changelog_topic, key_raw, any_value(key) AS key,
+           list({{'at': "partition", 'offset': changelog_offset}} ORDER BY "partition") AS places
+    FROM {STATE} WHERE key_raw IS NOT NULL
+    GROUP BY app, table_name, changelog_topic, key_raw HAVING count(*) > 1
+)
+SELECT *, count(*) OVER (PARTITION BY app, table_name, changelog_topic) AS found FROM split
+QUALIFY row_number() OVER (PARTITION BY app, table_name, changelog_topic ORDER BY key_raw) <= {KEYS_SHOWN}
+ORDER BY app, table_name, changelog_topic, key_raw
+"""
 
 
 class Place(NamedTuple):
@@ -65,22 +77,17 @@ def _name(key: SplitKey) -> str:
     return text if len(text) <= CHARACTERS_SHOWN else f"{text[: CHARACTERS_SHOWN - 1]}…"
 
 
-def find(view: CutView, rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Find split keys in the rows of `state`: one finding for each table that has some."""
-    examined = view.keyed_tables
-    if not examined:
+def find(view: CutView, tables: Tables) -> list[Finding]:
+    """Find split keys in the table `state`: one finding for each table that has some."""
+    if not view.keyed_tables:
         return []
-    texts: dict[tuple[str, str, str, bytes], str | None] = {}
-    places: dict[tuple[str, str, str, bytes], list[Place]] = defaultdict(list)
-    for row in rows:
-        if (row["app"], row["table_name"]) in examined and row["key_raw"] is not None:
-            key = (row["app"], row["table_name"], row["changelog_topic"], row["key_raw"])
-            texts[key] = row["key"]
-            places[key].append(Place(row["partition"], row["changelog_offset"]))
-    split: dict[tuple[str, str, str], list[SplitKey]] = defaultdict(list)
-    for key in sorted(key for key, of in places.items() if len(of) > 1):
-        split[key[:3]].append(SplitKey(key[3], texts[key], tuple(sorted(places[key]))))
-    return [state_split(*table, len(keys), keys) for table, keys in sorted(split.items())]
+    of_tables: dict[tuple[str, str, str, int], list[SplitKey]] = {}
+    with opened(tables) as there:
+        for app, table, topic, raw, text, places, found in there.execute(_SPLIT).fetchall():
+            if (app, table) in view.keyed_tables:
+                key = SplitKey(raw, text, tuple(Place(it["at"], it["offset"]) for it in places))
+                of_tables.setdefault((app, table, topic, found), []).append(key)
+    return [state_split(*of, keys) for of, keys in of_tables.items()]
 
 
 def noted(checked: Checked, found: list[Finding]) -> Checked:

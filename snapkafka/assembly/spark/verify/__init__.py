@@ -1,1 +1,0 @@
-"""The checks on DataFrames: the same findings as `snapkafka.checks` has on lists."""

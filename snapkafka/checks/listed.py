@@ -1,0 +1,83 @@
+"""A log as a list of records in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from typing import Any
+
+from snapkafka.protocol.records import TopicPartition
+
+from . import questions
+from .log import LogRecord
+from .ranges import ReadRange
+from .sequences import CutLog
+from .stretch import Stretch, Wanted, rows_of
+from .summary import stretch_of
+from .view import CutView
+
+
+def all_there(wanted: Collection[ReadRange]) -> Set[TopicPartition]:
+    """Return the partitions of some ranges, as of a log that does not change."""
+    return {TopicPartition(*item[:2]) for item in wanted}
+
+
+class Listed:
+    """The source of a log that is in memory (`sequences.Source`); its records may come in any order, each once."""
+
+    def __init__(
+        self,
+        view: CutView,
+        records: Iterable[LogRecord],
+        still_there: Callable[[Collection[ReadRange]], Set[TopicPartition]] = all_there,
+    ) -> None:
+        self._view, self.still_there = view, still_there
+        found: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
+        for record in records:
+            found[record.tp].append(record)
+        self._lines = {tp: sorted(lines, key=lambda it: it.offset) for tp, lines in found.items()}
+
+    def stretches(self, wanted: Wanted) -> Iterator[Stretch]:
+        """Yield a stretch for each partition."""
+        for tp, lines in self._lines.items():
+            if tp not in self._view.recreated:
+                yield stretch_of(self._view, tp, rows_of(lines), wanted)
+
+    def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
+        """Ask SQLite."""
+        numbers: dict[int, int] = {}
+        with sqlite3.connect(":memory:") as asked:
+            asked.execute("CREATE TABLE changes (place INT, pos INT, key_hash INT, white INT)")
+            asked.executemany(
+                "INSERT INTO changes VALUES (?, ?, ?, ?)",
+                (
+                    (place, it.offset, number, int(self._view.in_state(it)))
+                    for place, tp in enumerate(questions.places(self._view))
+                    for it in self._lines.get(tp, ())
+                    if not it.marker
+                    for of in [it.key_hash]
+                    for number in [None if of is None else numbers.setdefault(of, len(numbers))]
+                ),
+            )
+            return asked.execute(question).fetchall()
+
+
+def listed(
+    view: CutView,
+    records: Iterable[LogRecord],
+    still_there: Callable[[Collection[ReadRange]], Set[TopicPartition]] = all_there,
+    *,
+    read: Collection[ReadRange] | None = None,
+    below: Iterable[LogRecord] = (),
+) -> CutLog:
+    """Return the log of a snapshot from a list of records.
+
+    Args:
+        records: all records of the reading ranges (`ranges.reading_ranges`), in any order, each once. Those of a
+            changelog need a `key_hash` (equal for equal keys; None without a key), for V3 alone. A simulator may pass
+            more than the ranges.
+        still_there: checks the log once more, for V3.
+        read, below: see `CutLog`.
+    """
+    return CutLog(view, Listed(view, records, still_there), read=read, below=below)

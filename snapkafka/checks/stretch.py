@@ -1,0 +1,119 @@
+"""What the checks need of a range of one partition: a few records, and counts of the others.
+
+Rules judge a record by its place, sender and colour. So the offsets are divided into *regions* between all bounds that
+the snapshot names, and the records of a region, sender and colour are a `Group`: what holds for one of them, apart
+from its seq and cause, holds for all. `CutView` decides it once for each group. Kept one by one are
+
+- records that a rule may accuse or note, and those at places where a certain record is due;
+- the ends of each sender's *runs*: those between have the seqs between, in order (`Kept.skipped`).
+
+In a pure changelog a run goes on over missing seqs if as many offsets are missing: compaction took them, and the state
+is for V3 to judge.
+
+Some rules compare records far apart: a seq that comes again, an event that ran twice, a red cause. From the kept ones
+`sequences.wanted` derives which others they need (`Wanted`); with these the log is summarised once more, and only if
+there are any. A sound log is a handful of records. Too many may be kept, too few never: then the findings are those of
+the whole log, however it was divided into stretches, up to `KEPT_MAX` records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from snapkafka.protocol.records import TopicPartition
+
+from .log import LogRecord
+
+#: The topic and partition of a row that names no cause.
+NO_CAUSE: Final = -1
+
+#: A record: offset, process, epoch, seq, whether it is a marker, its cause. The input of that is a `TopicPartition`, or
+#: a number (`inputs.mark_of`), or `NO_CAUSE`.
+Row: TypeAlias = tuple[int, int, int, int, bool, Any, int]
+Span: TypeAlias = tuple[int, int]  # first and last
+
+
+@dataclass(slots=True)
+class Group:
+    """The records of one region, sender and colour: the first of them, their number, the offset of the last, and the
+    number of those that name a cause."""
+
+    record: LogRecord
+    count: int = 0
+    last: int = -1
+    caused: int = 0
+
+    @classmethod
+    def of(cls, record: LogRecord) -> Group:
+        """Return the group of a record alone."""
+        return cls(record, 1, record.offset, int(record.cause is not None))
+
+
+class Kept(NamedTuple):
+    """A record that is kept, with its number in its partition. So many of its sender before it, after the last kept
+    one, were `skipped`."""
+
+    nth: int
+    record: LogRecord
+    skipped: int = 0
+
+
+class Turn(NamedTuple):
+    """Effects in a row of events of one input, by one worker: the first and the last of those events."""
+
+    app: str
+    tp: TopicPartition
+    worker: int
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Stretch:
+    """The records of a range of one partition. `crowded`: more would have been kept."""
+
+    tp: TopicPartition
+    groups: list[Group] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    records: int = 0
+    crowded: bool = False
+
+    @classmethod
+    def whole(cls, tp: TopicPartition, records: Iterable[LogRecord]) -> Stretch:
+        """Return a stretch of which every record is kept."""
+        kept = [Kept(nth, record) for nth, record in enumerate(records, 1)]
+        return cls(tp, [Group.of(it.record) for it in kept], kept, records=len(kept))
+
+    def joined(self, later: Stretch) -> Stretch:
+        """Return this stretch with the one after it. After a crowded one, only counts go on."""
+        more = [] if self.crowded else [it._replace(nth=it.nth + self.records) for it in later.kept]
+        return Stretch(
+            self.tp,
+            self.groups + later.groups,
+            self.kept + more,
+            self.turns + later.turns,
+            self.records + later.records,
+            self.crowded or later.crowded,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Records to keep besides: seqs of a process in a partition, effects of events of an app's input, places."""
+
+    seqs: Mapping[tuple[TopicPartition, int], Sequence[Span]] = field(default_factory=dict)
+    causes: Mapping[tuple[str, TopicPartition], Sequence[Span]] = field(default_factory=dict)
+    places: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.seqs or self.causes or self.places)
+
+
+def rows_of(records: Iterable[LogRecord]) -> Iterable[Row]:
+    """Return the rows of records of one partition."""
+    for record in records:
+        of, cause = (NO_CAUSE, -1) if record.cause is None else record.cause
+        yield (*record[2:7], of, cause)

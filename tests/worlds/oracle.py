@@ -1,0 +1,37 @@
+"""Logs of which every record is judged, and logs in random stretches: the findings have to be the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+
+from snapkafka.checks import CutView, LogRecord, Stretch, Wanted, stretch_of
+from snapkafka.checks.listed import Listed
+from snapkafka.checks.stretch import rows_of
+
+__all__ = ["Divided", "Whole"]
+
+
+class Whole(Listed):
+    """The source that leaves nothing out: each record is kept, and is a group of its own."""
+
+    def stretches(self, wanted: Wanted) -> Iterator[Stretch]:
+        for tp, lines in self._lines.items():
+            yield Stretch.whole(tp, lines)
+
+
+class Divided(Listed):
+    """The source of stretches of random length, in random order; so many records begin another one."""
+
+    def __init__(self, view: CutView, records: Iterable[LogRecord], rng: random.Random, share: float) -> None:
+        super().__init__(view, records)
+        self._rng, self._share = rng, share
+
+    def stretches(self, wanted: Wanted) -> Iterator[Stretch]:
+        found: list[Stretch] = []
+        for tp, lines in self._lines.items():
+            cuts = [at for at in range(1, len(lines)) if self._rng.random() < self._share]
+            for start, end in zip([0, *cuts], [*cuts, len(lines)], strict=True):
+                found.append(stretch_of(self._view, tp, rows_of(lines[start:end]), wanted))
+        self._rng.shuffle(found)
+        yield from found
