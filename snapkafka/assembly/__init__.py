@@ -17,7 +17,8 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `manifest` | the manifest of an assembly |
 | `progress` | the progress of the job |
 | `spark.entry`, `spark.engine` | the job as a process; Spark as its engine |
-| `spark.job` | the order of the work, the manifest last |
+| `order` | the order of the work in every engine, the manifest last |
+| `spark.job` | reading, checking and writing in Spark |
 | `spark.frames` | the captured snapshot as small DataFrames, for joins |
 | `spark.reading` | the session, exact offset ranges, our header |
 | `spark.tables` | state, channels, messages, processes, positions |
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from .schemas import SCHEMAS, columns, comments, schema
     from .settings import Settings
     from .spark.frames import Lookups, local_frame
-    from .spark.job import assemble, verify
     from .spark.reading.header_columns import stamped, stamps
     from .spark.reading.kafka_source import SOURCE_SCHEMA, read_ranges
     from .spark.reading.session import session
@@ -75,7 +75,6 @@ else:
             "schemas": "SCHEMAS columns comments schema",
             "settings": "Settings",
             "spark.frames": "Lookups local_frame",
-            "spark.job": "assemble verify",
             "spark.reading.header_columns": "stamped stamps",
             "spark.reading.kafka_source": "SOURCE_SCHEMA read_ranges",
             "spark.reading.session": "session",

@@ -51,12 +51,12 @@ class Engine(Protocol):
     """An engine: it reads the log, writes tables and runs the checks."""
 
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
-        """Write the tables of a snapshot, verify it, and write its manifest; see `spark.job.assemble`."""
+        """Write the tables of a snapshot, verify it, and write its manifest; see `order.Engine`."""
 
     def verify(
         self, view: CutView, settings: Settings, folder: Path | None
     ) -> tuple[Checked, Callable[[Manifest], Work]]:
-        """Run the checks from the log alone; see `spark.job.verify`."""
+        """Run the checks from the log alone; see `order.Engine`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from typing import Final
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import assemble as assemble_by_spark
 from snapkafka.assembly import session
 from snapkafka.assembly.spark.reading.kafka_source import bare_source
 from snapkafka.checks import CutView, LogBounds, ReadRange
@@ -29,6 +28,7 @@ from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, SenderEnd, To
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.wire import headers as wire
 from tests.bench.figures import Figure, figure
+from tests.spark.engines import Engine
 from tests.spark.reading import settings_of
 from tests.worlds.stores import LocalStore
 
@@ -160,7 +160,7 @@ class Shop:
         }
         settings = settings_of(LEDGER, bootstrap=self.bootstrap, isolation=ISOLATION, namespace="bench")
         began = time.monotonic()
-        manifest = assemble_by_spark(self.spark, CutView(captured, bounds), settings, self.store)
+        manifest, _ = Engine("spark", self.spark).assembled(CutView(captured, bounds), settings, self.store)
         seconds = time.monotonic() - began
         assert manifest.verdict == "VERIFIED", manifest.checks
         return manifest, seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,18 @@ from typing import Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from snapkafka.assembly import Desk, Invariant, Job, Settings, compare, find_base, invariants, opened
+from snapkafka.assembly import (
+    Desk,
+    Invariant,
+    Job,
+    Settings,
+    Work,
+    Working,
+    compare,
+    find_base,
+    invariants,
+    opened,
+)
 from snapkafka.assembly.embedded.engine import EmbeddedEngine
 from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
 from snapkafka.assembly.pipeline import Engine as OfJob
@@ -30,15 +41,25 @@ class Engine:
 
     name: str
     session: Any = None
+    progress: Callable[[Working], None] = lambda working: None
 
     def of(self, settings: Settings) -> OfJob:
         """Return the engine of a job with these settings."""
-        job = Job(spec=settings.spec, notify=lambda line: None, progress=lambda working: None, engine=opened)
+        job = Job(spec=settings.spec, notify=lambda line: None, progress=self.progress, engine=opened)
         if self.session is None:
             return EmbeddedEngine(job)
         from snapkafka.assembly.spark.engine import SparkEngine
 
         return SparkEngine(self.session, job)
+
+    def assembled(
+        self, view: CutView, settings: Settings, store: LocalStore, **more: Any
+    ) -> tuple[Manifest, Work]:
+        """Assemble a snapshot as it was looked at, with a base, invariants and facts or without."""
+        given: dict[str, Any] = {"base": None, "wanted": (), "facts": NO_FACTS, **more}
+        task = Task(view=view, store=store, require_same_log=lambda: None, **given)
+        store.root.mkdir(parents=True, exist_ok=True)
+        return self.of(settings).assemble(task, settings)
 
     def assemble(
         self,
@@ -64,16 +85,7 @@ class Engine:
             base = None
             if not whole:
                 base = find_base(store, captured, settings.ledger, isolation=settings.isolation)
-            task = Task(
-                view=view,
-                store=store,
-                base=base,
-                wanted=tuple(wanted),
-                facts=facts,
-                require_same_log=lambda: None,
-            )
-            store.root.mkdir(parents=True, exist_ok=True)
-            return self.of(settings).assemble(task, settings)[0]
+            return self.assembled(view, settings, store, base=base, wanted=tuple(wanted), facts=facts)[0]
 
     def verify(self, stage: Stage, name: str = "snap", folder: Path | None = None, **options: Any) -> Checked:
         """Verify a snapshot of a stage from its log alone."""

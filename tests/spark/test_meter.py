@@ -13,12 +13,13 @@ import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Desk, Invariant, Work, Working, assemble, verify
+from snapkafka.assembly import Desk, Invariant, Work, Working
 from snapkafka.assembly.spark.reading import meter
 from snapkafka.assembly.spark.reading.meter import Meter, step
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.testing import Broker
+from tests.spark.engines import Engine
 from tests.spark.reading import settings_of
 from tests.spark.scene import Stage, play
 from tests.worlds.stores import LocalStore
@@ -68,12 +69,11 @@ def done(spark: SparkSession, kafka: Broker, tmp_path_factory: pytest.TempPathFa
         settings = settings_of(
             desk.ledger(captured), bootstrap=kafka.bootstrap, around=50, namespace=stage.namespace
         )
-        before, metered = all_jobs(spark), Meter(spark, captured.id, reported.append)
-        manifest = assemble(spark, view, settings, LocalStore(folder), wanted=[FEW], meter=metered)
-        work, jobs = metered.work(manifest.checks, written=manifest), all_jobs(spark) - before
-        again = Meter(spark, captured.id, reported.append)
-        verify(spark, view, settings, meter=again)
-        yield Done(stage, manifest, folder, work, again.work(()), reported, jobs)
+        before, engine = all_jobs(spark), Engine("spark", spark, reported.append)
+        manifest, work = engine.assembled(view, settings, LocalStore(folder), wanted=(FEW,))
+        jobs = all_jobs(spark) - before
+        _, work_of = engine.of(settings).verify(view, settings, None)
+        yield Done(stage, manifest, folder, work, work_of(manifest), reported, jobs)
 
 
 def test_every_stage_has_the_name_of_its_step(spark: SparkSession, done: Done) -> None:
@@ -144,7 +144,7 @@ def test_where_spark_has_died_its_own_error_is_reported(monkeypatch: pytest.Monk
     dead = Meter(nothing, "s", lambda working: None)
 
     def run() -> None:
-        with dead.reading(1):
+        with dead.reading():
             dead._watch()
             raise ValueError("out of memory")
 

@@ -27,6 +27,7 @@ from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.testing import EmbeddedKafka, wait_until
 from snapkafka.wire import headers as wire
 from tests.altering import alter_settings
+from tests.spark.engines import Engine
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import EPOCH, HOUR, Changelog, captured, promised
 from tests.worlds.stores import LocalStore
@@ -186,7 +187,8 @@ def _past(rng: random.Random, topic: Topic, found: Cleaned) -> list[int]:
 def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> CheckOutcome:
     """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state.
     `uncompacted_ms`: what their settings promised then."""
-    outcomes = job.verify(spark, *looked_at(*cuts, uncompacted_ms=uncompacted_ms)).outcomes
+    view, settings = looked_at(*cuts, uncompacted_ms=uncompacted_ms)
+    outcomes = Engine("spark", spark).of(settings).verify(view, settings, None)[0].outcomes
     (of_state,) = [outcome for outcome in outcomes if outcome.check == "V3"]
     return of_state
 
@@ -282,7 +284,7 @@ def test_a_log_that_the_cleaner_went_through_is_assembled(
     assert there == sorted({*range(end + 2)} - SUPERSEDED), "it shows nothing where no offset is missing"
     expected = {key: (value, offset) for offset, (key, value) in enumerate(WRITTEN)}
     view, settings = looked_at((cleaned.whole, end))
-    manifest = job.assemble(spark, view, settings, LocalStore(tmp_path))
+    manifest, _ = Engine("spark", spark).assembled(view, settings, LocalStore(tmp_path))
     rows = pq.read_table(tmp_path / state_table(manifest).path, partitioning=None).to_pylist()
     assert sorted((row["key"], row["value"], row["changelog_offset"]) for row in rows) == [
         (str(key), value, offset) for key, (value, offset) in sorted(expected.items()) if value is not None

@@ -1,44 +1,26 @@
-"""The embedded engine: the order of its work, the manifest last."""
+"""The embedded engine: the log of a snapshot in memory, checked, and written as tables."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
-from snapkafka.assembly import invariants, split_keys
-from snapkafka.assembly.base import Base, require_offsets, view_on
-from snapkafka.assembly.manifest import Clock, Made, manifest_of, unread_ranges
-from snapkafka.assembly.pipeline import Job, Task
-from snapkafka.assembly.progress import Work, Working, work_of
+from snapkafka.assembly.base import Base
+from snapkafka.assembly.manifest import unread_ranges
+from snapkafka.assembly.order import Engine
 from snapkafka.assembly.reaches import leads, per_kind, reach
 from snapkafka.assembly.rows import channel_rows, inputs_of, position_rows, process_rows
 from snapkafka.assembly.schemas import TIMESTAMP_TYPE_NAMES
 from snapkafka.assembly.settings import Settings
-from snapkafka.assembly.split_keys import noted
 from snapkafka.assembly.table_files import arrow, write
 from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.assembly.values.decoding import Decoding, number_in
-from snapkafka.checks import (
-    Checked,
-    CutView,
-    ReadRange,
-    listed,
-    reading_ranges,
-    run,
-)
+from snapkafka.checks import Checked, CutView, ReadRange, listed, run
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.manifest import (
-    AROUND,
-    INPUTS,
-    STATE,
-    STATE_DELTA,
-    CheckEntry,
-    Manifest,
-)
-from snapkafka.store import open_store, state_parents
+from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, TableEntry
+from snapkafka.store import Store
 from snapkafka.wire.headers import ledger_id
 
 from .around import around_rows
@@ -52,91 +34,54 @@ LIBRARIES: Final = ("confluent-kafka", "duckdb", "pyarrow")
 Rows = Sequence[Mapping[str, Any]]
 
 
-class EmbeddedEngine:
-    """The engine of a job."""
+class EmbeddedEngine(Engine):
+    """The engine without Spark."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    name = "embedded"
 
-    def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
-        """Write the tables of a snapshot, verify it, and write its manifest; see `spark.job.assemble`."""
-        began, store, base = time.monotonic(), task.store, task.base
-        view = view_on(base, task.view.captured, task.view.bounds, triggered_ms=settings.ledger.triggered_ms)
-        captured = view.captured
-        require_offsets(view, starts=view.starts)
-        clock = Clock()
-        ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
-        self._job.notify(f"{captured.id}: reading {_amount(ranges)}")
-        log = self._log(settings)
-        records = clock.timed("read", lambda: log.read(ranges))
-        checked = clock.timed("checks", lambda: _check(view, log, records, ranges))
-        written = clock.timed("tables", lambda: _tables(view, log, records, ranges, settings, base))
-        with store.staging(captured.id) as folder:
-            entries = clock.timed("files", lambda: tuple(write(*it, store, folder) for it in written.items()))
-            tables = invariants.tables_at(store, entries, () if base is None else base.parts)
-            checked = noted(checked, clock.timed("keys", lambda: split_keys.find(view, tables)))
-            of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, tables))
-            made = Made(
-                "embedded",
-                ranges,
-                entries,
-                checked._replace(outcomes=checked.outcomes + of_tables),
-                {name: version(name) for name in LIBRARIES},
-            )
-            manifest = manifest_of(
-                view, settings, made, base=base, wanted=task.wanted, facts=task.facts, clock=clock
-            )
-            task.require_same_log()
-            state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
-            manifest = store.publish(manifest, folder)
-        return manifest, self._work(captured.id, ranges, began, manifest.checks, manifest)
+    def versions(self) -> dict[str, str]:
+        return {name: version(name) for name in LIBRARIES}
 
-    def verify(
-        self, view: CutView, settings: Settings, folder: Path | None
-    ) -> tuple[Checked, Callable[[Manifest], Work]]:
-        """Run the checks from the log alone; see `spark.job.verify`."""
-        began = time.monotonic()
-        ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
-        self._job.notify(f"{view.captured.id}: verifying {_amount(ranges)}")
-        log = self._log(settings)
-        records = log.read(ranges)
-        checked = _check(view, log, records, ranges)
-        if folder is not None:
-            for name, table in tables_of_log(view, records, settings).items():
-                write(name, table, open_store(str(folder.parent)), folder.name)
-        return checked, lambda manifest: self._work(view.captured.id, ranges, began, manifest.checks)
-
-    def _log(self, settings: Settings) -> Log:
+    @contextmanager
+    def read(
+        self, view: CutView, ranges: Sequence[ReadRange], settings: Settings, *, tables: bool
+    ) -> Iterator[EmbeddedReading]:
         ours = ledger_id(bytes.fromhex(settings.ledger.topic_id))
-        return Log(self._job.connection(), ours, settings.isolation)
-
-    def _work(
-        self,
-        name: str,
-        ranges: Sequence[ReadRange],
-        began: float,
-        checks: Iterable[CheckEntry],
-        written: Manifest | None = None,
-    ) -> Work:
-        seconds = time.monotonic() - began
-        self._job.progress(Working(id=name, seconds=round(seconds, 1)))
-        return work_of(name, _offsets(ranges), seconds, checks, written)
+        log = Log(self._job.connection(), ours, settings.isolation)
+        yield EmbeddedReading(view, log, log.read(ranges), ranges)
 
 
-def _offsets(ranges: Iterable[ReadRange]) -> int:
-    return sum(item.end - item.start for item in ranges)
+class EmbeddedReading:
+    """The records of one snapshot, in memory."""
 
+    def __init__(
+        self, view: CutView, log: Log, records: Sequence[Record], ranges: Sequence[ReadRange]
+    ) -> None:
+        self._view, self._log, self._records, self._ranges = view, log, records, ranges
 
-def _amount(ranges: Sequence[ReadRange]) -> str:
-    return f"{_offsets(ranges):,} offsets of {len(ranges)} partitions by the embedded engine"
+    def check(self) -> Checked:
+        """Run V1 to V5."""
+        view, log = self._view, self._log
+        below = [record.for_checks(view) for record in log.read(look_back_ranges(view, self._ranges))]
+        found = (record.for_checks(view) for record in self._records)
+        return run(listed(view, found, log.still_there, read=self._ranges, below=below))
 
-
-def _check(view: CutView, log: Log, records: Sequence[Record], ranges: Sequence[ReadRange]) -> Checked:
-    """Run V1 to V5."""
-    below = log.read(look_back_ranges(view, ranges))
-    found = (record.for_checks(view) for record in records)
-    of_below = [record.for_checks(view) for record in below]
-    return run(listed(view, found, log.still_there, read=ranges, below=of_below))
+    def write(
+        self, store: Store, folder: str, base: Base | None, settings: Settings
+    ) -> tuple[TableEntry, ...]:
+        """Write every table."""
+        found, spec = tables_of_log(self._view, self._records, settings, base), settings.spec
+        if spec.around:
+            window = per_kind(self._view, spec.around)
+            reaches = reach(self._view, window)
+            before = self._log.read(leads(self._view, reaches, self._ranges, window), lenient=True)
+            near = [*self._records, *before]
+            decoder = Decoder(_resolved(near, settings.decoding))
+            rows = around_rows(self._view, near, inputs_of(self._view), window, reaches, decoder)
+            found[AROUND] = arrow(AROUND, list(rows))
+        if spec.with_inputs:
+            found[INPUTS] = arrow(INPUTS, _inputs(self._log.read(unread_ranges(self._view))))
+        return tuple(write(name, table, store, folder) for name, table in found.items())
 
 
 def _resolved(records: Iterable[Record], decoding: Decoding) -> Decoding:
@@ -167,29 +112,6 @@ def tables_of_log(
         "positions": position_rows(view),
     }
     return {name: arrow(name, of) for name, of in rows.items()}
-
-
-def _tables(
-    view: CutView,
-    log: Log,
-    records: Sequence[Record],
-    ranges: Sequence[ReadRange],
-    settings: Settings,
-    base: Base | None,
-) -> dict[str, Any]:
-    """Compute every table, in Arrow."""
-    found, spec = tables_of_log(view, records, settings, base), settings.spec
-    if spec.around:
-        window = per_kind(view, spec.around)
-        reaches = reach(view, window)
-        before = log.read(leads(view, reaches, ranges, window), lenient=True)
-        near = [*records, *before]
-        decoder = Decoder(_resolved(near, settings.decoding))
-        rows = around_rows(view, near, inputs_of(view), window, reaches, decoder)
-        found[AROUND] = arrow(AROUND, list(rows))
-    if spec.with_inputs:
-        found[INPUTS] = arrow(INPUTS, _inputs(log.read(unread_ranges(view))))
-    return found
 
 
 def _inputs(records: Sequence[Record]) -> Rows:

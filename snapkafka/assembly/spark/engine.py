@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from snapkafka.assembly.pipeline import Job, Task
-from snapkafka.assembly.progress import Work
+from snapkafka.assembly.order import Engine, Log
+from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.settings import Settings
-from snapkafka.checks import Checked, CutView
-from snapkafka.manifest import Manifest
+from snapkafka.checks import CutView, ReadRange
 
-from . import job as spark_job
 from .interrupts import interruptible_again
+from .job import reading
 from .reading.meter import Meter
 from .reading.session import session
 
@@ -31,35 +29,22 @@ def spark_engine(job: Job, offsets: int) -> Iterator[SparkEngine]:
         yield SparkEngine(spark, job)
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """A session, and the job that it works for."""
 
+    name = "spark"
+
     def __init__(self, spark: SparkSession, job: Job) -> None:
-        self._spark, self._job = spark, job
+        super().__init__(job)
+        self._spark = spark
 
-    def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
-        """Assemble a snapshot; see `job.assemble`."""
-        meter = Meter(self._spark, task.view.captured.id, self._job.progress)
-        manifest = spark_job.assemble(
-            self._spark,
-            task.view,
-            settings,
-            task.store,
-            base=task.base,
-            wanted=task.wanted,
-            facts=task.facts,
-            require_same_log=task.require_same_log,
-            meter=meter,
-            notify=self._job.notify,
-        )
-        return manifest, meter.work(manifest.checks, written=manifest)
+    def versions(self) -> dict[str, str]:
+        return {"spark": self._spark.version}
 
-    def verify(
-        self, view: CutView, settings: Settings, folder: Path | None
-    ) -> tuple[Checked, Callable[[Manifest], Work]]:
-        """Verify a snapshot; see `job.verify`."""
+    @contextmanager
+    def read(
+        self, view: CutView, ranges: Sequence[ReadRange], settings: Settings, *, tables: bool
+    ) -> Iterator[Log]:
         meter = Meter(self._spark, view.captured.id, self._job.progress)
-        checked = spark_job.verify(
-            self._spark, view, settings, folder=folder, meter=meter, notify=self._job.notify
-        )
-        return checked, lambda manifest: meter.work(manifest.checks)
+        with reading(self._spark, view, ranges, settings, light=not tables) as log, meter.reading():
+            yield log

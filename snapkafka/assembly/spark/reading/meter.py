@@ -9,15 +9,14 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.traceback_utils import SCCallSiteSync
 
-from snapkafka.assembly.progress import Step, Work, Working, work_of
-from snapkafka.manifest import CheckEntry, Manifest
+from snapkafka.assembly.progress import Step, Working
 
 #: What a job, and each of its stages, is called by.
 NAMES: Final = ("spark.job.description", "callSite.short")
@@ -42,7 +41,7 @@ def step(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 class Meter:
-    """A meter of the work on a snapshot: its progress while it runs, and its total afterwards.
+    """A meter of the work on a snapshot: its progress while it runs.
 
     Args:
         name: of the snapshot.
@@ -52,13 +51,11 @@ class Meter:
     def __init__(self, spark: SparkSession, name: str, progress: Callable[[Working], None]) -> None:
         self._spark, self._name, self._progress = spark, name, progress
         self._began = time.monotonic()
-        self._offsets = 0
         self._end = threading.Event()
 
     @contextlib.contextmanager
-    def reading(self, offsets: int) -> Iterator[None]:
-        """Report the steps that run in the block, which reads so many offsets."""
-        self._offsets = offsets
+    def reading(self) -> Iterator[None]:
+        """Report the steps that run in the block."""
         thread = threading.Thread(target=self._watch, name="snapkafka-meter", daemon=True)
         thread.start()
         try:
@@ -66,19 +63,10 @@ class Meter:
         finally:
             self._end.set()
             thread.join()
-        self._progress(Working(id=self._name, seconds=round(self._seconds(), 1)))
 
     def now(self) -> Working:
         """Return the steps that run."""
-        return Working(id=self._name, seconds=round(self._seconds(), 1), steps=self._steps())
-
-    def work(self, checks: Iterable[CheckEntry], written: Manifest | None = None) -> Work:
-        """Return the total.
-
-        Args:
-            written: the manifest, if tables were written.
-        """
-        return work_of(self._name, self._offsets, self._seconds(), checks, written)
+        return Working(id=self._name, seconds=round(time.monotonic() - self._began, 1), steps=self._steps())
 
     def _watch(self) -> None:
         before = None
@@ -88,9 +76,6 @@ class Meter:
                 if now.steps != before:
                     before = now.steps
                     self._progress(now)
-
-    def _seconds(self) -> float:
-        return time.monotonic() - self._began
 
     def _steps(self) -> tuple[Step, ...]:
         """Return the running steps; the tasks of stages of one name are added up."""
