@@ -25,7 +25,6 @@ from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.ledger.reading import LedgerReading, find_captured, good, read_to_end
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.far_times import FarStretch, far_stretches
 from snapkafka.manifest import (
     AppendedEntry,
     LedgerEntry,
@@ -129,10 +128,6 @@ class Desk:
     def require_same_topics(self, view: CutView) -> None:
         """Refuse a log that is another one by now; see `cluster.require_same_topics`."""
         self._loop.run(require_same_topics(self._admin, view))
-
-    def far(self, view: CutView, isolation: str) -> tuple[FarStretch, ...]:
-        """Return the stretches of its log whose times Spark cannot read."""
-        return self._loop.run(far_stretches(self.connection, view.bounds or (), isolation=isolation))
 
     def facts(self, captured: Captured, sinks: Collection[str]) -> ClusterFacts:
         """Ask the cluster about a snapshot, as of now; see `kafka.cluster.external_groups` for `sinks`."""

@@ -19,7 +19,6 @@ from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.far_times import FarStretch, far_stretches
 from snapkafka.manifest import InvariantEntry, LedgerEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
@@ -114,15 +113,11 @@ class Job:
     def isolation(self) -> str:
         return self.spec.isolation or DEFAULT_ISOLATION
 
-    def settings(
-        self, ledger: LedgerEntry, decoding: Decoding, isolation: str, far: tuple[FarStretch, ...]
-    ) -> Settings:
-        """Return the settings by which the log of a snapshot is read; report the times that no timestamp holds."""
-        for stretch in far:
-            self.notify(f"{stretch}: no timestamp holds that; the records are read as they are")
+    def settings(self, ledger: LedgerEntry, decoding: Decoding, isolation: str) -> Settings:
+        """Return the settings by which the log of a snapshot is read."""
         spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
         options = kafka_options(os.environ)
-        return Settings(spec=spec, ledger=ledger, options=options, decoding=decoding, far=far)
+        return Settings(spec=spec, ledger=ledger, options=options, decoding=decoding)
 
     def offsets(self, view: CutView) -> int:
         ranges = reading_ranges(view, tail_max=self.spec.tail_max, starts=view.starts)
@@ -191,7 +186,7 @@ def _assembled(
     captured, store = stored
     base, why_full = _base(job, desk, captured, store)
     view = desk.look(captured, job.isolation)
-    settings = job.settings(desk.ledger(captured), decoding, job.isolation, desk.far(view, job.isolation))
+    settings = job.settings(desk.ledger(captured), decoding, job.isolation)
     facts = desk.facts(captured, job.spec.sinks)
     task = Task(
         view=view,
@@ -270,8 +265,7 @@ def invariants_of(
 
 
 class _Again(NamedTuple):
-    """A snapshot that is verified again: the place of its manifest, the SHA-256 of that, and the settings by which its
-    log is read; `far`: see `Settings`."""
+    """A snapshot that is verified again: the place of its manifest, and the SHA-256 of that."""
 
     store: Store
     place: str
@@ -279,7 +273,6 @@ class _Again(NamedTuple):
     manifest: Manifest
     view: CutView
     not_compared: tuple[str, ...]
-    far: tuple[FarStretch, ...]
 
 
 def verify(job: Job, failures: Failures) -> list[JobResult]:
@@ -311,7 +304,7 @@ def _verified(
 ) -> JobResult:
     spec, manifest = job.spec, item.manifest
     wanted = invariants_of(manifest.invariants, given, record=spec.record)
-    settings = job.settings(manifest.ledger, decoding, manifest.isolation, item.far)
+    settings = job.settings(manifest.ledger, decoding, manifest.isolation)
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
         folder = Path(scratch) if wanted or spec.tables else None
         found, work_of = engine.verify(item.view, settings, folder)
@@ -369,9 +362,8 @@ def _again(path: str, connection: Connection, spec: JobSpec) -> _Again:
     )
     if not spec.record:  # else what is recorded now counts
         compared += not_compared(StoredManifest.of(store, manifest), _ledger_of(manifest, connection))
-    far = asyncio.run(far_stretches(connection, view.bounds or (), isolation=isolation))
     # The place is one that leads there from wherever it is read later.
-    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared), far)
+    return _Again(store, store.place(name), store.sha256(name), asked, view, tuple(compared))
 
 
 def _ledger_of(manifest: Manifest, connection: Connection) -> LedgerReading | str:

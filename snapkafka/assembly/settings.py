@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from snapkafka.kafka.records.far_times import FarStretch
 from snapkafka.manifest import LedgerEntry
 
 from .cluster import DEFAULT_ISOLATION
@@ -21,14 +20,12 @@ class Settings:
         ledger: the ledger whose headers are ours, with the times of the processes' reports.
         options: more options of Spark's Kafka source (credentials).
         decoding: of keys and values.
-        far: stretches of the log whose times Spark cannot read.
     """
 
     spec: JobSpec
     ledger: LedgerEntry
     options: Mapping[str, str] = field(default_factory=dict)
     decoding: Decoding = PLAIN
-    far: tuple[FarStretch, ...] = ()
 
     @property
     def isolation(self) -> str:

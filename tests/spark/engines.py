@@ -106,7 +106,6 @@ def looked_at(
             bootstrap=stage.bootstrap,
             isolation=isolation,
             namespace=stage.namespace,
-            far=desk.far(view, isolation),
             **options,
         )
         yield desk, captured, view, settings

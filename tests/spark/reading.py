@@ -8,15 +8,12 @@ from typing import Any
 import msgspec
 
 from snapkafka.assembly import JobSpec, Settings
-from snapkafka.kafka.records.far_times import FarStretch
 from snapkafka.manifest_entries import LedgerEntry
 
 
-def settings_of(ledger: LedgerEntry, far: tuple[FarStretch, ...] = (), **options: Any) -> Settings:
+def settings_of(ledger: LedgerEntry, **options: Any) -> Settings:
     """Return settings without the table of pictures and with what was aborted, unless the options name them."""
-    return Settings(
-        spec=JobSpec(**{"isolation": "read_uncommitted", "around": 0, **options}), ledger=ledger, far=far
-    )
+    return Settings(spec=JobSpec(**{"isolation": "read_uncommitted", "around": 0, **options}), ledger=ledger)
 
 
 def spec_file(folder: Path, **options: Any) -> list[str]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64encode
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from snapkafka.assembly import SCHEMAS, Lookups, Settings, local_frame, read_ranges
+from snapkafka.assembly import SCHEMAS, Lookups, Settings, local_frame
 from snapkafka.assembly.embedded.engine import tables_of_log
 from snapkafka.assembly.embedded.log import Record
 from snapkafka.assembly.embedded.log import stamped as embedded
@@ -21,10 +18,7 @@ from snapkafka.assembly.embedded.tables import held_in
 from snapkafka.assembly.rows import channel_rows, position_rows, process_rows
 from snapkafka.assembly.schemas import UNIX_EPOCH
 from snapkafka.assembly.spark.tables import tables
-from snapkafka.checks import CutView, ReadRange
-from snapkafka.errors import BadInputError
-from snapkafka.kafka import Connection
-from snapkafka.kafka.records import far_times
+from snapkafka.checks import CutView
 from snapkafka.manifest_entries import AppendedEntry, LedgerEntry
 from snapkafka.protocol import (
     Captured,
@@ -33,10 +27,8 @@ from snapkafka.protocol import (
     Position,
     ProcessCut,
     SenderEnd,
-    TopicPartition,
     TornEvent,
 )
-from snapkafka.testing import Broker
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
@@ -201,49 +193,6 @@ def test_times_that_are_none() -> None:
     assert {name: None if at is None else round(at.timestamp() * 1000) for name, at in found.items()} == {
         name: ms if name in ("now", "the last") else None for name, ms in TIMES.items()
     }
-
-
-@pytest.mark.nightly
-def test_times_that_spark_cannot_hold_are_read_around(
-    spark: SparkSession, kafka: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A topic takes one only where it is set so, or on brokers before 4.0. What lies between two of them is read with
-    them; where that is too much, the record is named."""
-    topic = f"{topic_prefix}times"
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    anything = {"message.timestamp.after.max.ms": str(2**63 - 1)}
-    admin.create_topics([NewTopic(topic, 1, 1, config=anything)])[topic].result()
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    times = (TIMES["absurd"], 2**62, 1, far_times.READABLE_MS_MAX, far_times.READABLE_MS_MAX + 1, 2)
-    for ms in times:
-        producer.produce(topic, f"v{ms}", timestamp=ms, headers=[("a", b"1"), ("b", None)])
-    assert producer.flush(10) == 0
-    tp = TopicPartition(topic, 0)
-
-    def found() -> tuple[far_times.FarStretch, ...]:
-        connection = Connection(bootstrap=kafka.bootstrap)
-        return asyncio.run(far_times.far_stretches(connection, [tp], isolation="read_committed"))
-
-    def read(start: int, end: int) -> DataFrame:
-        ranges = [ReadRange(topic, 0, start, end)]
-        return read_ranges(spark, ranges, bootstrap=kafka.bootstrap, far=found())
-
-    (stretch,) = found()
-    assert (stretch.tp, stretch.start, stretch.end) == (tp, 1, 5)
-    assert f"{tp} offset 1 has the timestamp {2**62} (nanoseconds?), and 1 more up to offset 4" in str(
-        stretch
-    )
-    rows = read(0, 6).orderBy("offset").collect()
-    assert [(row.offset, row.timestamp_ms) for row in rows] == [*enumerate(times)]
-    assert {(row.timestamp_type, bytes(row.value).decode()) for row in rows} == {
-        (0, f"v{ms}") for ms in times
-    }
-    assert all([(h.key, h.value) for h in row.headers] == [("a", b"1"), ("b", None)] for row in rows)
-    for start, end in ((0, 1), (1, 2), (2, 4), (3, 6), (5, 6)):
-        assert sorted(row.offset for row in read(start, end).collect()) == [*range(start, end)]
-    monkeypatch.setattr(far_times, "BYTES_MAX", 300)
-    with pytest.raises(BadInputError, match=rf"{topic}.0..*4"):
-        found()
 
 
 def test_messages_in_the_codec_that_their_reader_has() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -11,11 +13,16 @@ from snapkafka.assembly.order import Engine, Log
 from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.settings import Settings
 from snapkafka.checks import CutView, ReadRange
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.records.far_times import first_far
 
 from .interrupts import interruptible_again
 from .job import reading
 from .reading.meter import Meter
 from .reading.session import session
+
+#: What Java says of a time past what 64 bits of microseconds hold.
+OVERFLOW: Final = "long overflow"
 
 
 @contextmanager
@@ -46,5 +53,14 @@ class SparkEngine(Engine):
         self, view: CutView, ranges: Sequence[ReadRange], settings: Settings, *, tables: bool
     ) -> Iterator[Log]:
         meter = Meter(self._spark, view.captured.id, self._job.progress)
-        with reading(self._spark, view, ranges, settings, light=not tables) as log, meter.reading():
-            yield log
+        try:
+            with reading(self._spark, view, ranges, settings, light=not tables) as log, meter.reading():
+                yield log
+        except Exception as error:
+            if OVERFLOW not in str(error):
+                raise
+            found = asyncio.run(first_far(self._job.connection(), view.bounds or ()))
+            raise BadInputError(
+                f"{found or 'a record has a time'}: Spark cannot read that (nanoseconds?)",
+                hint="up to 200,000 offsets the embedded engine reads it; let the producer write milliseconds",
+            ) from error

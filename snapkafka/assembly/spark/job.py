@@ -152,7 +152,6 @@ def _source(spark: SparkSession, ranges: Collection[ReadRange], settings: Settin
         bootstrap=settings.spec.bootstrap,
         isolation=settings.isolation,
         options=settings.options,
-        far=settings.far,
     )
     return stamped(found, ledger_id=ledger_id(bytes.fromhex(settings.ledger.topic_id)))
 

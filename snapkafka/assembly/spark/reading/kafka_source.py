@@ -19,8 +19,6 @@ from pyspark.sql import functions as fn
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import DependencyMissingError
-from snapkafka.kafka.records.far_times import FarStretch, SourceRow
-from snapkafka.protocol.records import TopicPartition
 
 from .session import having
 
@@ -49,7 +47,6 @@ def read_ranges(
     bootstrap: str,
     isolation: str = "read_uncommitted",
     options: Mapping[str, str] | None = None,
-    far: Sequence[FarStretch] = (),
 ) -> DataFrame:
     """Return the records of `ranges`, markers included, in `SOURCE_SCHEMA`; nothing is read yet.
 
@@ -61,21 +58,12 @@ def read_ranges(
         bootstrap: `host:port` of a broker.
         isolation: "read_committed" for services that run exactly-once.
         options: more of the Kafka source (`kafka.login.security.protocol`, ...).
-        far: stretches with times that the source cannot read; it reads around them.
 
     Raises:
         DependencyMissingError: the session has no Kafka source.
     """
     if not ranges:
         return spark.createDataFrame([], SOURCE_SCHEMA)
-    stretches = {stretch.tp: stretch for stretch in far}
-    if any(TopicPartition(*item[:2]) in stretches for item in ranges):
-        below, rows, above = _split(ranges, stretches)
-        found = spark.createDataFrame(rows, SOURCE_SCHEMA)
-        for part in filter(None, (below, above)):
-            read = read_ranges(spark, part, bootstrap=bootstrap, isolation=isolation, options=options)
-            found = found.unionAll(read)
-        return found
     reader = bare_source(spark, ranges, bootstrap=bootstrap, isolation=isolation, options=options)
     sizes = [item.end - item.start for item in ranges]
     tasks = max(spark.sparkContext.defaultParallelism, math.ceil(sum(sizes) / RECORDS_PER_TASK))
@@ -100,26 +88,6 @@ def read_ranges(
         "value",
         fn.coalesce("headers", fn.array().cast("array<struct<key:string,value:binary>>")).alias("headers"),
     ).coalesce(tasks)
-
-
-def _split(
-    ranges: Sequence[ReadRange], stretches: Mapping[TopicPartition, FarStretch]
-) -> tuple[list[ReadRange], list[SourceRow], list[ReadRange]]:
-    """Return the parts of the ranges below the stretches, the rows of these, and the parts above."""
-    below, rows, above = list[ReadRange](), list[SourceRow](), list[ReadRange]()
-    for item in ranges:
-        stretch = stretches.get(TopicPartition(*item[:2]))
-        if stretch is None:
-            below.append(item)
-            continue
-        rows += [row for row in stretch.rows if item.start <= row.offset < item.end]
-        below.append(item._replace(end=min(item.end, stretch.start)))
-        above.append(item._replace(start=max(item.start, stretch.end)))
-    return _filled(below), rows, _filled(above)
-
-
-def _filled(ranges: Iterable[ReadRange]) -> list[ReadRange]:
-    return [item for item in ranges if item.start < item.end]
 
 
 def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
