@@ -68,7 +68,8 @@ def verified(engine: Engine, stage: Stage) -> dict[str, CheckOutcome]:
 
 
 def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:
-    return list(pq.read_table(folder / manifest.id / table, partitioning=None).to_pylist())
+    place = folder / next(entry.path for entry in manifest.tables if entry.name == table)
+    return list(pq.read_table(place, partitioning=None).to_pylist())
 
 
 def delete_before(stage: Stage, name: str, partition: int, offset: int) -> None:
