@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +19,6 @@ from .schemas import SORTED_BY, comments, schema
 
 #: Rows of a Parquet file are grouped into so many bytes.
 GROUP_BYTES: Final = 32 << 20
-#: Where Spark looks for its own form of a file's schema.
-SPARK_SCHEMA: Final = "org.apache.spark.sql.parquet.row.metadata"
 
 
 class _NoPandas:
@@ -167,11 +163,10 @@ def arrow(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def schema_of(name: str) -> pa.Schema:
-    """Return the schema of a table."""
+    """Return the schema of a table; each column has its meaning as metadata."""
     texts = comments(name)
     return pa.schema(
-        [field.with_metadata({"comment": texts[field.name]}) for field in arrow_schema(schema(name))],
-        metadata={SPARK_SCHEMA: _spark_schema(name)},
+        [field.with_metadata({"comment": texts[field.name]}) for field in arrow_schema(schema(name))]
     )
 
 
@@ -183,25 +178,3 @@ def _columns(name: str) -> list[tuple[str, str]]:
 def _in_order(value: Any) -> tuple[bool, Any]:
     """Return the key by which Spark sorts: nulls first, text by its bytes."""
     return value is not None, value.encode() if isinstance(value, str) else value
-
-
-def _spark_schema(name: str) -> str:
-    """Return the columns of a table with their comments as Spark writes them into a file, and reads them there."""
-    fields = [_spark_field(it, kind, {"comment": comments(name)[it]}) for it, kind in _columns(name)]
-    return json.dumps({"type": "struct", "fields": fields})
-
-
-def _spark_field(name: str, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
-    return {"name": name, "type": _spark_type(kind), "nullable": True, "metadata": metadata}
-
-
-def _spark_type(kind: str) -> Any:
-    if found := re.fullmatch(r"array<(.*)>", kind):
-        return {"type": "array", "elementType": _spark_type(found[1]), "containsNull": True}
-    if found := re.fullmatch(r"map<(.*),(.*)>", kind):
-        key, value = map(_spark_type, found.groups())
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-    if found := re.fullmatch(r"struct<(.*)>", kind):
-        fields = (part.split(":", 1) for part in found[1].split(","))
-        return {"type": "struct", "fields": [_spark_field(name, of, {}) for name, of in fields]}
-    return {"int": "integer", "bigint": "long"}.get(kind, kind)

@@ -18,7 +18,6 @@ from snapkafka.assembly import (
     Decoding,
     Invariant,
     Lookups,
-    comments,
     digest_of,
     local_frame,
     published,
@@ -282,7 +281,6 @@ class Pair:
             )
             assert first.collect() == second.collect(), f"{table.name}: the same rows, in the same order"
             assert first.schema == second.schema
-            assert {it.name: it.metadata["comment"] for it in second.schema} == comments(table.name)
         return embedded
 
     def verified(self, which: str, wanted: tuple[Invariant, ...] = ()) -> Checked:
