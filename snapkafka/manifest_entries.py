@@ -84,7 +84,7 @@ class TableEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessEntry:
     """A record (or a row of an invariant's result) that a check found, and what is wrong with it. `kind`: as in
-    docs/reference/findings.md; empty: of an invariant."""
+    docs/reference/findings.md; empty: of an invariant, whose place is that of the row, or "", -1, -1."""
 
     topic: str
     partition: int
@@ -102,11 +102,11 @@ class CheckEntry:
     `found` counts the witnesses that accuse, of which `witnesses` holds the first 20; `noted` counts harmless findings
     (a record that a producer sent twice), of which `notes` holds the first 20. `records`, `partitions`, `channels`:
     how many the check has read (`snapkafka.checks.coverage`); None: unknown. `replayed`: how many of the notes a
-    restore runs again; None: written by a release that noted nothing else in V5.
+    restore runs again.
     """
 
     name: str
-    run: bool
+    run: bool = True
     status: str
     found: int = 0
     witnesses: tuple[WitnessEntry, ...] = ()
@@ -115,7 +115,7 @@ class CheckEntry:
     records: int | None = None
     partitions: int | None = None
     channels: int | None = None
-    replayed: int | None = None
+    replayed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
+from snapkafka.checks import WITNESSES_MAX, Status
 from snapkafka.errors import BadInputError, StorageError
-from snapkafka.manifest import STATE, STATE_DELTA, Manifest, TableEntry, state_table
+from snapkafka.manifest import STATE, STATE_DELTA, CheckEntry, Manifest, TableEntry, WitnessEntry, state_table
 from snapkafka.store import Store, chained_sql, places_of, sql_name, sql_of_files, state_parents
 from snapkafka.store.database import database, locked, one_line
 
@@ -95,7 +95,7 @@ def require_valid(asked: Iterable[Invariant]) -> None:
                 )
 
 
-def check(invariants: Iterable[Invariant], tables: Tables) -> list[CheckOutcome]:
+def check(invariants: Iterable[Invariant], tables: Tables) -> list[CheckEntry]:
     """Evaluate each invariant."""
     invariants = list(invariants)
     if not invariants:
@@ -167,7 +167,7 @@ def _problem(empty: DuckDBPyConnection, invariant: Invariant) -> str:
         return one_line(error)
 
 
-def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: Invariant) -> CheckOutcome:
+def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: Invariant) -> CheckEntry:
     import duckdb
 
     name = f"V6 {invariant.name}"
@@ -188,17 +188,17 @@ def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: In
         return _not_evaluated(name, one_line(error))
     finally:
         watch.cancel()
-    return CheckOutcome(
-        check=name,
+    return CheckEntry(
+        name=name,
         status=Status.FAILED if found else Status.PASSED,
         found=found,
-        witnesses=tuple(_witness(name, text, row) for text, row in first),
+        witnesses=tuple(_witness(text, row) for text, row in first),
     )
 
 
-def _not_evaluated(name: str, why: str) -> CheckOutcome:
-    witness = Witness(check=name, topic="", partition=-1, offset=-1, what=f"not evaluated: {why}")
-    return CheckOutcome(check=name, status=Status.UNVERIFIABLE, found=1, witnesses=(witness,))
+def _not_evaluated(name: str, why: str) -> CheckEntry:
+    witness = WitnessEntry(topic="", partition=-1, offset=-1, what=f"not evaluated: {why}")
+    return CheckEntry(name=name, status=Status.UNVERIFIABLE, found=1, witnesses=(witness,))
 
 
 def first_rows(done: DuckDBPyConnection) -> tuple[int, list[tuple[str, Mapping[str, Any]]]]:
@@ -232,8 +232,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _witness(name: str, text: str, row: Mapping[str, Any]) -> Witness:
+def _witness(text: str, row: Mapping[str, Any]) -> WitnessEntry:
     topic, partition, offset = (row.get(column) for column in _PLACE)
     if isinstance(topic, str) and isinstance(partition, int) and isinstance(offset, int):
-        return Witness(check=name, topic=topic, partition=partition, offset=offset, what=text)
-    return Witness(check=name, topic="", partition=-1, offset=-1, what=text)
+        return WitnessEntry(topic=topic, partition=partition, offset=offset, what=text)
+    return WitnessEntry(topic="", partition=-1, offset=-1, what=text)

@@ -10,17 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 from snapkafka.assembly.invariant_files import Invariant
-from snapkafka.checks import (
-    Checked,
-    CheckOutcome,
-    CutView,
-    ExternalTopic,
-    OutsideSender,
-    ReadRange,
-    Verdict,
-    Witness,
-    decide,
-)
+from snapkafka.checks import Checked, CutView, ReadRange, Verdict, decide
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.manifest import (
     CheckEntry,
@@ -35,7 +25,6 @@ from snapkafka.manifest import (
     SettledEntry,
     TableEntry,
     Times,
-    WitnessEntry,
     content_digest,
     open_paths,
 )
@@ -211,10 +200,10 @@ def logs_of(view: CutView, parent: Manifest | None = None) -> tuple[LogEntry, ..
 
 def openness_of(
     captured: Captured,
-    external: Iterable[ExternalTopic],
+    external: Iterable[ExternalEntry],
     groups: tuple[OpenEntry, ...],
     *,
-    outside: Iterable[OutsideSender] = (),
+    outside: Iterable[OutsiderEntry] = (),
     sources: Collection[str] = (),
     strict: bool = False,
 ) -> Openness:
@@ -226,15 +215,12 @@ def openness_of(
         sources: declared topics, besides those that the apps declare.
     """
     declared = {*captured.sources, *sources}
-    entries = tuple(
-        ExternalEntry(topic=topic, mixed=mixed, declared=topic in declared) for topic, mixed in external
-    )
+    entries = tuple(replace(entry, declared=entry.topic in declared) for entry in external)
     undeclared = any(not entry.declared for entry in entries)
-    outsiders = tuple(OutsiderEntry(**sender._asdict()) for sender in outside)
-    return Openness(groups if undeclared else (), entries, strict, outsiders)
+    return Openness(groups if undeclared else (), entries, strict, tuple(outside))
 
 
-def verdict_of(captured: Captured, outcomes: Iterable[CheckOutcome], openness: Openness) -> Verdict:
+def verdict_of(captured: Captured, outcomes: Iterable[CheckEntry], openness: Openness) -> Verdict:
     """Derive the verdict of a snapshot."""
     return decide(
         outcomes,
@@ -245,40 +231,10 @@ def verdict_of(captured: Captured, outcomes: Iterable[CheckOutcome], openness: O
     )
 
 
-def check_entries(outcomes: Iterable[CheckOutcome]) -> tuple[CheckEntry, ...]:
+def check_entries(outcomes: Iterable[CheckEntry]) -> tuple[CheckEntry, ...]:
     """Return the checks as the manifest lists them, including those that were not run."""
-    entries = [*map(entry, outcomes)]
+    entries = [*outcomes]
     for kind in ("V5", "V6"):  # there may have been nothing to look at
         if not any(item.name.startswith(kind) for item in entries):
             entries.append(CheckEntry(name=kind, run=False, status="not-run"))
     return tuple(sorted(entries, key=lambda item: item.name))
-
-
-def entry(outcome: CheckOutcome) -> CheckEntry:
-    """Convert an outcome to the manifest's entry."""
-    records, partitions, channels = outcome.examined or (None, None, None)
-    return CheckEntry(
-        name=outcome.check,
-        run=True,
-        status=outcome.status,
-        found=outcome.found,
-        witnesses=tuple(map(_witness, outcome.witnesses)),
-        noted=outcome.noted,
-        notes=tuple(map(_witness, outcome.notes)),
-        records=records,
-        partitions=partitions,
-        channels=channels,
-        replayed=outcome.replayed,
-    )
-
-
-def _witness(witness: Witness) -> WitnessEntry:
-    return WitnessEntry(
-        topic=witness.topic,
-        partition=witness.partition,
-        offset=witness.offset,
-        what=witness.what,
-        process=witness.process,
-        seq=witness.seq,
-        kind=witness.kind,
-    )

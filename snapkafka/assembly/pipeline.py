@@ -36,7 +36,7 @@ from .failures import Failures
 from .invariants import check, in_folder, published, require_valid
 from .ledger import ClusterFacts, Desk
 from .loss import with_time_of_loss
-from .manifest import check_entries, entry, openness_of, verdict_of
+from .manifest import check_entries, openness_of, verdict_of
 from .progress import Work, Working, in_words
 from .settings import Settings
 from .spec import JobResult, JobSpec, changed
@@ -211,7 +211,7 @@ def _assembled(
         seconds=manifest.times.seconds,
         positions_committed=not why_not,
         positions_why_not=why_not,
-        answers=tuple(map(entry, check(asked, published(store, manifest)))) if asked and good else (),
+        answers=tuple(check(asked, published(store, manifest))) if asked and good else (),
     )
 
 

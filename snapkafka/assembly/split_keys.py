@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from snapkafka.checks import WITNESSES_MAX, Checked, CutView, Finding, Witness
+from snapkafka.checks import WITNESSES_MAX, Checked, CutView, Finding, witness_of
 from snapkafka.manifest import STATE
 
 from .invariants import Tables, opened
@@ -92,11 +92,11 @@ def find(view: CutView, tables: Tables) -> list[Finding]:
 
 def noted(checked: Checked, found: list[Finding]) -> Checked:
     """Add these notes to V3, before those about single records."""
-    notes = tuple(map(Witness.of, found))
+    notes = tuple(map(witness_of, found))
     return checked._replace(
         outcomes=[
             replace(outcome, noted=outcome.noted + len(notes), notes=(*notes, *outcome.notes)[:WITNESSES_MAX])
-            if notes and outcome.check == "V3"
+            if notes and outcome.name == "V3"
             else outcome
             for outcome in checked.outcomes
         ]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from snapkafka.checks import WITNESSES_MAX, CheckOutcome, Status, Witness
+from snapkafka.checks import WITNESSES_MAX, Status
 from snapkafka.errors import StorageError
-from snapkafka.manifest import OPEN_ENDED, STATE
+from snapkafka.manifest import OPEN_ENDED, STATE, CheckEntry, WitnessEntry
 from snapkafka.store import sql_name
 from snapkafka.store.database import one_line
 
@@ -44,7 +44,7 @@ class OnlyThere(NamedTuple):
     first: list[tuple[str, Mapping[str, Any]]]
 
 
-def compare(stored: Tables, computed: Tables, outcomes: Collection[CheckOutcome]) -> CheckOutcome:
+def compare(stored: Tables, computed: Tables, outcomes: Collection[CheckEntry]) -> CheckEntry:
     """Compare the stored tables of a snapshot with those that its log gives.
 
     Args:
@@ -55,8 +55,8 @@ def compare(stored: Tables, computed: Tables, outcomes: Collection[CheckOutcome]
     """
     import duckdb
 
-    passed = {found.check for found in outcomes if found.status is Status.PASSED}
-    found, statuses, witnesses = 0, {Status.PASSED}, list[Witness]()
+    passed = {found.name for found in outcomes if found.status is Status.PASSED}
+    found, statuses, witnesses = 0, {Status.PASSED}, list[WitnessEntry]()
     with opened(stored, computed, schemas=("stored", "computed")) as database:
         for name in sorted(stored.queries.keys() - OPEN_ENDED):
             try:
@@ -73,7 +73,7 @@ def compare(stored: Tables, computed: Tables, outcomes: Collection[CheckOutcome]
                 witnesses += _witnesses(name, "has a row that the log does not give", same_bytes, more)
                 witnesses += _witnesses(name, "lacks a row that the log gives", same_bytes, fewer)
     status = next(s for s in (Status.FAILED, Status.UNVERIFIABLE, Status.PASSED) if s in statuses)
-    return CheckOutcome(check=CHECK, status=status, found=found, witnesses=tuple(witnesses[:WITNESSES_MAX]))
+    return CheckEntry(name=CHECK, status=status, found=found, witnesses=tuple(witnesses[:WITNESSES_MAX]))
 
 
 def _both(database: DuckDBPyConnection, name: str, leave: Collection[str]) -> tuple[OnlyThere, OnlyThere]:
@@ -97,7 +97,7 @@ def _column(name: str, kind: str) -> str:
     return f"{f'list_sort(map_entries({typed}))' if kind.startswith('map') else typed} AS {sql_name(name)}"
 
 
-def _witnesses(name: str, what: str, same_bytes: bool, rows: OnlyThere) -> list[Witness]:
+def _witnesses(name: str, what: str, same_bytes: bool, rows: OnlyThere) -> list[WitnessEntry]:
     why = "" if not same_bytes else (
         "; its bytes are the same: either it was altered, or it was assembled with other codecs, schemas or registry, "
         "or another choice about pickles"
@@ -106,8 +106,7 @@ def _witnesses(name: str, what: str, same_bytes: bool, rows: OnlyThere) -> list[
     for text, row in rows.first:
         topic, partition, offset = (row[column] for column in PLACE[name]) if name in PLACE else ("", -1, -1)
         found.append(
-            Witness(
-                check=CHECK,
+            WitnessEntry(
                 topic=topic or "",
                 partition=-1 if partition is None else partition,
                 offset=-1 if offset is None else offset,

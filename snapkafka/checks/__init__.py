@@ -19,7 +19,7 @@ Pure: no Kafka, no Spark.
 """
 
 from .coverage import NOTHING_SEEN, Examined, examined
-from .external import ExternalTopic, OutsideSender, external_topics, outside_senders
+from .external import external_topics, outside_senders
 from .inputs import in_flight, mark_of, read_before, received
 from .kinds import CHECKS, KINDS, OF_STATE, Weight
 from .listed import listed
@@ -31,4 +31,4 @@ from .stretch import Stretch, Wanted
 from .summary import stretch_of
 from .verdict import Verdict, decide
 from .view import CutView
-from .witness import WITNESSES_MAX, CheckOutcome, Finding, Status, Witness, outcome
+from .witness import WITNESSES_MAX, Finding, Status, outcome, witness_of

@@ -13,21 +13,15 @@ received since the trigger leave the snapshot open.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from snapkafka.manifest_entries import ExternalEntry, OutsiderEntry
 
 from .inputs import received
 from .log import EXTERNAL, LogRecord
 from .view import CutView
 
 
-class ExternalTopic(NamedTuple):
-    """An input topic with external records below a snapshot's ends. `mixed`: its processes write there, too."""
-
-    topic: str
-    mixed: bool
-
-
-def external_topics(view: CutView, records: Iterable[LogRecord]) -> list[ExternalTopic]:
+def external_topics(view: CutView, records: Iterable[LogRecord]) -> list[ExternalEntry]:
     """List the topics with external records where a snapshot reads them, in order."""
     external = set[str]()
     written = {end.topic for end in view.captured.senders if end.last_seq >= 0}
@@ -39,18 +33,10 @@ def external_topics(view: CutView, records: Iterable[LogRecord]) -> list[Externa
             written.add(record.topic)
         elif record.process == EXTERNAL and tp in view.inputs and record.offset < view.closed_end(tp):
             external |= {record.topic} if record.offset >= view.only_state_below(tp) else set()
-    return [ExternalTopic(topic, topic in written) for topic in sorted(external)]
+    return [ExternalEntry(topic=topic, mixed=topic in written) for topic in sorted(external)]
 
 
-class OutsideSender(NamedTuple):
-    """An outsider whose records of a topic were received since the trigger. `app`: empty where it is unknown."""
-
-    process: int
-    app: str
-    topic: str
-
-
-def outside_senders(view: CutView, records: Iterable[LogRecord]) -> list[OutsideSender]:
+def outside_senders(view: CutView, records: Iterable[LogRecord]) -> list[OutsiderEntry]:
     """List the outsiders whose records the snapshot's apps have received since the trigger, in order."""
     found = {
         (record.process, record.topic)
@@ -59,7 +45,7 @@ def outside_senders(view: CutView, records: Iterable[LogRecord]) -> list[Outside
     }
     known = view.outsiders
     return [
-        OutsideSender(process, known[process].app if process in known else "", topic)
+        OutsiderEntry(process=process, app=known[process].app if process in known else "", topic=topic)
         for process, topic in sorted(found)
     ]
 

@@ -14,18 +14,19 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Final, NamedTuple
 
+from snapkafka.manifest_entries import CheckEntry, ExternalEntry, OutsiderEntry
 from snapkafka.protocol.records import TopicPartition
 
 from . import ranges, v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
 from .coverage import examined
-from .external import ExternalTopic, OutsideSender, external_topics, outside_senders
+from .external import external_topics, outside_senders
 from .kinds import KINDS, OF_STATE
 from .ranges import OF_BOUNDS, bounds_findings
 from .sequences import CutLog
 from .stretch import Group
 from .v3_state import StateFacts
 from .view import CutView
-from .witness import CheckOutcome, Finding, outcome
+from .witness import Finding, outcome
 
 #: The checks that need nothing but the log, and the module of each.
 LOG_CHECKS: Final[Mapping[str, ModuleType]] = MappingProxyType(
@@ -37,10 +38,10 @@ class Checked(NamedTuple):
     """The outcomes of checks; the facts about the changelogs; the inputs with external records; the outsiders whose
     records were received."""
 
-    outcomes: list[CheckOutcome]
+    outcomes: list[CheckEntry]
     held: dict[TopicPartition, StateFacts]
-    external: tuple[ExternalTopic, ...] = ()
-    outside: tuple[OutsideSender, ...] = ()
+    external: tuple[ExternalEntry, ...] = ()
+    outside: tuple[OutsiderEntry, ...] = ()
 
 
 def run(log: CutLog) -> Checked:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
+from snapkafka.manifest_entries import CheckEntry
 from snapkafka.protocol.records import LEDGER_CUT_SHORT
 
-from .witness import CheckOutcome, Status
+from .witness import Status
 
 
 class Verdict(StrEnum):
@@ -37,7 +38,7 @@ GOOD: Final = frozenset(verdict for verdict in Verdict if verdict.good)
 
 
 def decide(
-    outcomes: Iterable[CheckOutcome],
+    outcomes: Iterable[CheckEntry],
     *,
     replays: int = 0,
     open_paths: Iterable[str] = (),

@@ -1,9 +1,7 @@
 """Findings of the checks, and how they are reported.
 
 A *finding* consists of numbers: the rule, the record, and two more numbers for the rule's sentence (`a`, `b`). A
-*witness* is the same for people, with the sentence. Checks on lists (`run`) and checks in Spark
-(`snapkafka.assembly.spark.verify.rules`) both yield findings, so that they can be compared, and report them by the
-same sentences.
+*witness*, an entry of the manifest, is the same for people, with the sentence.
 
 Each kind of finding has a weight: it *fails* its check (nothing harmless looks like that), or leaves it *unverifiable*
 (the log can no longer show it either way), or is a *note* (worth knowing, accuses nobody).
@@ -12,9 +10,10 @@ Each kind of finding has a weight: it *fails* its check (nothing harmless looks 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 
 from .kinds import KINDS, OF_TOPICS, Weight
 
@@ -27,7 +26,7 @@ WITNESSES_MAX: Final = 20
 
 
 class Status(StrEnum):
-    """The status of a check. A check that was not run has no outcome at all."""
+    """The status of a check that was run."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -60,61 +59,23 @@ class Finding(NamedTuple):
         return (self.topic, self.partition, self.offset, self.kind, self.process, self.app)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Witness:
-    """A reported finding. For V6 the place is that of the row, if it has one (else "", -1, -1). `kind`: see `KINDS`;
-    empty in V6."""
-
-    check: str
-    topic: str
-    partition: int
-    offset: int
-    what: str
-    process: int = -1
-    seq: int = -1
-    kind: str = ""
-
-    def __str__(self) -> str:
-        place = f"{self.topic}[{self.partition}]@{self.offset}: " if self.offset >= 0 else ""
-        return f"{self.check}: {place}{self.what}"
-
-    @classmethod
-    def of(cls, finding: Finding) -> Witness:
-        kind = KINDS[finding.kind]
-        return cls(
-            check=kind.check,
-            topic=finding.topic,
-            partition=finding.partition,
-            offset=finding.offset,
-            process=finding.process,
-            seq=finding.seq,
-            kind=finding.kind,
-            what=kind.says.format(**finding._asdict()),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckOutcome:
-    """The outcome of one check: `found` counts the findings that accuse, `noted` the others; both lists hold the first
-    20.
-
-    `examined`: None: not counted. `replayed`: how many of the notes a restore runs again.
-    """
-
-    check: str
-    status: Status
-    found: int = 0
-    witnesses: tuple[Witness, ...] = ()
-    noted: int = 0
-    notes: tuple[Witness, ...] = field(default=())
-    examined: Examined | None = None
-    replayed: int = 0
+def witness_of(finding: Finding) -> WitnessEntry:
+    """Return a finding with its sentence."""
+    return WitnessEntry(
+        topic=finding.topic,
+        partition=finding.partition,
+        offset=finding.offset,
+        process=finding.process,
+        seq=finding.seq,
+        kind=finding.kind,
+        what=KINDS[finding.kind].says.format(**finding._asdict()),
+    )
 
 
 def outcome(
     check: str, first: Iterable[Finding], counts: Mapping[str, int], examined: Examined | None = None
-) -> CheckOutcome:
-    """Return the outcome of a check.
+) -> CheckEntry:
+    """Return the outcome of a check that was run.
 
     Args:
         check: "V1", ...
@@ -140,16 +101,16 @@ def outcome(
     else:
         status = Status.PASSED
 
-    def witnesses_of(wanted: tuple[Weight, ...]) -> tuple[Witness, ...]:
-        return tuple(Witness.of(f) for f in mine if KINDS[f.kind].weight in wanted)[:WITNESSES_MAX]
+    def witnesses_of(wanted: tuple[Weight, ...]) -> tuple[WitnessEntry, ...]:
+        return tuple(witness_of(f) for f in mine if KINDS[f.kind].weight in wanted)[:WITNESSES_MAX]
 
-    return CheckOutcome(
-        check=check,
+    return CheckEntry(
+        name=check,
         status=status,
         found=sum(of_weight[weight] for weight in weights),
         witnesses=witnesses_of(weights),
         noted=of_weight[Weight.NOTE],
         notes=witnesses_of((Weight.NOTE,)),
-        examined=examined,
+        **({} if examined is None else examined._asdict()),
         replayed=counts.get("replayed", 0) if check == KINDS["replayed"].check else 0,
     )

@@ -296,7 +296,7 @@ def test_a_value_that_was_altered_is_not_what_the_log_gives(
     checked = assembled.engine.verify(assembled.stage, folder=tmp_path / "again", isolation=ISOLATION)
     stored = published(store, store.read(manifest.id))
     found = compare(stored, in_folder(tmp_path / "again"), checked.outcomes)
-    assert (found.check, found.status) == ("tables", status)
+    assert (found.name, found.status) == ("tables", status)
     assert [witness.what.split(" ")[2] for witness in found.witnesses] == ([table] * 2 if table else [])
     if table == "state":
         assert {witness.offset for witness in found.witnesses} == {offset}

@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from snapkafka.checks import CheckOutcome, Status
+from snapkafka.checks import Status
+from snapkafka.manifest import CheckEntry
 from snapkafka.testing import Broker
 from tests.spark.engines import Engine
 from tests.spark.scene import Sender, Stage, play
@@ -57,7 +58,7 @@ def test_each_damage_is_found_by_its_check_at_its_offset(
     """By an effect of an event past the cut, too; and the other checks have nothing to say."""
     stage = play(kafka.bootstrap, namespace, **options)
     place = damage(stage)
-    found = {it.check: it for it in engine.verify(stage).outcomes}
+    found = {it.name: it for it in engine.verify(stage).outcomes}
     failed = {name for name, it in found.items() if it.status is Status.FAILED}
     assert failed == ({check} if check else set())
     assert check or {it.status for it in found.values()} == {Status.PASSED}
@@ -65,5 +66,5 @@ def test_each_damage_is_found_by_its_check_at_its_offset(
         assert places(found[check]) == [place]
 
 
-def places(outcome: CheckOutcome) -> list[Place]:
+def places(outcome: CheckEntry) -> list[Place]:
     return [(w.topic, w.partition, w.offset) for w in outcome.witnesses]

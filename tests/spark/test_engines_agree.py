@@ -247,7 +247,7 @@ def test_altered_tables_are_found_by_both_with_the_same_words(
     }
     for table, change in changes.items():
         alter(pair.embedded, pair.name("snap"), table, change)
-        found = {it.check: it for it in pair.verified("snap").outcomes}["tables"]
+        found = {it.name: it for it in pair.verified("snap").outcomes}["tables"]
         assert found.status is Status.UNVERIFIABLE if table == "state" else Status.FAILED
         assert found.found > 0
 

@@ -16,8 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import cluster
-from snapkafka.checks import KINDS, CheckOutcome, CutView, Status, Weight, Witness, reading_ranges
+from snapkafka.checks import KINDS, CutView, Status, Weight, reading_ranges
 from snapkafka.kafka import Connection
+from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.testing import EmbeddedKafka
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import HOUR, promised
@@ -79,7 +80,7 @@ def recoloured(world: World) -> bool:
     return False
 
 
-def _verified(spark: SparkSession, played: Played, runs: list[World]) -> dict[str, CheckOutcome]:
+def _verified(spark: SparkSession, played: Played, runs: list[World]) -> dict[str, CheckEntry]:
     """All of them as if they were one system; a difference of the two engines in findings or rows is an error."""
     connection = Connection(bootstrap=played.bootstrap)
     cut = promised(captured(together(runs)), uncompacted_ms=LAG_MS)
@@ -90,7 +91,7 @@ def _verified(spark: SparkSession, played: Played, runs: list[World]) -> dict[st
     settings = settings_of(LEDGER, bootstrap=played.bootstrap, isolation="read_committed")
     with TemporaryDirectory() as folder:
         checked = verified_by_both(spark, asyncio.run(looked), settings, Path(folder))
-    return {found.check: found for found in checked.outcomes}
+    return {found.name: found for found in checked.outcomes}
 
 
 @pytest.fixture(autouse=True)
@@ -120,8 +121,8 @@ def test_what_is_broken_is_accused(spark: SparkSession, runs: Played) -> None:
         assert any(place[1] in {tp.topic for tp in one.bounds} for place in accused), one.processes
 
 
-def _place(witness: Witness) -> tuple[str, str, int, int]:
-    return witness.check, witness.topic, witness.partition, witness.offset
+def _place(witness: WitnessEntry) -> tuple[str, str, int, int]:
+    return KINDS[witness.kind].check, witness.topic, witness.partition, witness.offset
 
 
 def _in_lists(runs: list[World], weight: Weight) -> set[tuple[str, str, int, int]]:

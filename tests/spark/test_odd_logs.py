@@ -18,10 +18,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka.assembly import cluster
-from snapkafka.checks import CheckOutcome, Status
+from snapkafka.checks import Status
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
-from snapkafka.manifest import Manifest
+from snapkafka.manifest import CheckEntry, Manifest
 from snapkafka.testing import Broker, wait_until
 from tests.altering import alter_settings
 from tests.spark.engines import Engine
@@ -63,8 +63,8 @@ def assembled(
     return engine.assemble(stage, LocalStore(folder), name, isolation=isolation, whole=True)
 
 
-def verified(engine: Engine, stage: Stage) -> dict[str, CheckOutcome]:
-    return {found.check: found for found in engine.verify(stage).outcomes}
+def verified(engine: Engine, stage: Stage) -> dict[str, CheckEntry]:
+    return {found.name: found for found in engine.verify(stage).outcomes}
 
 
 def rows(manifest: Manifest, folder: Path, table: str) -> list[dict[str, Any]]:

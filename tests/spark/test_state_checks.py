@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from snapkafka.assembly import Settings, cluster
 from snapkafka.assembly.spark import job
-from snapkafka.checks import CheckOutcome, CutView, ReadRange, Status, Verdict
+from snapkafka.checks import CutView, ReadRange, Status, Verdict
 from snapkafka.kafka import Connection, KafkaTopicAdmin
-from snapkafka.manifest import state_table
+from snapkafka.manifest import CheckEntry, state_table
 from snapkafka.manifest_entries import LedgerEntry
 from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.testing import EmbeddedKafka, wait_until
@@ -184,12 +184,12 @@ def _past(rng: random.Random, topic: Topic, found: Cleaned) -> list[int]:
     return [offset for offset in range(len(keys) + 2) if offset != lost]
 
 
-def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> CheckOutcome:
+def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> CheckEntry:
     """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state.
     `uncompacted_ms`: what their settings promised then."""
     view, settings = looked_at(*cuts, uncompacted_ms=uncompacted_ms)
     outcomes = Engine("spark", spark).of(settings).verify(view, settings, None)[0].outcomes
-    (of_state,) = [outcome for outcome in outcomes if outcome.check == "V3"]
+    (of_state,) = [outcome for outcome in outcomes if outcome.name == "V3"]
     return of_state
 
 

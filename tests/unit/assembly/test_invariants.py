@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from snapkafka.assembly import Invariant, invariants, load, parameters_of, ready_made
-from snapkafka.checks import CheckOutcome, Status
+from snapkafka.checks import Status
 from snapkafka.errors import BadInputError
+from snapkafka.manifest import CheckEntry
 from tests.worlds.tables import in_files
 from tests.worlds.waiting_messages import DELIVERED, TRIGGERED_S, WAITING
 
@@ -32,7 +33,7 @@ def rows(*values: str) -> list[dict[str, Any]]:
 
 def outcomes(
     folder: Path, sqls: Sequence[str], state: Sequence[Mapping[str, Any]] = (), **more: Any
-) -> list[CheckOutcome]:
+) -> list[CheckEntry]:
     wanted = [Invariant(name=f"n{n}", sql=sql) for n, sql in enumerate(sqls)]
     return invariants.check(wanted, in_files(folder, {"state": state, **more}))
 
@@ -327,7 +328,7 @@ def test_the_ready_made_ones_are_evaluated(tmp_path: Path) -> None:
         for item in load([name], {k: v for k, v in parameters.items() if k in parameters_of([name])})
     ]
     found = invariants.check(wanted, in_files(tmp_path, {}))
-    assert {outcome.check.removeprefix("V6 ") for outcome in found} == {*ready_made()}
+    assert {outcome.name.removeprefix("V6 ") for outcome in found} == {*ready_made()}
     assert UNCLEAR not in {outcome.status for outcome in found}, found
 
 
@@ -359,7 +360,7 @@ def test_a_record_that_two_apps_read_is_one_until_it_is_taken_in_where_it_counts
     ]
     positions = [{"app": app, "topic": topic, "partition": n} for app, topic in READERS for n in (0, 1)]
 
-    def outcome(name: str, held: str, **parameters: str) -> CheckOutcome:
+    def outcome(name: str, held: str, **parameters: str) -> CheckEntry:
         state = [{"app": "ledger", "table_name": "balances", "key": "a", "value": held}]
         tables = in_files(tmp_path / name, {"state": state, "messages": messages, "positions": positions})
         (found,) = invariants.check(load([name], named | parameters), tables)
@@ -401,7 +402,7 @@ def test_one_token_is_in_one_place(tmp_path: Path) -> None:
     """In the table of who holds it, or on its way; a second one, wherever it is, and none at all are told."""
     folders = map(str, range(99))
 
-    def places(held: dict[str, str | None], on_the_way: list[str]) -> tuple[Status, list[tuple[Any, ...]]]:
+    def places(held: dict[str, str | None], on_the_way: list[str]) -> tuple[str, list[tuple[Any, ...]]]:
         state = [
             {
                 "app": "x",
@@ -431,7 +432,7 @@ def test_one_token_is_in_one_place(tmp_path: Path) -> None:
     a: dict[str, str | None] = {"a": '{"token": true}'}
     b: dict[str, str | None] = {"b": '{"token": true}'}
     neither: dict[str, str | None] = {"c": '{"token": false}', "d": "{}"}
-    holds: tuple[Status, list[tuple[Any, ...]]] = (PASSED, [])
+    holds: tuple[str, list[tuple[Any, ...]]] = (PASSED, [])
     assert places({**neither, **a}, ["elsewhere"]) == places(neither, ["right", "elsewhere"]) == holds
     assert places({**a, **b}, []) == (FAILED, [(2, "held by a", 0), (2, "held by b", 1)])
     assert places(a, ["left"]) == (FAILED, [(2, "held by a", 0), (2, "in flight", 5)])

@@ -7,21 +7,13 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.assembly.manifest import Openness, openness_of, verdict_of
-from snapkafka.checks import (
-    CheckOutcome,
-    CutView,
-    ExternalTopic,
-    LogRecord,
-    OutsideSender,
-    Status,
-    outside_senders,
-)
+from snapkafka.checks import CutView, LogRecord, Status, outside_senders
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths
-from snapkafka.manifest_entries import ExternalEntry, OpenEntry
+from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, OutsiderEntry
 from snapkafka.protocol import Outsider, Unread
 from tests.worlds.little_log import CAPTURED, WHITE
 
-PASSED = [CheckOutcome(check="V1", status=Status.PASSED)]
+PASSED = [CheckEntry(name="V1", status=Status.PASSED)]
 GROUP = OpenEntry(group="bank", topics=("out",))
 
 
@@ -35,7 +27,7 @@ def test_what_was_received_of_an_outsider_since_the_trigger_leaves_it_open() -> 
     log = [*(r for r in WHITE if r.offset != 1), outsiders_record(1)]
     for captured, app in ((CAPTURED, ""), (known, "relay")):
         found = outside_senders(CutView(captured), log)
-        assert found == [OutsideSender(50, app, "in")]
+        assert found == [OutsiderEntry(process=50, app=app, topic="in")]
         openness = openness_of(captured, [], (), outside=found)
         assert verdict_of(captured, PASSED, openness) == "VERIFIED_OPEN"
         (line,) = outside_paths(openness.outsiders)
@@ -58,7 +50,7 @@ def test_what_was_received_of_an_outsider_since_the_trigger_leaves_it_open() -> 
 def test_what_leaves_a_snapshot_open(
     mixed: bool, declared: bool, strict: bool, groups: tuple[OpenEntry, ...], verdict: str
 ) -> None:
-    found = [ExternalTopic("in", mixed)]
+    found = [ExternalEntry(topic="in", mixed=mixed)]
     by_apps = replace(CAPTURED, sources=("in",) if declared else ())
     openness = openness_of(by_apps, found, groups, strict=strict)
     assert verdict_of(by_apps, PASSED, openness) == verdict

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from snapkafka.assembly import arrow, in_folder, split_keys
-from snapkafka.checks import Checked, CheckOutcome, CutView, Finding, Status, Witness
+from snapkafka.checks import Checked, CutView, Finding, Status, witness_of
+from snapkafka.manifest import CheckEntry, WitnessEntry
 from snapkafka.protocol import TopicPartition
 from tests.worlds import cleaned_log
 from tests.worlds.cleaned_log import Changelog
@@ -45,7 +46,7 @@ def of_table(*keys: Iterable[str], **changes: Any) -> list[Finding]:
 
 def test_a_table_is_named_with_its_keys_and_their_partitions() -> None:
     (finding,) = of_table(["ann", "bob"], ["cid"], ["bob", "cid", "dan"])
-    assert Witness.of(finding).what == (
+    assert witness_of(finding).what == (
         "table totals of bank: 2 keys lie in several partitions: bob (0, 2), cid (1, 2); each row holds a part of the "
         "key's value: its events come from several partitions"
     )
@@ -54,7 +55,7 @@ def test_a_table_is_named_with_its_keys_and_their_partitions() -> None:
 
 def test_a_key_that_would_break_a_line_is_shown_as_bytes() -> None:
     (finding,) = of_table(["a\nb"], ["a\nb"])
-    assert ": 0x610a62 (0, 1);" in Witness.of(finding).what
+    assert ": 0x610a62 (0, 1);" in witness_of(finding).what
 
 
 @pytest.mark.parametrize(
@@ -71,12 +72,10 @@ def test_nobody_else_is_accused(keys: tuple[list[str], ...], changes: dict[str, 
 
 
 def test_it_is_a_note_of_v3_and_first_among_them() -> None:
-    expired = Witness(
-        check="V3", topic="a", partition=0, offset=0, what="older windows", kind="state-expired"
-    )
+    expired = WitnessEntry(topic="a", partition=0, offset=0, what="older windows", kind="state-expired")
     outcomes = [
-        CheckOutcome(check="V2", status=Status.PASSED),
-        CheckOutcome(check="V3", status=Status.PASSED, noted=1, notes=(expired,)),
+        CheckEntry(name="V2", status=Status.PASSED),
+        CheckEntry(name="V3", status=Status.PASSED, noted=1, notes=(expired,)),
     ]
     found = of_table(["ann"], ["ann"])
     _, v3 = split_keys.noted(Checked(outcomes, {}), found).outcomes

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from snapkafka.assembly import compare, in_folder
-from snapkafka.checks import CheckOutcome, Status
+from snapkafka.checks import Status
 from snapkafka.errors import StorageError
+from snapkafka.manifest import CheckEntry
 from tests.worlds.tables import in_files
 
-PROVEN: Final = [CheckOutcome(check=name, status=Status.PASSED) for name in ("V3", "V4")]
+PROVEN: Final = [CheckEntry(name=name, status=Status.PASSED) for name in ("V3", "V4")]
 ROW: Final[dict[str, Any]] = {
     "app": "a",
     "table_name": "t",
@@ -36,7 +37,7 @@ MESSAGE: Final[dict[str, Any]] = {
 }
 
 
-def outcome(folder: Path, stored: dict[str, list[dict[str, Any]]], proven: bool = True) -> CheckOutcome:
+def outcome(folder: Path, stored: dict[str, list[dict[str, Any]]], proven: bool = True) -> CheckEntry:
     computed = {"state": [ROW, ROW | {"key": None, "key_raw": None}], "messages": [MESSAGE]}
     log = in_files(folder / "c", computed)
     return compare(in_files(folder / "s", computed | stored), log, PROVEN if proven else ())
@@ -45,7 +46,7 @@ def outcome(folder: Path, stored: dict[str, list[dict[str, Any]]], proven: bool 
 def test_the_same_rows_in_another_order_are_the_same(tmp_path: Path) -> None:
     other = MESSAGE | {"headers_text": [*reversed(MESSAGE["headers_text"])]}
     rows = {"state": [ROW | {"key": None, "key_raw": None}, ROW], "messages": [other]}
-    assert outcome(tmp_path, rows) == CheckOutcome(check="tables", status=Status.PASSED)
+    assert outcome(tmp_path, rows) == CheckEntry(name="tables", status=Status.PASSED)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import pytest
 from snapkafka.assembly import require_offsets
 from snapkafka.checks import (
     KINDS,
-    CheckOutcome,
     CutView,
     Finding,
     LogBounds,
@@ -22,14 +21,15 @@ from snapkafka.checks import (
     ReadRange,
     Status,
     Verdict,
-    Witness,
     bounds_findings,
     decide,
     outcome,
     reading_ranges,
+    witness_of,
 )
 from snapkafka.checks.v4_channels import LOOK_BACK_MAX, look_back_ranges
 from snapkafka.errors import OffsetsGoneError
+from snapkafka.manifest import CheckEntry
 from snapkafka.protocol import (
     BaseCut,
     Captured,
@@ -216,7 +216,7 @@ def test_a_topic_made_anew_proves_nothing(now: LogBounds | None) -> None:
 # -- outcomes and verdicts -----------------------------------------------------------------------------------
 
 
-def outcome_of(*kinds: str) -> CheckOutcome:
+def outcome_of(*kinds: str) -> CheckEntry:
     findings = [Finding(kind, "in", 0, offset) for offset, kind in enumerate(kinds)]
     return outcome("V1", findings, {kind: kinds.count(kind) for kind in kinds})
 
@@ -230,13 +230,13 @@ def test_a_failure_outweighs_what_could_not_be_seen() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_a_sentence(kind: str) -> None:
-    witness = Witness.of(Finding(kind, "in", 3, 4, 5, 6, "app", 7, 8))
+    witness = witness_of(Finding(kind, "in", 3, 4, 5, 6, "app", 7, 8))
     assert "{" not in witness.what
-    assert str(witness).startswith(f"{KINDS[kind].check}: in[3]@4: ")
+    assert (witness.topic, witness.partition, witness.offset) == ("in", 3, 4)
 
 
-def passed(*checks: str) -> list[CheckOutcome]:
-    return [CheckOutcome(check=check, status=Status.PASSED) for check in checks]
+def passed(*checks: str) -> list[CheckEntry]:
+    return [CheckEntry(name=check, status=Status.PASSED) for check in checks]
 
 
 @pytest.mark.parametrize(

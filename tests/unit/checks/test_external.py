@@ -6,13 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.checks import (
-    CutView,
-    ExternalTopic,
-    LogRecord,
-    external_topics,
-    outside_senders,
-)
+from snapkafka.checks import CutView, LogRecord, external_topics, outside_senders
+from snapkafka.manifest import ExternalEntry
 from snapkafka.protocol import Outsider
 from tests.worlds.little_log import CAPTURED, EPOCH, WHITE, shared_changelog
 
@@ -49,7 +44,7 @@ def test_what_is_none_of_the_snapshots_does_not_count() -> None:
     view = CutView(CAPTURED)
     assert external_topics(view, [*WHITE, external(6), external(60), LogRecord("table", 0, 1)]) == []
     log, captured, bounds = shared_changelog()
-    assert external_topics(CutView(captured, bounds), log) == [ExternalTopic("table", True)]
+    assert external_topics(CutView(captured, bounds), log) == [ExternalEntry(topic="table", mixed=True)]
     below = [record for record in log if record.offset < 4]
     below += [LogRecord("table", 0, 2)]
     assert external_topics(CutView(captured, bounds), below) == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.checks import CutView, Finding, LogRecord, Verdict, Witness, decide, outcome
+from snapkafka.checks import CutView, Finding, LogRecord, Verdict, decide, outcome, witness_of
 from snapkafka.protocol import Captured, ProcessCut, TopicPartition
 from snapkafka.wire.headers import topic_check
 from tests.worlds.list_checks import v5
@@ -95,8 +95,8 @@ def test_inputs_with_equal_check_values_are_named() -> None:
     found = v5(view, [])
     check = topic_check(same[0])
     assert found == [Finding("cause-unclear", topic, -1, -1, app="app", a=check) for topic in sorted(same)]
-    assert str(Witness.of(found[0])) == (
-        f"V5: topic {min(same)} has the same 16-bit check value ({check}) as another input of app: causes that name it "
+    assert witness_of(found[0]).what == (
+        f"topic {min(same)} has the same 16-bit check value ({check}) as another input of app: causes that name it "
         "were not checked"
     )
 
@@ -105,6 +105,6 @@ def test_notes_of_topics_are_listed_before_those_of_records() -> None:
     many = [Finding("replayed", "a", 0, offset, 1, 1, "app", 3, 2) for offset in range(30)]
     twice = Finding("ran-twice", "in", 0, 0, 1, app="app", a=2, b=2)
     reported = outcome("V5", [*many, twice], {"replayed": 30, "ran-twice": 1})
-    assert reported.notes[0] == Witness.of(twice)
+    assert reported.notes[0] == witness_of(twice)
     assert reported.notes[0].what.startswith("2 events of topic in ran twice in app before the cut")
     assert len(reported.notes) == 20

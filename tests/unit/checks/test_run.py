@@ -12,9 +12,7 @@ from snapkafka.checks import (
     WITNESSES_MAX,
     Checked,
     CutView,
-    ExternalTopic,
     LogRecord,
-    OutsideSender,
     ReadRange,
     Status,
     Weight,
@@ -24,6 +22,7 @@ from snapkafka.checks import (
     listed,
 )
 from snapkafka.checks.run import run
+from snapkafka.manifest import ExternalEntry, OutsiderEntry
 from snapkafka.protocol import TopicPartition
 from tests.spark.damaged_logs import EVERY_KIND, damaged
 from tests.worlds.little_log import CAPTURED, LOG, STATE, TABLE, TP, WHITE
@@ -33,8 +32,8 @@ def checked(records: list[LogRecord]) -> Checked:
     return run(listed(CutView(CAPTURED), records))
 
 
-def statuses(result: Checked) -> dict[str, Status]:
-    return {outcome.check: outcome.status for outcome in result.outcomes}
+def statuses(result: Checked) -> dict[str, str]:
+    return {outcome.name: outcome.status for outcome in result.outcomes}
 
 
 CAUSE = (TP, 0)
@@ -45,9 +44,9 @@ def test_a_consistent_log_passes_and_says_what_was_read() -> None:
     assert statuses(result) == dict.fromkeys(["V1", "V2", "V3", "V4"], Status.PASSED)
     view = CutView(CAPTURED)
     read = examined(view, listed(view, LOG).groups)
-    assert {outcome.check: outcome.examined for outcome in result.outcomes} == {
-        check: read[check] for check in ("V1", "V2", "V3", "V4")
-    }
+    assert {
+        outcome.name: (outcome.records, outcome.partitions, outcome.channels) for outcome in result.outcomes
+    } == {check: read[check] for check in ("V1", "V2", "V3", "V4")}
     assert result.held.keys() == {STATE}
     assert (result.external, result.outside) == ((), ())
 
@@ -76,8 +75,8 @@ def test_what_is_found_in_records_and_in_bounds_is_counted() -> None:
     assert statuses(result) == dict.fromkeys(["V1", "V2", "V3", "V4", "V5"], Status.FAILED)
     _, of_bounds = bounds_findings(snapshot.view)
     for outcome in result.outcomes:
-        here = Counter(finding.kind for finding in find(outcome.check, snapshot.log)) + of_bounds
-        accuse = sum(n for kind, n in here.items() if KINDS[kind][:2] == (outcome.check, Weight.FAILS))
+        here = Counter(finding.kind for finding in find(outcome.name, snapshot.log)) + of_bounds
+        accuse = sum(n for kind, n in here.items() if KINDS[kind][:2] == (outcome.name, Weight.FAILS))
         assert outcome.found == accuse > 0
         assert len(outcome.witnesses) == min(accuse, WITNESSES_MAX)
 
@@ -93,8 +92,8 @@ def test_what_no_verdict_can_tell_is_handed_on() -> None:
     result = checked(
         [*(record for record in WHITE if record.offset != 1), outsider, *TABLE, LogRecord("in", 0, 5)]
     )
-    assert result.external == (ExternalTopic("in", True),)
-    assert result.outside == (OutsideSender(50, "", "in"),)
+    assert result.external == (ExternalEntry(topic="in", mixed=True),)
+    assert result.outside == (OutsiderEntry(process=50, app="", topic="in"),)
 
 
 def test_v3_looks_at_the_log_once_more_where_it_changes() -> None:

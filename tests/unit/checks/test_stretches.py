@@ -158,7 +158,7 @@ def test_of_too_many_records_the_first_are_judged_and_nothing_passes(monkeypatch
     monkeypatch.setattr(summary, "KEPT_MAX", 3)
     view = CutView(CAPTURED)
     wrong = [LogRecord("in", 0, 10 + n, 1, 0, 10 + n, cause=(TP, 0)) for n in range(20)]
-    outcomes = {it.check: it for it in run(listed(view, [*LOG, *wrong])).outcomes}
+    outcomes = {it.name: it for it in run(listed(view, [*LOG, *wrong])).outcomes}
     assert {check: it.status for check, it in outcomes.items() if check != "V3"} == {
         "V1": Status.FAILED,
         **dict.fromkeys(("V2", "V4", "V5"), Status.UNVERIFIABLE),

@@ -14,8 +14,8 @@ from snapkafka.checks import (
     Keeping,
     LogBounds,
     LogRecord,
-    Witness,
     bounds_findings,
+    witness_of,
 )
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.protocol import Captured, Renewed, SeqRange, TopicPartition
@@ -187,7 +187,7 @@ def test_a_topic_that_was_recreated_while_a_process_ran_is_reported_with_that_pr
     assert [(f.kind, f.topic, f.process) for f in findings] == [
         (f"renewed-{check}", "table", 1) for check in ("V1", "V2", "V3", "V4")
     ]
-    assert "recreated since process 1 of app joined" in Witness.of(findings[0]).what
+    assert "recreated since process 1 of app joined" in witness_of(findings[0]).what
     why, hint = refused(twice, now)
     assert "topic table was recreated since process 1 of app joined" in why
     assert "restart that process" in hint
@@ -207,11 +207,4 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     eaten = now | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
     assert refused(CAPTURED, eaten)[0].endswith(
         "snapshot snap needs table[0] (table t) below offset 3, but its log now starts at 4"
-    )
-
-
-def test_a_witness_without_a_place_does_not_name_one() -> None:
-    assert str(Witness(check="V6", topic="", partition=-1, offset=-1, what="no money")) == "V6: no money"
-    assert (
-        str(Witness(check="V6", topic="t", partition=1, offset=0, what="no money")) == "V6: t[1]@0: no money"
     )
