@@ -24,8 +24,7 @@ NO_ROUTE: Final = "none"
 
 
 def described() -> tuple[Any, ...]:
-    """Create the metrics of the service, without values: requests, ledger followed, streams, snapshots, latest good
-    one."""
+    """Create the metrics of the service, without values: requests, ledger followed, streams, snapshots."""
     return (
         CounterMetricFamily(
             "snapkafka_service_requests",
@@ -38,11 +37,6 @@ def described() -> tuple[Any, ...]:
         GaugeMetricFamily("snapkafka_service_streams", "Live streams", labels=[]),
         GaugeMetricFamily(
             "snapkafka_service_snapshots", "Snapshots in the ledger by status", labels=["status"]
-        ),
-        GaugeMetricFamily(
-            "snapkafka_service_latest_good_timestamp_seconds",
-            "When the last verified snapshot was triggered, by the ledger's clock",
-            labels=[],
         ),
     )
 
@@ -60,7 +54,7 @@ class Metrics:
     def collect(self) -> Iterator[Any]:
         """Yield the gauges of the namespace (Prometheus calls this)."""
         follower = self._follower
-        requests, followed, streams, snapshots, latest_good = described()
+        requests, followed, streams, snapshots = described()
         for labels, count in sorted(self._requests.items()):
             requests.add_metric(labels, count)
         followed.add_metric([], float(follower.followed))
@@ -71,10 +65,6 @@ class Metrics:
             for status, count in sorted(Counter(view.status.value for view in views).items()):
                 snapshots.add_metric([status], count)
             yield snapshots
-            good = follower.latest_good()
-            if good is not None:
-                latest_good.add_metric([], follower.reading.times_ms[good - 1] / 1_000)
-                yield latest_good
             fresh = replace(freshness_in(follower.reading, follower.clock()), restorable=self._kept)
             for gauge in gauges(fresh):
                 names = ["namespace", gauge.label] if gauge.label else ["namespace"]
