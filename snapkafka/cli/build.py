@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import typing
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 import typer
@@ -15,7 +17,7 @@ from snapkafka import ops
 from snapkafka.assembly import read_system
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.options import Option, options_of
-from snapkafka.verbs import Where
+from snapkafka.verbs import Change, Where
 
 from .helps import HELPS
 from .running import connect, console, print_json, run
@@ -206,3 +208,73 @@ def _parameter(option: Option) -> inspect.Parameter:
         default=inspect.Parameter.empty if option.required else option.written_default,
         annotation=Annotated[of, info],
     )
+
+
+# -- commands that change something ---------------------------------------------------------------------------
+
+
+P = TypeVar("P")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal(Generic[P, D]):
+    """A change that is planned, shown, confirmed and made.
+
+    `show`, `report`: print the plan, and the result. `refused`: whether the plan has a reason to refuse. `empty`:
+    whether there is nothing to do, so that nothing is asked. `good`: whether everything planned was done. `change`: the
+    participle for "nothing was ...": "changed" or "removed".
+    """
+
+    plan: Callable[[], Coroutine[Any, Any, P]]
+    act: Callable[[P], Coroutine[Any, Any, D]]
+    show: Callable[[P], None]
+    report: Callable[[P, D], None]
+    question: Callable[[P], str]
+    refused: Callable[[P], bool] = lambda plan: False
+    empty: Callable[[P], bool] = lambda plan: False
+    good: Callable[[D], bool] = lambda done: True
+    change: str = "changed"
+
+
+def propose(proposal: Proposal[P, D], how: Change, *, as_json: bool) -> None:
+    """Run a proposal: print the plan, refuse it or stop after it, ask, run it, and print the result.
+
+    Raises:
+        typer.Exit: it is refused, the answer is no, or not all was done.
+    """
+    planned = run(proposal.plan, as_json=as_json)
+    if not as_json:
+        proposal.show(planned)
+    refused = proposal.refused(planned)
+    if how.dry_run or refused or proposal.empty(planned):
+        if as_json:
+            print_json({"planned": planned, "done": None})
+        if refused:
+            raise typer.Exit(EXIT_NOT_GOOD)
+        return
+    if not how.yes:
+        _confirm(proposal, planned, as_json=as_json)
+    done = run(
+        lambda: proposal.act(planned), as_json=as_json, beside={"planned": planned} if as_json else None
+    )
+    if as_json:
+        print_json({"planned": planned, "done": done})
+    else:
+        proposal.report(planned, done)
+    if not proposal.good(done):
+        raise typer.Exit(EXIT_NOT_GOOD)
+
+
+def _confirm(proposal: Proposal[P, D], planned: P, *, as_json: bool) -> None:
+    def nobody_to_ask() -> NoReturn:
+        raise BadInputError(
+            f"not confirmed, as there is no terminal: nothing was {proposal.change}",
+            hint="read the plan, then add --yes",
+        )
+
+    if as_json or not sys.stdin.isatty():
+        run(nobody_to_ask, as_json=as_json, beside={"planned": planned})
+    if not typer.confirm(proposal.question(planned), err=True):
+        console.print(f"nothing was {proposal.change}")
+        raise typer.Exit(EXIT_NOT_GOOD)

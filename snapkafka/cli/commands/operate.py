@@ -12,10 +12,9 @@ import msgspec
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import AsJson, printed
+from snapkafka.cli.build import AsJson, Proposal, printed, propose
 from snapkafka.cli.commands.snapshots import coloured, witness_line
 from snapkafka.cli.progress import print_line
-from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, notices, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, all_errors
 from snapkafka.kafka.login.connection import Connection

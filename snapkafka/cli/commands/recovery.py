@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from snapkafka import ops
-from snapkafka.cli.build import AsJson, ask_one_way, printed
+from snapkafka.cli.build import AsJson, Proposal, ask_one_way, printed, propose
 from snapkafka.cli.commands.snapshots import count, headline
 from snapkafka.cli.commands.tables import moment
-from snapkafka.cli.propose import Proposal, propose
 from snapkafka.cli.running import connect, console, notices, run, who
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST

@@ -98,13 +98,13 @@ def test_what_does_not_let_itself_be_cancelled_is_ended_all_the_same() -> None:
     """A client whose broker does not answer, for instance."""
     code = (
         "import asyncio, contextlib\n"
-        "from snapkafka.cli import event_loop\n"
+        "from snapkafka.cli import running\n"
         "async def stubborn():\n"
         "    print('ready', flush=True)\n"
         "    while True:\n"
         "        with contextlib.suppress(asyncio.CancelledError):\n"
         "            await asyncio.sleep(60)\n"
-        "event_loop.run_until_signalled(stubborn, ends_within_s=0.2)\n"
+        "running.run_until_signalled(stubborn, ends_within_s=0.2)\n"
     )
     with subprocess.Popen(
         (sys.executable, "-c", code), stdout=subprocess.PIPE, stderr=subprocess.PIPE
