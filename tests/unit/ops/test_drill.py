@@ -54,7 +54,6 @@ MANIFEST = dataclasses.replace(
     EXAMPLE,
     id="friday",
     epoch=4,
-    ledger=dataclasses.replace(EXAMPLE.ledger, triggered_ms=round(time.time() * 1_000) - 60_000),
     tables=tuple(
         dataclasses.replace(EXAMPLE.tables[0], name=name, rows=rows)
         for name, rows in (("state", 5), ("messages", 3))
@@ -87,7 +86,8 @@ class FakeRun(DrillRun):
         return result if done is None else done
 
     async def find(self):
-        return await self._step("find", ("friday.json", MANIFEST, 3))
+        ledger = dataclasses.replace(EXAMPLE.ledger, triggered_ms=round(time.time() * 1_000) - 60_000)
+        return await self._step("find", ("friday.json", dataclasses.replace(MANIFEST, ledger=ledger), 3))
 
     async def plan(self, source):
         return await self._step("plan", forked().plan)
