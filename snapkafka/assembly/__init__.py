@@ -7,7 +7,7 @@ This package holds what any engine needs; `spark` is the engine for snapshots of
 | `spec` | the options of the job, and its result, as values and as JSON |
 | `command`, `pipeline` | the job: its command line, and its work in order |
 | `ledger` | the ledger's side: captured snapshots, and their verdicts |
-| `cluster`, `loss` | facts about the cluster: existing offsets, topics; since when records are gone |
+| `cluster` | facts about the cluster: existing offsets, topics |
 | `base` | the base of an incremental snapshot |
 | `settings` | how a log is read |
 | `values` | keys and values as text, for both engines |

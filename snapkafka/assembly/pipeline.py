@@ -35,7 +35,6 @@ from .cluster import (
 from .failures import Failures
 from .invariants import check, in_folder, published, require_valid
 from .ledger import ClusterFacts, Desk
-from .loss import with_time_of_loss
 from .manifest import check_entries, openness_of, verdict_of
 from .progress import Work, Working, in_words
 from .settings import Settings
@@ -165,8 +164,7 @@ def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[C
             parent_is_there = (captured.parent, store.uri) not in to_come
             base = _base(job, desk, captured, store, compare=False)[0] if parent_is_there else None
             view = view_on(base, captured, view.bounds)
-            with with_time_of_loss(store, captured):
-                require_offsets(view, starts=view.starts)
+            require_offsets(view, starts=view.starts)
             offsets = max(offsets, job.offsets(view))
             work.append((captured, store))
             to_come.add((captured.id, store.uri))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.loss import with_time_of_loss
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError, SnapkafkaError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.restorable import in_words, restorable
 from snapkafka.manifest_entries import RestorableEntry
 from snapkafka.ports import Topic
@@ -17,7 +15,6 @@ from snapkafka.protocol import ChangelogCut, TopicPartition
 from tests.unit.base.test_manifest import example
 from tests.unit.kafka.test_retention import CUT, HOUR, MIN, NOW
 from tests.worlds.fakes import FakeAdmin, FakeCluster, Worker
-from tests.worlds.stores import LocalStore
 
 
 @pytest.fixture
@@ -80,22 +77,6 @@ async def test_of_a_windowed_table_and_by_size() -> None:
     admin.sizes["log"] = (1_001, 0)
     found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
     assert "of which 1,001 were written since" in found.why
-
-
-def test_a_refusal_says_until_when_it_could_be_done(tmp_path: Any) -> None:
-    store = LocalStore(tmp_path)
-    captured = dataclasses.replace(example().captured, id="one")
-    entry = RestorableEntry(
-        how="until", until="2027-01-15T09:00:00+00:00", topic="orders", partition=0, why="deletes"
-    )
-    with store.staging("one") as folder:
-        store.publish(dataclasses.replace(example(), id="one", restorable=entry), folder)
-    said = r"gone; it could be restored until 2027-01-15T09:00:00\+00:00: orders deletes"
-    with pytest.raises(OffsetsGoneError, match=said), with_time_of_loss(store, captured):
-        raise OffsetsGoneError("gone")
-    unknown = dataclasses.replace(captured, id="two")
-    with pytest.raises(OffsetsGoneError, match=r"^gone$"), with_time_of_loss(store, unknown):
-        raise OffsetsGoneError("gone")
 
 
 @pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
