@@ -41,15 +41,13 @@ def outside_senders(view: CutView, records: Iterable[LogRecord]) -> list[Outside
     found = {
         (record.process, record.topic)
         for record in records
-        if view.outsiders_record(record) and record.tp not in view.recreated and _received_late(view, record)
+        if view.outsiders_record(record)
+        and record.tp not in view.recreated
+        and record.offset >= view.received_since(record.tp)
+        and any(received(source, record.offset) for source in view.inputs.get(record.tp, ()))
     }
     known = view.outsiders
     return [
         OutsiderEntry(process=process, app=known[process].app if process in known else "", topic=topic)
         for process, topic in sorted(found)
     ]
-
-
-def _received_late(view: CutView, record: LogRecord) -> bool:
-    late = record.offset >= view.received_since(record.tp)
-    return late and any(received(source, record.offset) for source in view.inputs.get(record.tp, ()))

@@ -15,6 +15,7 @@ from .inputs import in_flight, received
 from .log import EXTERNAL, LogRecord
 from .ranges import ReadRange
 from .stretch import Group, Kept, Span, Stretch, Turn, Wanted
+from .summary import places_due
 from .view import CutView
 
 
@@ -99,7 +100,9 @@ class CutLog:
         for one in sorted(stretches, key=lambda it: (it.tp, it.groups[0].record.offset if it.groups else 0)):
             if one.tp not in self.view.recreated:
                 before = self.stretches.get(one.tp)
-                self.stretches[one.tp] = one if before is None else before.joined(one)
+                self.stretches[one.tp] = (
+                    one if before is None else before.joined(one, places_due(self.view, one.tp))
+                )
 
     @property
     def records(self) -> list[LogRecord]:

@@ -18,7 +18,7 @@ the whole log, however it was divided into stretches, up to `KEPT_MAX` records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -87,9 +87,13 @@ class Stretch:
         kept = [Kept(nth, record) for nth, record in enumerate(records, 1)]
         return cls(tp, [Group.of(it.record) for it in kept], kept, records=len(kept))
 
-    def joined(self, later: Stretch) -> Stretch:
-        """Return this stretch with the one after it. After a crowded one, only counts go on."""
-        more = [] if self.crowded else [it._replace(nth=it.nth + self.records) for it in later.kept]
+    def joined(self, later: Stretch, due: Collection[int]) -> Stretch:
+        """Return this stretch with the one after it; after a crowded one, only with its counts and what is `due`."""
+        more = [
+            it._replace(nth=it.nth + self.records)
+            for it in later.kept
+            if not self.crowded or it.record.offset in due
+        ]
         return Stretch(
             self.tp,
             self.groups + later.groups,

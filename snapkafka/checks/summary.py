@@ -27,8 +27,7 @@ def stretch_of(
 
 
 def places_due(view: CutView, tp: TopicPartition) -> set[int]:
-    """Return the offsets at which a certain record is due: the last white one of each sender, the join with a
-    parent."""
+    """Return the offsets of the last white record of each sender, and of the join with a parent."""
     due = {end.white_end - 1 for end in view.senders.get(tp, {}).values() if end.last_seq >= 0}
     return due if (seam := view.seam(tp)) is None else due | {seam}
 

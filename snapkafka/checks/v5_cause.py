@@ -20,9 +20,8 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 
 from .inputs import in_flight, read_before, received
-from .log import EXTERNAL, LogRecord
+from .log import EXTERNAL
 from .sequences import CutLog, Effect
-from .view import CutView
 from .witness import Finding
 
 
@@ -113,13 +112,10 @@ def _replayed(effect: Effect) -> bool:
 def _red_places(log: CutLog) -> set[tuple[str, int, int]]:
     """Return the places of records that are red by their header or their sender's birth, whatever was observed of
     their partition."""
-    return {record[:3] for record in log.records if _red_by_itself(log.view, record)}
-
-
-def _red_by_itself(view: CutView, record: LogRecord) -> bool:
-    if record.process == EXTERNAL or record.marker:
-        return False
-    return record.process >= view.epoch or (not view.left(record.process) and record.epoch >= view.epoch)
+    epoch, ours = log.view.epoch, (it for it in log.records if it.process != EXTERNAL and not it.marker)
+    return {
+        it[:3] for it in ours if it.process >= epoch or (it.epoch >= epoch and not log.view.left(it.process))
+    }
 
 
 def _cause_place(effect: Effect) -> tuple[str, int, int]:

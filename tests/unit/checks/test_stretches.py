@@ -26,6 +26,7 @@ from snapkafka.checks import (
     sequences,
     summary,
 )
+from snapkafka.checks.stretch import rows_of
 from snapkafka.protocol import SeqRange
 from tests.spark.damaged_logs import EVERY_KIND, Damaged, damaged
 from tests.spark.simulated_logs import BROKEN, broken, consistent
@@ -152,6 +153,22 @@ def test_a_sound_log_is_a_handful_of_records() -> None:
     assert [finding for check in LOG_CHECKS for finding in find(check, log)] == []
     assert len(log.records) <= 3
     assert sum(group.count for group in log.groups) == 10_000
+
+
+def test_after_too_many_records_those_that_are_due_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has not been kept is not taken for missing."""
+    monkeypatch.setattr(summary, "KEPT_MAX", 2)
+    view = CutView(CAPTURED)
+    again = [record._replace(seq=0) for record in LOG[:4]]
+    log = CutLog(view, Divided(view, [*again, *LOG[4:]], random.Random(0), 1))
+    assert log.stretches[TP].crowded or len(log.stretches[TP].kept) > 2
+    divided = [*rows_of(again)], [*rows_of([it for it in LOG[4:] if it.tp == TP])]
+    parts = [summary.stretch_of(view, TP, rows) for rows in divided]
+    assert [part.crowded for part in parts] == [True, False]
+    monkeypatch.setattr(Divided, "stretches", lambda self, wanted: iter(parts))
+    assert "last-missing" not in {
+        it.kind for it in find("V4", CutLog(view, Divided(view, [], random.Random(0), 0)))
+    }
 
 
 def test_of_too_many_records_the_first_are_judged_and_nothing_passes(monkeypatch: pytest.MonkeyPatch) -> None:
