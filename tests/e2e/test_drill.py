@@ -78,9 +78,11 @@ def drill(system: RunningSystem, folder: Path, storage: Path, total: int = TOTAL
 
 
 def left(observer: Observer) -> list[str]:
-    """Topics and consumer groups of any fork."""
+    """Topics and consumer groups of any drill."""
     groups = [group.name for group in observer.call(observer.admin.groups())]
-    return [name for name in (*observer.call(observer.admin.describe_topics()), *groups) if "fork." in name]
+    return [
+        name for name in (*observer.call(observer.admin.describe_topics()), *groups) if "fork.drill-" in name
+    ]
 
 
 def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
