@@ -15,10 +15,11 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.events import Event, MarkerFailed, MarkerSent
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from .outcomes import Unacknowledged, settled
+from .outcomes import Unacknowledged
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("snapkafka")
 
+ACKED: Final = (SendOutcome.ACKED, "")
 #: Between two lines in the log about unstamped records of one topic.
 LOG_AGAIN_S: Final = 60.0
 
@@ -282,13 +284,10 @@ class Sends:
                 )
             return
         assert run.effect is not None
-        machine = self._machine
-        if failure is None and run.last is not None:  # nearly every record comes by here
-            actions = machine.send_acked(run.effect, run.tp, run.last, offset, run.count)
-        elif failure is not None and failure.undone and run.last is not None:
-            actions = machine.send_aborted(run.effect, run.tp, run.last, run.count)
-        else:
-            actions = settled(machine, run.effect, run.tp, run.last, (offset, failure), run.count)
+        outcome, reason = failure or ACKED
+        actions = self._machine.settled(
+            run.effect, run.tp, run.last, outcome, offset=offset, count=run.count, reason=reason
+        )
         if actions:
             self.host.do(actions)
 

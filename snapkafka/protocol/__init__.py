@@ -76,6 +76,7 @@ from .events import (
 )
 from .facts import OldTopic, Renewed
 from .forking import fork_problem, prefixed
+from .hot_path import SendOutcome
 from .ledger_checkpoint import take_checkpoint
 from .ledger_state import LedgerState
 from .ledger_view import LedgerView

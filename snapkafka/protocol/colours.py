@@ -54,7 +54,7 @@ class Colours(RunningEvents):
     # -- sends ------------------------------------------------------------------------------------------------
 
     def enter(self, event: Cause | None) -> Effect:
-        """Enter a send (R5). Every `enter` is followed by `stamp`..`ack`/`fail`, or by `withdraw`."""
+        """Enter a send (R5). Every `enter` is followed by `stamp` and an outcome, or by `withdraw`."""
         epoch = self.running.get(event, -1) if event is not None else -1
         if epoch < 0:
             epoch, event = self.epoch, None
@@ -63,37 +63,28 @@ class Colours(RunningEvents):
         tally.unacked += 1
         return effect_of((epoch, event, tally, self.sent))
 
-    def stamp(self, tp: TopicPartition) -> int:
-        """Return the next seq of `tp`; called under the lock that keeps stamp and append together."""
+    def sent_to(self, tp: TopicPartition) -> Sent:
+        """Return what was sent to a partition."""
         sent = self.sent.get(tp)
         if sent is None:
             sent = self.sent[tp] = Sent()
+        return sent
+
+    def stamp(self, tp: TopicPartition) -> int:
+        """Return the next seq of `tp`; called in the instant of the append."""
+        sent = self.sent_to(tp)
         seq = sent.next_seq
         sent.next_seq = seq + 1
         return seq
 
     @staticmethod
     def unstamp(sent: Sent, seq: int) -> None:
-        """Take back a seq whose record was never appended. The lock is still held, so it is the last one issued,
-        unless an unstamped record has failed meanwhile (`lost`)."""
+        """Take back a seq whose record was never appended. It is the last one issued, unless an unstamped record has
+        failed meanwhile."""
         if sent.next_seq == seq + 1:
             sent.next_seq = seq
         else:
             sent.failed(seq, seq, refused=True, undone=True)
-
-    @staticmethod
-    def fail(
-        effect: Effect,
-        tp: TopicPartition,
-        seq: int,
-        count: int = 1,
-        *,
-        refused: bool = True,
-        undone: bool = False,
-    ) -> None:
-        """Fail `count` sends in a row; the seq is that of the last one. `refused`, `undone`: see `SeqRange`."""
-        effect.tally.unacked -= count
-        effect.sent[tp].failed(seq - count + 1, seq, refused=refused, undone=undone)
 
     def marker_failed(self, tp: TopicPartition, seq: int) -> None:
         """Note the seq of a marker that may not be in the log; -1: it had none."""
@@ -103,30 +94,17 @@ class Colours(RunningEvents):
 
     def unused(self, tp: TopicPartition, first: int, last: int) -> None:
         """Note seqs that are in no record. If later ones were issued, they are gaps, as those of failed sends."""
-        sent = self.sent.setdefault(tp, Sent())
+        sent = self.sent_to(tp)
         if sent.next_seq == last + 1:
             sent.next_seq = first
         else:
             sent.failed(first, last, refused=True, undone=True)
 
-    def bare(self, effect: Effect, tp: TopicPartition, end: int, count: int = 1) -> None:
-        """Settle so many sends without a seq; those that are in the log lie below `end`."""
-        effect.tally.unacked -= count
-        sent = self.sent.setdefault(tp, Sent())
-        sent.bare_end = max(sent.bare_end, end)
-
-    def lost(self, tp: TopicPartition, count: int, *, refused: bool, undone: bool) -> None:
-        """Note that so many records without a seq failed: they get the next seqs, which are in no record."""
-        sent = self.sent.setdefault(tp, Sent())
-        first = sent.next_seq
-        sent.next_seq = first + count
-        sent.failed(first, sent.next_seq - 1, refused=refused, undone=undone)
-
     def keep_unstamped(self, earlier: Colours) -> None:
         """Keep the unstamped records of an earlier identity."""
         for tp, sent in earlier.sent.items():
             if sent.bare_end:
-                self.sent.setdefault(tp, Sent()).bare_end = sent.bare_end
+                self.sent_to(tp).bare_end = sent.bare_end
 
     @staticmethod
     def withdraw(effect: Effect) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from enum import Enum
 
 from .actions import Action
 from .aligner import Aligner
@@ -21,6 +22,18 @@ from .records import MIXED, OUT_OF_ORDER, SENT_BARE, Skipped, TopicPartition
 from .sent import Sent
 
 _NOTHING: Sequence[Action] = ()
+
+
+class SendOutcome(Enum):
+    """What became of a send, as a clause of a reason. `UNKNOWN`: it may be in the log, or still get there. `UNDONE`:
+    with its cause, positions included; `ABORTED`: likewise, and nobody reads its record: its seq is given again, to be
+    reported for the latest seq of a partition first."""
+
+    ACKED = "was acknowledged"
+    REFUSED = "was refused"
+    UNKNOWN = "has an unknown result"
+    UNDONE = "was undone"
+    ABORTED = "was undone with its transaction"
 
 
 class Work(ABC):
@@ -222,56 +235,45 @@ class Work(ABC):
         effect.tally.unappended -= 1
         return self._advance() if self.open.cuts else _NOTHING
 
-    def send_acked(
-        self, effect: Effect, tp: TopicPartition, seq: int, offset: int, count: int = 1
-    ) -> Sequence[Action]:
-        """Note that the send lies at `offset`, and `count - 1` of its colour right before it, with the seqs before its
-        own."""
-        effect.tally.unacked -= count
-        effect.sent[tp].acked(effect.epoch, seq, offset)
-        return self._advance() if self.open.cuts else _NOTHING
-
-    def send_failed(
+    def settled(
         self,
         effect: Effect,
         tp: TopicPartition,
-        seq: int,
-        reason: str,
-        count: int = 1,
+        seq: int | None,
+        outcome: SendOutcome,
         *,
-        undone: bool = False,
+        offset: int = -1,
+        count: int = 1,
+        reason: str = "",
     ) -> Sequence[Action]:
-        """Fail a send (R7): if it was refused and is white for an open cut, that cut gets no `Closed`.
+        """Note what became of `count` sends of one colour in a row (R7). No open cut closes for which they are white
+        and of which one is not in the log, or may not be.
 
-        The `count - 1` sends of its colour right before it, with the seqs before its own, failed as well. `undone`:
-        see `SeqRange`.
+        Args:
+            seq, offset: of the last one; the others have those right before. `seq`: None: they left unstamped. If they
+                failed, they get seqs after all, by which their sender reports them.
         """
-        Colours.fail(effect, tp, seq, count, undone=undone)
-        return self._white_lost(
-            effect, "send-failed", f"a send to {tp} from before the cut was refused: {reason}", str(tp)
-        )
-
-    def send_aborted(self, effect: Effect, tp: TopicPartition, seq: int, count: int = 1) -> Sequence[Action]:
-        """Take back sends (`count`: as in `send_failed`) whose transaction was aborted, with their causes (R7). Nobody
-        reads them, so their seqs are given again: a gap would look like a loss. To be called for the latest first."""
         effect.tally.unacked -= count
-        for taken_back in range(seq, seq - count, -1):
-            Colours.unstamp(effect.sent[tp], taken_back)
-        what = f"a send to {tp} from before the cut was undone: its transaction was aborted"
-        return self._white_lost(effect, "send-failed", what, str(tp))
-
-    def send_unsettled(
-        self, effect: Effect, tp: TopicPartition, seq: int, reason: str, count: int = 1
-    ) -> Sequence[Action]:
-        """Note that the outcome of a send is unknown (R7): after a time-out or a lost connection it may be in the log,
-        or still get there. No open cut for which it is white closes; for later ones records that landed before their
-        ends count as sent.
-
-        `count`: as in `send_failed`.
-        """
-        Colours.fail(effect, tp, seq, count, refused=False)
-        what = f"the result of a send to {tp} from before the cut is unknown: {reason}"
-        return self._white_lost(effect, "send-unsettled", what, str(tp))
+        sent = self.colours.sent_to(tp) if seq is None else effect.sent[tp]
+        if outcome is SendOutcome.ACKED:
+            if seq is None:
+                sent.bare_end = max(sent.bare_end, offset + 1)
+            else:
+                sent.acked(effect.epoch, seq, offset)
+            return self._advance() if self.open.cuts else _NOTHING
+        if outcome is SendOutcome.ABORTED and seq is not None:
+            for taken_back in range(seq, seq - count, -1):
+                Colours.unstamp(sent, taken_back)
+        else:
+            if seq is None:
+                sent.next_seq += count
+                seq = sent.next_seq - 1
+            undone = outcome in (SendOutcome.UNDONE, SendOutcome.ABORTED)
+            sent.failed(seq - count + 1, seq, refused=outcome is not SendOutcome.UNKNOWN, undone=undone)
+        code = "send-unsettled" if outcome is SendOutcome.UNKNOWN else "send-failed"
+        return self._white_lost(
+            effect, code, f"a send to {tp} from before the cut {outcome.value}: {reason}", str(tp)
+        )
 
     def send_withdrawn(self, effect: Effect) -> Sequence[Action]:
         """Withdraw a send that was given up before it was appended: nothing of it is in the log."""
@@ -306,31 +308,6 @@ class Work(ABC):
     def seqs_unused(self, tp: TopicPartition, first: int, last: int) -> None:
         """Note that the records that were to have these seqs leave without them."""
         self.colours.unused(tp, first, last)
-
-    def unstamped_settled(
-        self, effect: Effect, tp: TopicPartition, end: int, count: int = 1
-    ) -> Sequence[Action]:
-        """Note that so many unstamped records are acknowledged, all below `end`."""
-        self.colours.bare(effect, tp, end, count)
-        return self._advance() if self.open.cuts else _NOTHING
-
-    def unstamped_failed(
-        self,
-        effect: Effect,
-        tp: TopicPartition,
-        reason: str,
-        count: int = 1,
-        *,
-        refused: bool = True,
-        undone: bool = False,
-    ) -> Sequence[Action]:
-        """Note that so many unstamped records failed, as they would have without us (R7). They get seqs after all, by
-        which their sender reports them. `refused`, `undone`: see `SeqRange`."""
-        self.colours.bare(effect, tp, 0, count)
-        self.colours.lost(tp, count, refused=refused, undone=undone)
-        return self._white_lost(
-            effect, "send-failed", f"a send to {tp} from before the cut failed: {reason}", str(tp)
-        )
 
     def marker_stamped(self, tp: TopicPartition) -> int:
         """Return the seq of a marker."""

@@ -35,4 +35,4 @@ def test_an_event_and_a_table_write_pass_few_of_our_functions(
         print(len(functions), *functions, sep="\n  ")
         assert len(functions) <= most, "\n".join(functions)
     assert any(function.endswith(" Work.event_started") for function in event), "else nothing was traced"
-    assert any(function.endswith(" Work.send_acked") for function in write), "or not to its end"
+    assert any(function.endswith(" Work.settled") for function in write), "or not to its end"

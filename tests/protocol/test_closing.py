@@ -16,6 +16,7 @@ from snapkafka.protocol import (
     MarkerFailed,
     MarkerSent,
     RecordMet,
+    SendOutcome,
     SentEnd,
     SeqRange,
     StartTimer,
@@ -91,10 +92,10 @@ def test_r7_the_seqs_of_an_aborted_transaction_are_given_again(
     settle(p, q)
     while p.unacked:
         effect, tp, seq, _ = p.unacked.pop()
-        p.do(p.machine.send_aborted(effect, tp, seq))
+        p.do(p.machine.settled(effect, tp, seq, SendOutcome.ABORTED))
     failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("send-failed", "b[0]")
-    assert "its transaction was aborted" in failure.reason
+    assert "was undone with its transaction" in failure.reason
     assert p.machine.colours.sent[B].unacknowledged == ()
     assert p.send(B).seq == 1
 
@@ -160,8 +161,8 @@ def fail(p: Process, *, refused: bool) -> int:
     """A send that is not acknowledged; its seq."""
     p.send(B, ack=False)
     effect, tp, seq, _ = p.unacked.popleft()
-    reported = p.machine.send_failed if refused else p.machine.send_unsettled
-    p.do(reported(effect, tp, seq, "full"))
+    outcome = SendOutcome.REFUSED if refused else SendOutcome.UNKNOWN
+    p.do(p.machine.settled(effect, tp, seq, outcome, reason="full"))
     return seq
 
 
@@ -229,10 +230,10 @@ def test_r7_an_unknown_result_of_a_white_send_aborts(world: World, pair: tuple[P
     epoch = world.trigger()
     settle(p, q)
     effect, tp, seq, _ = p.unacked.popleft()
-    p.do(p.machine.send_unsettled(effect, tp, seq, "timed out"))
+    p.do(p.machine.settled(effect, tp, seq, SendOutcome.UNKNOWN, reason="timed out"))
     failure = world.failure(epoch)
     assert (failure.code, failure.culprit) == ("send-unsettled", "b[0]")
-    assert "unknown: timed out" in failure.reason
+    assert "has an unknown result: timed out" in failure.reason
 
 
 def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tuple[Process, Process]) -> None:

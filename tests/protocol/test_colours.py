@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.checks import CutView, LogRecord
-from snapkafka.protocol import Effect, RecordMet, Status
+from snapkafka.protocol import Effect, RecordMet, SendOutcome, Status
 from tests.worlds.list_checks import v1, v2, v4, v5
 
 from .steps import Play
@@ -194,7 +194,7 @@ def test_r5_a_send_at_once_is_the_three_steps_in_one(world: World, pair: tuple[P
         assert (machine.send_stamped(steps, B), steps) == (seq, at_once)
         p.do(machine.send_appended(steps))
         assert _counts(steps) == counted
-        p.do(machine.send_acked(steps, B, seq, seq))
+        p.do(machine.settled(steps, B, seq, SendOutcome.ACKED, offset=seq))
         assert _counts(steps) == undone
         colours.append(steps.epoch)
     assert colours == [0, epoch, epoch, epoch]

@@ -21,6 +21,7 @@ from snapkafka.protocol import (
     MarkerMet,
     ReadLedgerTo,
     RecordMet,
+    SendOutcome,
     StartTimer,
     Status,
     StopAsked,
@@ -170,7 +171,7 @@ def test_r12_an_old_life_whose_writes_failed_wrote_nothing(
             p.ack()
         else:
             effect, tp, seq, _ = p.unacked.popleft()
-            p.do(p.machine.send_failed(effect, tp, seq, "full"))
+            p.do(p.machine.settled(effect, tp, seq, SendOutcome.REFUSED))
         world.append(Dead(n=n, dead=p.id))
         p.catch_up()
         p.join()

@@ -19,6 +19,7 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerState,
     RanWithout,
+    SendOutcome,
     Status,
     StopAsked,
     TopicPartition,
@@ -152,14 +153,14 @@ def test_r10_what_was_written_to_tables_before_the_hello_is_in_the_state(world: 
     for effect in (early, late):
         p.do(p.machine.send_appended(effect))
     world.logs[changelog] = [Stored(-1, 0, -1)] * 4
-    p.do(p.machine.unstamped_settled(early, changelog, 3))
+    p.do(p.machine.settled(early, changelog, None, SendOutcome.ACKED, offset=2))
     p.join()
     p.feed(RanWithout(since=0))
     p.give(A)
     epoch = world.trigger()
     settle(p)
     assert world.snapshot(epoch).open, "one is still on its way"
-    p.do(p.machine.unstamped_settled(late, changelog, 4))
+    p.do(p.machine.settled(late, changelog, None, SendOutcome.ACKED, offset=3))
     settle(p)
     assert [end.end for end in world.fold.captured(epoch).changelogs] == [4]
 

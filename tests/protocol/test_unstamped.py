@@ -11,6 +11,7 @@ from snapkafka.protocol import (
     Closed,
     Dead,
     LogEnd,
+    SendOutcome,
     Status,
     StopAsked,
     TopicPartition,
@@ -26,7 +27,7 @@ def send_bare(process: Process, tp: TopicPartition) -> int:
     log.append(Stored(-1, 0, -1))
     process.do(process.machine.left_unstamped(tp))
     process.do(process.machine.send_appended(effect))
-    process.do(process.machine.unstamped_settled(effect, tp, len(log)))
+    process.do(process.machine.settled(effect, tp, None, SendOutcome.ACKED, offset=len(log) - 1))
     return len(log)
 
 
@@ -116,7 +117,7 @@ def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
     p.send(B)
     effect = p.machine.send_entered(None)
     p.do(p.machine.send_appended(effect))
-    p.do(p.machine.unstamped_failed(effect, B, "too large"))
+    p.do(p.machine.settled(effect, B, None, SendOutcome.REFUSED))
     p.send(B)
     epoch = world.trigger()
     settle(p, q)
@@ -149,7 +150,7 @@ def test_r7_a_bare_record_that_fails_while_a_cut_is_open_aborts(
     epoch = world.trigger()
     p.catch_up()
     p.do(p.machine.send_appended(effect))
-    p.do(p.machine.unstamped_failed(effect, B, "too large"))
+    p.do(p.machine.settled(effect, B, None, SendOutcome.REFUSED))
     p.end(event)
     settle(p, q)
     assert world.failure(epoch).code == "send-failed"
@@ -163,7 +164,7 @@ def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
     bare, stamped = p.machine.send_entered(None), p.machine.send_entered(None)
     seq = p.machine.send_stamped(stamped, B)
     p.do(p.machine.send_appended(bare))
-    p.do(p.machine.unstamped_failed(bare, B, "too large"))
+    p.do(p.machine.settled(bare, B, None, SendOutcome.REFUSED))
     p.machine.send_unstamped(stamped, B, seq)
     p.do(p.machine.send_withdrawn(stamped))
     listed = [(r.first, r.last, r.undone) for r in p.machine.colours.sent[B].unacknowledged]

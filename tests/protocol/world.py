@@ -32,6 +32,7 @@ from snapkafka.protocol import (
     Position,
     ReadLedgerTo,
     SendMarkers,
+    SendOutcome,
     SnapshotView,
     StartTimer,
     StoppedApp,
@@ -250,7 +251,8 @@ class Process:
 
     def ack(self) -> None:
         while self.unacked:
-            self.do(self.machine.send_acked(*self.unacked.popleft()))
+            effect, tp, seq, offset = self.unacked.popleft()
+            self.do(self.machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=offset))
 
 
 def settle(*processes: Process) -> None:

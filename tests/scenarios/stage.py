@@ -41,6 +41,7 @@ from snapkafka.protocol import (
     ReadLedgerTo,
     RecordMet,
     SendMarkers,
+    SendOutcome,
     StoppedApp,
     Table,
     TopicPartition,
@@ -300,8 +301,14 @@ class Actor:
 
     def ack(self, sending: Sending) -> None:
         self.sending.remove(sending)
-        self.do(self.machine.send_acked(sending.effect, sending.tp, sending.seq, sending.offset))
+        self.do(
+            self.machine.settled(
+                sending.effect, sending.tp, sending.seq, SendOutcome.ACKED, offset=sending.offset
+            )
+        )
 
     def fail(self, sending: Sending, reason: str) -> None:
         self.sending.remove(sending)
-        self.do(self.machine.send_failed(sending.effect, sending.tp, sending.seq, reason))
+        self.do(
+            self.machine.settled(sending.effect, sending.tp, sending.seq, SendOutcome.REFUSED, reason=reason)
+        )

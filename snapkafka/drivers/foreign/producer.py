@@ -9,10 +9,10 @@ from typing import Any, Protocol
 from snapkafka.errors import BrokerUnavailableError, TriggerRefusedError
 from snapkafka.kafka.records.writer import UnsettledError
 from snapkafka.protocol.colours import Cause
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from ..outcomes import Unacknowledged, settled
 from ..stamps import Stamps
 from .host import ForeignHost
 
@@ -98,7 +98,7 @@ class ForeignSends:
         try:
             offset = await appended
         except UnsettledError as error:
-            self._do(settled(self._machine, effect, tp, seq, (-1, Unacknowledged(str(error)))))
+            self._do(self._machine.settled(effect, tp, seq, SendOutcome.UNKNOWN, reason=str(error)))
             raise BrokerUnavailableError(f"whether a record is in {tp} is unknown: {error}") from error
-        self._do(settled(self._machine, effect, tp, seq, (offset, None)))
+        self._do(self._machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=offset))
         return offset

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.events import MarkerFailed
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.wire import headers as wire
 
 from ..outcomes import Unacknowledged, outcome_of
@@ -123,7 +124,8 @@ class ConfluentSends:
             offset = -1 if error is not None or message.offset() is None else message.offset()
             failure = outcome_of(None) if offset < 0 else None
             if error is not None:
-                failure = Unacknowledged(str(error), refused=error.code() in REFUSED)
+                refused = error.code() in REFUSED
+                failure = Unacknowledged(SendOutcome.REFUSED if refused else SendOutcome.UNKNOWN, str(error))
             with self._host.lock:
                 self._sends.settled(run, offset, failure)
         except Exception as fault:

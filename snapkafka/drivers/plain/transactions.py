@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.events import InputsRevoked
+from snapkafka.protocol.hot_path import SendOutcome
 
 from ..outcomes import Unacknowledged
 from ..sends import Transaction
@@ -77,9 +78,9 @@ class Transactions:
         """Note that it is aborted, or has to be. `confirmed`: the broker has answered. Otherwise a commit that failed
         before may have gone through, and then no seq may be given again."""
         if confirmed or not self._in_doubt:
-            self._end(Unacknowledged("its transaction was aborted", refused=True, undone=True))
+            self._end(Unacknowledged(SendOutcome.ABORTED, "its transaction was aborted"))
         else:
-            self._end(Unacknowledged("its transaction may be committed, or aborted"))
+            self._end(Unacknowledged(SendOutcome.UNKNOWN, "its transaction may be committed, or aborted"))
 
     def failed(self, error: BaseException) -> None:
         """Note that it could not be committed. It stays open where the client says that it is to be aborted."""
@@ -100,7 +101,8 @@ class Transactions:
                 if failure is not None:
                     self.unwound = True
                     if not host.absent:  # while its events run: a cut that is taken now fails with them (R16)
-                        host.feed(InputsRevoked(undone_from=self._events.kept() if failure.undone else None))
+                        aborted = failure.outcome is SendOutcome.ABORTED
+                        host.feed(InputsRevoked(undone_from=self._events.kept() if aborted else None))
                 self._sent.ended(failure)
                 self._events.transaction_ended(undone=failure is not None)
         except Exception as error:

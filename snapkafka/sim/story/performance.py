@@ -36,6 +36,7 @@ from snapkafka.protocol.events import (
     MarkerSent,
     TriggerAppended,
 )
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     ChangelogEnd,
@@ -225,7 +226,7 @@ class Place:
         log.append(StoryEntry(what=what, stamps=tuple(stamp for _, _, stamp in stamped)))
         for member, effect, stamp in stamped:
             member.do(member.machine.send_appended(effect))
-            member.do(member.machine.send_acked(effect, tp, stamp.seq, len(log) - 1))
+            member.do(member.machine.settled(effect, tp, stamp.seq, SendOutcome.ACKED, offset=len(log) - 1))
 
     def receive(self, tp: TopicPartition, offset: int, event: str) -> None:
         """Process a message: an event starts on it, and ends."""

@@ -15,6 +15,7 @@ from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.colours import Effect
 from snapkafka.protocol.events import MarkerSent
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import NOBODY, TopicPartition
 from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim.judge import Execution
@@ -179,14 +180,14 @@ class Sender(MachineDriver):
     def _lose(self, sending: SimSending, why: str, *, undone: bool) -> None:
         """Fail a send, and notify its sender. `undone`: its transaction was aborted with it."""
         assert sending.effect is not None
-        record = sending.record
+        record, outcome = sending.record, SendOutcome.UNDONE if undone else SendOutcome.REFUSED
         self.world.history.fail(record.step)
         if undone:
             self.world.count("undone_sends")
         else:
             self._reported_failure(sending)
         self._settled(sending)
-        self.do(self.machine.send_failed(sending.effect, sending.tp, record.seq, why, undone=undone))
+        self.do(self.machine.settled(sending.effect, sending.tp, record.seq, outcome, reason=why))
 
     def _reported_failure(self, sending: SimSending) -> None:
         record = sending.record
@@ -206,7 +207,7 @@ class Sender(MachineDriver):
         elif fate == "later":
             world.in_queue.append((sending.tp, record))
         self._settled(sending)
-        self.do(self.machine.send_unsettled(sending.effect, sending.tp, record.seq, "timed out"))
+        self.do(self.machine.settled(sending.effect, sending.tp, record.seq, SendOutcome.UNKNOWN))
 
     def fence(self) -> None:
         """Fence a process: its inputs are assigned to another, which has aborted its open transactions; nothing of
@@ -226,7 +227,7 @@ class Sender(MachineDriver):
             self.unacked[sending.tp].remove(sending)
             sending.execution.undone = True
             self._settled(sending)
-            self.do(self.machine.send_aborted(sending.effect, sending.tp, sending.record.seq))
+            self.do(self.machine.settled(sending.effect, sending.tp, sending.record.seq, SendOutcome.ABORTED))
 
     @staticmethod
     def acknowledged(sending: SimSending) -> bool:
@@ -236,21 +237,17 @@ class Sender(MachineDriver):
     def _ack(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         sending = self.unacked[tp].popleft()
-        if sending.unstamped is not None:
-            self._settled(sending)
-            self.do(self.machine.unstamped_settled(sending.unstamped, tp, sending.offset + 1))
-            return
-        if sending.outgrown:
-            assert sending.effect is not None
-            self._settled(sending)
-            self.do(self.machine.unstamped_settled(sending.effect, tp, sending.offset + 1))
-            return
-        if sending.effect is None:
+        effect, seq = sending.effect, sending.record.seq
+        stamped = sending.unstamped is None and not sending.outgrown
+        if not stamped:
+            effect = sending.unstamped or effect
+        if effect is None:
             self.feed(MarkerSent(epoch=sending.epoch, tp=tp, offset=sending.offset))
             return
-        if not self.world.plan.exactly_once or sending.execution is None:
+        if not stamped or not self.world.plan.exactly_once or sending.execution is None:
             self._settled(sending)
-        self.do(self.machine.send_acked(sending.effect, tp, sending.record.seq, sending.offset))
+        acked = SendOutcome.ACKED
+        self.do(self.machine.settled(effect, tp, seq if stamped else None, acked, offset=sending.offset))
 
     def send_markers(self, action: SendMarkers) -> None:
         """Put them into the outbox of each partition."""

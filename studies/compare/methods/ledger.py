@@ -21,6 +21,7 @@ from snapkafka.protocol.events import (
     LedgerRead,
     TimerExpired,
 )
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     ChangelogEnd,
@@ -117,7 +118,7 @@ class Node(MachineDriver):
         effect = machine.send_entered(None)
         seq = machine.send_stamped(effect, tp)
         machine.send_appended(effect)
-        machine.send_acked(effect, tp, seq, BASE - 1)
+        machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=BASE - 1)
 
     # -- the ledger -------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol.colours import Cause, Effect
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, MarkerSent, RecordMet
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import LedgerRecord, LogEnd, TopicPartition, Trigger
 from snapkafka.wire import headers
 from studies.compare.process import START_BALANCE, Control, Message
@@ -115,7 +116,7 @@ class Offsets(Method):
         node.do(machine.send_appended(effect))
         if self.world.load.fifo:
             self._into_log(message, message.payload)
-            node.do(machine.send_acked(effect, tp, seq, message.offset))
+            node.do(machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=message.offset))
         else:
             self._unsent[message.number] = effect
 
@@ -129,7 +130,7 @@ class Offsets(Method):
             self._into_log(item, item.payload)
             stamp = self._stamp(item)
             effect = self._unsent.pop(item.number)
-            node.do(node.machine.send_acked(effect, tp, stamp.seq, item.offset))
+            node.do(node.machine.settled(effect, tp, stamp.seq, SendOutcome.ACKED, offset=item.offset))
         else:
             self._into_log(item, None)
             node.feed(MarkerSent(epoch=self._stamp(item).epoch, tp=tp, offset=item.offset))
@@ -151,7 +152,9 @@ class Offsets(Method):
         seq = machine.send_stamped(effect, node.changelog)
         changelog.append((slot, process.counts[slot], process.balance))
         node.do(machine.send_appended(effect))
-        node.do(machine.send_acked(effect, node.changelog, seq, BASE + len(changelog) - 1))
+        node.do(
+            machine.settled(effect, node.changelog, seq, SendOutcome.ACKED, offset=BASE + len(changelog) - 1)
+        )
         if cause is not None:
             self._causes[process.number] = None
             node.do(machine.event_ended(cause))

@@ -16,6 +16,7 @@ from snapkafka.protocol import (
     Hello,
     LedgerView,
     ReportAppended,
+    SendOutcome,
     TopicPartition,
     closing,
     gather,
@@ -145,15 +146,23 @@ def counts_all_the_same(lose: Any) -> Any:
         self._settled(sending)
         assert sending.effect is not None
         offset = max(sending.offset, 0)
-        self.do(self.machine.send_acked(sending.effect, sending.tp, sending.record.seq, offset))
+        self.do(
+            self.machine.settled(
+                sending.effect, sending.tp, sending.record.seq, SendOutcome.ACKED, offset=offset
+            )
+        )
 
     return acked
 
 
-def takes_back_unnoticed(_: Any) -> Any:
+def takes_back_unnoticed(settled: Any) -> Any:
     """Take back a send with its transaction, and let a cut for which it is white close all the same."""
 
-    def aborted(self: hot_path.Work, effect: Any, tp: Any, seq: int) -> Any:
+    def aborted(
+        self: hot_path.Work, effect: Any, tp: Any, seq: Any, outcome: SendOutcome, **more: Any
+    ) -> Any:
+        if outcome is not SendOutcome.ABORTED:
+            return settled(self, effect, tp, seq, outcome, **more)
         effect.tally.unacked -= 1
         Colours.unstamp(effect.sent[tp], seq)
         return self._advance()

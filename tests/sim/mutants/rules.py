@@ -141,7 +141,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R7 aborted",
         "a white send that its transaction takes back fails no snapshot",
-        patching(hot_path.Work, "send_aborted", broken.takes_back_unnoticed),
+        patching(hot_path.Work, "settled", broken.takes_back_unnoticed),
         aborting,
     ),
     Mutant(

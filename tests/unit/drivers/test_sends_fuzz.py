@@ -22,7 +22,7 @@ from aiokafka.structs import TopicPartition
 from snapkafka.drivers.aio_client import AioClient
 from snapkafka.drivers.outcomes import Unacknowledged
 from snapkafka.drivers.sends import Transaction
-from snapkafka.protocol import Cause
+from snapkafka.protocol import Cause, SendOutcome
 from snapkafka.protocol import TopicPartition as Place
 from snapkafka.wire import headers as wire
 
@@ -212,7 +212,7 @@ class Side:
     async def _end(self, *, commit: bool) -> None:
         await (self.client.commit_transaction() if commit else self.client.abort_transaction())
         if self.held is not None:
-            self.held.ended(None if commit else Unacknowledged("aborted", refused=True, undone=True))
+            self.held.ended(None if commit else Unacknowledged(SendOutcome.ABORTED, "by the app"))
 
     async def _task(self, records: list[Record]) -> None:
         task = records[0].task

@@ -23,6 +23,7 @@ import faust.transport.producer
 from faust.topics import Topic
 from faust.types import tuples
 
+from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 
 from ...aio_client import AioClient, is_from
@@ -167,7 +168,9 @@ class OutgoingRecords:
             if effect is not None and not self._host.absent:
                 message = fut.message
                 tp = TopicPartition(message.channel.get_topic_name(), message.partition or 0)
-                self._host.do(self._machine.unstamped_failed(effect, tp, repr(error)))
+                self._host.do(
+                    self._machine.settled(effect, tp, None, SendOutcome.REFUSED, reason=repr(error))
+                )
                 self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
         except Exception as fault:
             self._host.stand_down("to record a refused send", fault)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from snapkafka.protocol.hot_path import SendOutcome
+
 from ...outcomes import Unacknowledged, not_committed
 from ...sends import Sends, Transaction
 
@@ -86,4 +88,4 @@ class Transactions:
 
 
 def _undone(why: str) -> Unacknowledged:
-    return Unacknowledged(why, refused=True, undone=True)
+    return Unacknowledged(SendOutcome.ABORTED, why)
