@@ -29,7 +29,7 @@ from snapkafka.protocol.events import MarkerFailed
 from snapkafka.wire import headers as wire
 
 from .outcomes import outcome_of
-from .sends import FullError, Partition, Run, Sends, Stamp, Transaction, Waiting, led_by_another
+from .sends import FullError, Partition, Run, Sends, Stamp, Transaction, Waiting
 
 #: What a broker answers where a batch is too large for the topic, or for a segment of its log.
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
@@ -57,18 +57,18 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         headers: Sequence[tuple[str, Any]] = [],
     ) -> Any:
         """Stamp and append a record, after the markers that are due; None: there is no room."""
-        stamp, sends = None, self.client.sends
+        stamp, client = None, self.client
         try:
-            waiting = sends.waiting.get()
+            waiting = client.sends.waiting.get()
             if waiting is not None and waiting.marker is not None:
                 return self._markers(waiting.marker)
-            stamp = sends.stamp(self.partition, self, self.add_marker)
+            stamp = client.sends.stamp(self.partition, self, self.add_marker)
         except FullError:
             return None
         except KafkaError:
             raise
         except Exception as error:
-            sends.stand_down(error)
+            client.sends.stand_down(error)
         if headers:  # those of a record that is forwarded may have one of ours
             headers = [pair for pair in headers if pair[0] != wire.HEADER]
         if stamp is not None and stamp[2] is not None:
@@ -81,7 +81,24 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         if future is None:
             self._not_appended(stamp)
         elif stamp is not None:
-            self._appended(stamp)
+            try:  # it is in flight: what goes wrong now must not make its caller send it again
+                effect, seq, _, waiting = stamp
+                run = self.runs[-1] if self.runs else None
+                if (
+                    run is None
+                    or run.effect is None
+                    or run.effect.tally is not effect.tally
+                    or seq != (None if run.last is None else run.last + 1)
+                    or run.held is not self.holds
+                ):
+                    self.runs.append(run := Run(self.partition.tp, effect, seq, count=0))
+                    if client.transaction is not None:
+                        client.transaction.hold(run)
+                run.count, run.last, run.place = run.count + 1, seq, self._builder._relative_offset - 1
+                if waiting is not None or seq is None:
+                    client.sends.appended(self.partition, stamp)
+            except Exception as error:
+                client.sends.stand_down(error)
         return future
 
     def _not_appended(self, stamp: Stamp | None) -> None:
@@ -90,29 +107,6 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
                 self.client.sends.not_appended(self.partition, stamp)
         except Exception as error:
             self.client.sends.stand_down(error)
-
-    def _appended(self, stamp: Stamp) -> None:
-        try:
-            effect, seq, _, waiting = stamp
-            run, place = self.runs[-1] if self.runs else None, self._builder._relative_offset - 1
-            if (
-                run is not None
-                and run.tally is effect.tally
-                and (seq is None if run.last is None else seq == run.last + 1)
-                and run.held is self.holds
-            ):
-                run.count, run.last, run.place = run.count + 1, seq, place
-            else:
-                self._await(Run(self.partition.tp, effect, seq, place))
-            if waiting is not None or seq is None:
-                self.client.sends.appended(self.partition, stamp)
-        except Exception as error:
-            self.client.sends.stand_down(error)
-
-    def _await(self, run: Run) -> None:
-        self.runs.append(run)
-        if self.client.transaction is not None:
-            self.client.transaction.hold(run)
 
     # -- markers ------------------------------------------------------------------------------------------------------
 
@@ -131,7 +125,7 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         partition.due.pop(0)
         partition.last = self
         run.place = self.record_count - 1
-        self._await(run)
+        self.runs.append(run)
         return True
 
     def _markers(self, upto: SendMarkers) -> Any:
@@ -141,7 +135,8 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
             KafkaError: their order would be unknown.
         """
         due = self.partition.due
-        if led_by_another(self.partition, self):
+        last = self.partition.last
+        if last is not None and last.client is not self.client and not last.future.done():
             raise KafkaError(f"another client writes to {self.partition.tp} at this moment")
         while due and due[0].epoch <= upto.epoch:
             if not self.add_marker():
@@ -154,7 +149,11 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         """Settle the records by the offset of the first."""
         super().done(base_offset, *more, **named)
         try:
-            self._settle(base_offset, None)
+            if base_offset < 0:
+                self._fail(None)
+            runs, self.runs = self.runs, []
+            for run in runs:
+                self.client.sends.settled(run, base_offset + run.place, None)
         except Exception as error:
             self.client.sends.stand_down(error)
 
@@ -162,7 +161,7 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         """Settle records of which the broker reports no offset."""
         super().done_noack()
         try:
-            self._settle(-1, None)
+            self._fail(None)
         except Exception as error:
             self.client.sends.stand_down(error)
 
@@ -171,16 +170,15 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         try:
             if isinstance(exception, TOO_LARGE) and self._sent_again():
                 return
-            self._settle(-1, exception)
+            self._fail(exception)
         except Exception as error:
             self.client.sends.stand_down(error)
         super().failure(exception)
 
-    def _settle(self, base_offset: int, error: BaseException | None) -> None:
+    def _fail(self, error: BaseException | None) -> None:
         runs, self.runs = self.runs, []
-        failure = None if base_offset >= 0 else outcome_of(error)
         for run in runs:
-            self.client.sends.settled(run, base_offset + run.place if failure is None else -1, failure)
+            self.client.sends.settled(run, -1, outcome_of(error))
 
     def _sent_again(self) -> bool:
         """Enqueue the batch again without our headers; False: it has none, or it is a batch of the app's own."""
@@ -271,10 +269,8 @@ class AioClient:
         future = waiting = None
         try:
             waiting = self.sends.waiting.get()
-            if (waiting is None or waiting.effect is None) and self._fits(topic, value, key, headers):
-                if partition is None:  # asked once: one that takes turns would skip a partition
-                    partition = self._partition(topic, key)
-                future = self._append(topic, value, key, partition, timestamp_ms, headers)
+            if waiting is None or waiting.effect is None:
+                future, partition = self.append_now(topic, value, key, partition, timestamp_ms, headers)
         except Exception as error:
             self.sends.stand_down(error)
         if future is not None:
@@ -286,47 +282,35 @@ class AioClient:
 
     def append_now(
         self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Any
-    ) -> Any:
-        """Append a record where that has to wait for nothing and does not fail; None: nothing has happened."""
-        if self._fits(topic, value, key, headers):
-            return self._append(topic, value, key, partition, timestamp_ms, headers)
-        return None
+    ) -> tuple[Any, int | None]:
+        """Append a record where that has to wait for nothing and does not fail.
 
-    def _fits(self, topic: str, value: Any, key: Any, headers: Any) -> bool:
-        """Return whether aiokafka would append this record without a wait if there is room in its batch."""
-        accumulator = self.accumulator
-        if not self._direct or accumulator._closed or accumulator._exception is not None:
-            return False
-        if topic not in self._cluster._partitions or (value is None and key is None):
-            return False
+        Returns:
+            its future, None: nothing has happened; and its partition, if it has one: a partitioner that takes turns is
+            asked once.
+        """
+        accumulator, producer = self.accumulator, self.producer
+        partitions = self._cluster._partitions.get(topic)
+        if not self._direct or accumulator._closed or accumulator._exception is not None or not partitions:
+            return None, partition
         try:
             if headers or len(key or b"") + len(value or b"") > self._surely_fits:
-                self.producer._serialize(key, value, headers or ())
-        except Exception:  # of the record itself: aiokafka raises it
-            return False
-        return True
-
-    def _partition(self, topic: str, key: Any) -> int | None:
-        try:
-            return int(self.producer._partition(topic, None, key, None, key, None))
-        except Exception:  # of the app's partitioner: aiokafka raises it
-            return None
-
-    def _append(
-        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Any
-    ) -> Any:
-        if partition not in self._cluster._partitions[topic]:
-            return None
-        accumulator, tp = self.accumulator, TheirTopicPartition(topic, partition)
-        try:
+                producer._serialize(key, value, headers or ())
+            if value is None and key is None:
+                return None, partition
+            if partition is None:
+                partition = producer._partition(topic, None, key, value, key, value)
+            if partition not in partitions:
+                return None, partition
+            tp = TheirTopicPartition(topic, partition)
             batches = accumulator._batches.get(tp)
             batch = batches[-1] if batches else accumulator._append_batch(accumulator.create_builder(), tp)
             future = batch.append(key, value, timestamp_ms, headers=headers or [])
-        except Exception:  # of the record itself: aiokafka raises it
-            return None
+        except Exception:  # of the record itself, or of the app's partitioner: aiokafka raises it
+            return None, partition
         if future is not None:
             _log.debug("Sending (key=%s value=%s) to %s", key, value, tp)
-        return future
+        return future, partition
 
     async def send_marker(self, partition: Partition, upto: SendMarkers) -> None:
         """Append the markers of a partition that are still due up to this one."""

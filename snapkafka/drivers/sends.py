@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.events import Event, MarkerFailed, MarkerSent
@@ -68,32 +69,28 @@ class Waiting:
         self.effect, self.marker = effect, marker
 
 
+@dataclass(slots=True, eq=False)
 class Run:
     """Consecutive records of one colour, or a marker, whose outcome is awaited.
 
     Attributes:
+        effect: of the first; its tally counts them together.
         last: the last seq; None: they have no stamp.
         place: of the last one in its batch.
         marker: its epoch, and how its outcome is reported.
-        outcome: as the client reports it while their transaction is open (`held`).
+        held: by their transaction, which is open; `outcome`: as the client reports it meanwhile.
         over: nothing more is awaited of them.
     """
 
-    __slots__ = ("count", "effect", "held", "last", "marker", "outcome", "over", "place", "tally", "tp")
-
-    def __init__(
-        self,
-        tp: TopicPartition,
-        effect: Effect | None,
-        last: int | None,
-        place: int = 0,
-        marker: tuple[int, Callable[[Event], None]] | None = None,
-    ) -> None:
-        self.tp, self.effect, self.last, self.place, self.marker = tp, effect, last, place, marker
-        self.tally = None if effect is None else effect.tally  # that counts them together
-        self.count = 1
-        self.held = self.over = False
-        self.outcome: tuple[int, Unacknowledged | None] | None = None
+    tp: TopicPartition
+    effect: Effect | None
+    last: int | None
+    place: int = 0
+    marker: tuple[int, Callable[[Event], None]] | None = None
+    count: int = 1
+    held: bool = False
+    outcome: tuple[int, Unacknowledged | None] | None = None
+    over: bool = False
 
 
 class Transaction:
@@ -114,10 +111,10 @@ class Transaction:
         for run in reversed(runs):  # the latest seq first, for those that are given again
             run.held = False
             if failure is not None:
+                self._sends.settled(run, -1, failure)
                 run.over = True
-                self._sends.settle(run, -1, failure)
             elif run.outcome is not None:
-                self._sends.settle(run, *run.outcome)
+                self._sends.settled(run, *run.outcome)
 
 
 class Sends:
@@ -194,7 +191,10 @@ class Sends:
         cause = (
             self.cause() if effect is None else None
         )  # it may start what has waited, which asks for markers
-        if machine.process is None or (partition.last is not batch and led_by_another(partition, batch)):
+        last = partition.last
+        if machine.process is None or not (
+            last is batch or last is None or last.client is batch.client or last.future.done()
+        ):
             return self._unstamped(waiting, effect, cause)
         if waiting is not None and effect is not None and effect.sent is not machine.colours.sent:
             # It entered under an earlier identity.
@@ -266,12 +266,8 @@ class Sends:
         """Take in the outcome of what was appended: the offset of the last record, or why it has none."""
         if run.held:
             run.outcome = offset, failure
-        elif not run.over:
-            self.settle(run, offset, failure)
-
-    def settle(self, run: Run, offset: int, failure: Unacknowledged | None) -> None:
-        """Feed the outcome to the machine."""
-        if self.host.absent:
+            return
+        if run.over or self.host.absent:
             return
         if run.marker is not None:
             epoch, answer = run.marker
@@ -320,9 +316,3 @@ class Sends:
 
 class FullError(Exception):
     """There is no room for a marker: the client waits, and asks again."""
-
-
-def led_by_another(partition: Partition, batch: Any) -> bool:
-    """Return whether records of another client are in flight there: the order of the two in the log is unknown."""
-    last = partition.last
-    return last is not None and last.client is not batch.client and not last.future.done()

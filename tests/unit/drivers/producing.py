@@ -180,7 +180,7 @@ class Driver:
 
     def __init__(self) -> None:
         self.machine = WorkerProtocol()
-        self.absent, self.started = "", False
+        self.absent, self.started, self.loop = "", False, None
         self.metrics = Metrics()
         self.stamps = Stamps(self.machine, with_cause=True)
         self.stamps.ledger_id = LEDGER

@@ -174,7 +174,7 @@ async def test_what_cannot_pass_goes_through_the_buffer(
 ) -> None:
     """As it would without us; a worker that stood down or has not joined has no identity."""
     if why == "another thread":
-        monkeypatch.setattr(way.driver, "runs_here", lambda: False)
+        monkeypatch.setattr(way.driver, "loop", asyncio.new_event_loop())
     else:
         way.driver.machine.process, way.driver.absent = None, "failed"
     way.soon()

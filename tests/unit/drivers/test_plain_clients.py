@@ -207,16 +207,6 @@ def test_a_client_that_two_participants_were_made_with_is_in_the_first_one_only(
         pass
 
 
-async def test_so_is_one_of_aiokafka(off: Any) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
-    first, second = (off(group="billing", producer=producer) for _ in range(2))
-    async with first:
-        with pytest.raises(BadInputError, match="the producer is another participant's"):
-            async with second:
-                pass
-        assert producer.send == first._client.send
-
-
 def test_a_loop_that_reads_around_its_participant_is_refused(off: Any) -> None:
     """Markers would reach it, and no position would move."""
     client = consumer()

@@ -78,15 +78,6 @@ async def test_a_producer_that_is_not_started_is_started_once(monkeypatch: pytes
     assert app.producer._started.is_set()
 
 
-async def test_another_producer_of_the_app_is_given_once_it_is_there() -> None:
-    app = app_of()
-    first = app.producer
-    skip_producer_guard(app, stood_down)
-    app.producer = second = app._new_producer()
-    second._started.set()
-    assert await app.maybe_start_producer() is second is not first
-
-
 class Own(faust.App):
     """It makes something of it itself."""
 

@@ -11,6 +11,7 @@ of a record and its outcome as without us.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextvars import copy_context
@@ -93,49 +94,48 @@ class OutgoingRecords:
     # -- the buffer ---------------------------------------------------------------------------------------------------
 
     def put(self, fut: Any) -> None:
-        """Replace `ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls
-        it."""
+        """Replace `ProducerBuffer.put`: the colour of a table write or `send_soon` is that of the event that calls it.
+        What may pass the buffer is sent at once: Faust would send it as it is, and notify nobody but its sensors."""
+        future = None
         try:
-            if self._put_now(fut):
-                return
-            self._waiting += 1
-            setattr(fut, EFFECT, self._sends.enter())
+            message, client, loop, listeners = fut.message, self._client, self._host.loop, self._listeners
+            channel, headers, at = message.channel, message.headers, message.timestamp
+            if (
+                self._passes
+                and not self._waiting
+                and self._machine.process is not None
+                and client is not None
+                and client.producer is self._producer._producer
+                and (loop is None or asyncio._get_running_loop() is loop)
+                and message.partition is not None
+                and type(channel) is Topic
+                and not channel.pattern
+                and len(channel.topics) == 1
+                and not listeners._receivers
+                and not (listeners._filter_receivers and any(listeners._filter_receivers.values()))
+            ):
+                future, _ = client.append_now(
+                    channel.topics[0],
+                    message.value,
+                    message.key,
+                    message.partition,
+                    int(at * 1000.0) if at else at,
+                    list(headers.items()) if hasattr(headers, "items") else headers,
+                )
+            if future is None:
+                self._waiting += 1
+                setattr(fut, EFFECT, self._sends.enter())
+            else:
+                self._notify(fut, future)
         except Exception as error:
             self._host.stand_down("to record a send", error)
-        self._put(fut)
-
-    def _put_now(self, fut: Any) -> bool:
-        """Send a message that is put into Faust's buffer; False: nothing has happened yet."""
-        message, client, listeners = fut.message, self._client, self._listeners
-        channel, partition = message.channel, message.partition
-        if self._waiting or not self._passes or client is None or self._machine.process is None:
-            return False
-        if client.producer is not self._producer._producer or not self._host.runs_here():
-            return False
-        if partition is None or type(channel) is not Topic or channel.pattern or len(channel.topics) != 1:
-            return False
-        filtered = listeners._filter_receivers
-        if listeners._receivers or (filtered and any(filtered.values())):
-            return False
-        topic, key, value, timestamp, headers = (
-            *(channel.topics[0], message.key, message.value),
-            *(message.timestamp, message.headers),
-        )
-        headers = list(headers.items()) if hasattr(headers, "items") else headers
-        at_ms = int(timestamp * 1000.0) if timestamp else timestamp
-        future = client.append_now(topic, value, key, partition, at_ms, headers)
         if future is None:
-            return False
-        try:
-            self._notify(fut, future, topic)
-        except Exception as error:
-            self._host.stand_down("to report a record that is sent", error)
-        return True
+            self._put(fut)
 
-    def _notify(self, fut: Any, future: Any, topic: str) -> None:
+    def _notify(self, fut: Any, future: Any) -> None:
         """Notify the objects that Faust notifies when it takes a message out of its buffer."""
         producer, message = self._producer, fut.message
-        key, value = message.key, message.value
+        topic, key, value = message.channel.topics[0], message.key, message.value
         _faust_log.debug(
             "send: topic=%r k=%r v=%r timestamp=%r partition=%r",
             *(topic, key, value, message.timestamp, message.partition),
