@@ -210,7 +210,7 @@ class Verdicts(Request, frozen=True):
 
 
 class Invariants(Request, frozen=True):
-    """List the invariants of the newest snapshots, and whether they hold.
+    """List invariants, and whether they hold in the newest snapshots.
 
     With a name: which snapshot first violates it, with the rows.
     """

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from snapkafka import verbs
 
-SNAPKAFKA: Final = "Consistent global snapshots of running Faust services on Kafka, without stopping them."
-START: Final = "Example: snapkafka demo\n\nHelp: snapkafka COMMAND --help"
+SNAPKAFKA: Final = "Consistent global snapshots of running Faust services on Kafka."
+START: Final = "Example: snapkafka demo"
 
 
 class Panel(StrEnum):
@@ -19,7 +19,6 @@ class Panel(StrEnum):
     TRUST = "Trust"
     RECOVER = "Recover"
     OPERATE = "Operate"
-    LEARN = "Learn"
 
 
 class Help(NamedTuple):
@@ -62,6 +61,6 @@ HELPS: Final = {
     "topics": Help(Panel.OPERATE, "topics create orders --partitions 4"),
     "topics create": Help(Panel.OPERATE, "topics create orders payments --partitions 4", verbs.TopicsCreate),
     "serve": Help(Panel.OPERATE, "serve --storage-root /data/snapshots"),
-    "broker": Help(Panel.LEARN, "broker --port 9092"),
-    "demo": Help(Panel.LEARN, "demo --drill"),
+    "broker": Help(Panel.OPERATE, "broker --port 9092"),
+    "demo": Help(Panel.OPERATE, "demo --drill"),
 }

@@ -206,6 +206,7 @@ def test_help_lists_every_command_once_in_a_group_by_task() -> None:
     assert set(listed) == {name.partition(" ")[0] for name in ALL} | ELSEWHERE
     assert list(dict.fromkeys(listed.values())) == [*Panel]
     assert listed == {name: HELPS[name].panel for name in listed}
+    assert len(help_of("")) <= 50, "it is read at a glance"
 
 
 @pytest.mark.parametrize("name", [name for name, found in HELPS.items() if found.request])
