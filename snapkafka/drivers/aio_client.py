@@ -5,8 +5,9 @@ partition in flight at a time. So the order of the seqs is that of the log, also
 
 * `StampedBatch` is each batch of the client. A record that finds it full gives its seq back; aiokafka calls again.
 * `AioClient.append_now` appends at once where nothing has to be waited for. What has to wait enters first (`sends`).
-* A batch that broker or topic refuse for its size is sent again without our headers, of 18 to 27 bytes besides their
-  name (R15). The producer's own limit is checked before there are any.
+* Broker and topic limit how large a batch may be, and our header takes 18 to 27 bytes besides its name. A batch that is
+  refused for its size is sent again without our headers (R15); the producer's own limit is checked before there are
+  any.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
     client: AioClient
     partition: Partition
     runs: list[Run]
+    holds: bool
     _msg_futures: list[Any]
 
     def append(
@@ -63,9 +65,9 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
             stamp = client.sends.stamp(self.partition, self, self.add_marker)
         except FullError:
             return None
+        except KafkaError:
+            raise
         except Exception as error:
-            if isinstance(error, KafkaError):
-                raise
             client.sends.stand_down(error)
         if headers:  # those of a record that is forwarded may have one of ours
             headers = [pair for pair in headers if pair[0] != wire.HEADER]
@@ -87,7 +89,7 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
                     or run.effect is None
                     or run.effect.tally is not effect.tally
                     or seq != (None if run.last is None else run.last + 1)
-                    or run.held is (client.transaction is None)
+                    or run.held is not self.holds
                 ):
                     self.runs.append(run := Run(self.partition.tp, effect, seq, count=0))
                     if client.transaction is not None:
@@ -112,13 +114,13 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         """Append the first marker that is due; False: there is no room."""
         sends, partition = self.client.sends, self.partition
         key, header, run = sends.marker(partition, partition.due[0])
-        future = None
         try:
             future = super().append(key, None, None, headers=[(wire.HEADER, header)])
-        finally:
-            if future is None and run.last is not None:
-                sends.host.machine.marker_unstamped(run.tp, run.last)
+        except BaseException:
+            sends.marker_not_appended(run)
+            raise
         if future is None:
+            sends.marker_not_appended(run)
             return False
         partition.due.pop(0)
         partition.last = self
@@ -248,7 +250,7 @@ class AioClient:
         try:
             if type(batch) is MessageBatch:
                 batch.__class__ = StampedBatch
-                batch.client, batch.runs = self, []
+                batch.client, batch.runs, batch.holds = self, [], self.transaction is not None
                 batch.partition = self.sends.partitions[tp.topic, tp.partition]
         except Exception as error:
             self.sends.stand_down(error)

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, Unpack
 from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
 from snapkafka.errors import ForkIsolationError, InstallError
 
-from .fallback import run_without
+from .factories import run_without
 
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"

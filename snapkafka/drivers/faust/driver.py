@@ -45,7 +45,6 @@ from .restores import AppliedRestores
 from .support import refusal, require_usable
 from .tables.changelogs import Tables
 from .tables.reads import Reads
-from .tables.thread_reads import ThreadReads
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
@@ -67,11 +66,10 @@ class FaustDriver(Process):
     def __init__(self, app: Any, config: Config) -> None:
         super().__init__(config, app)
         self.restored = AppliedRestores(self)
-        thread_reads = ThreadReads(self)
-        self.events = Events(self, thread_reads)
+        self.events = Events(self)
         self.sends = Sends(self, self.events.cause_of_send)
         self.replies = Replies(self, self.events)
-        self.reads = Reads(self, self.events, thread_reads)
+        self.reads = Reads(self, self.events)
         self.sensors = Sensors(self, self.events, self.reads)
         self.tables = Tables(self, self.reads, self.sensors, self.restored)
         self._audit: TableAudit | None = None
@@ -246,6 +244,6 @@ class FaustDriver(Process):
         self.tables.attach()
         ours = self.recorder.agent
         report_uncaptured(self, ours)
-        hello = await hello_of(self, topics, ours=ours, by_threads=self.reads.by_threads())
+        hello = await hello_of(self, topics, ours=ours, by_threads=self.events.by_threads())
         report_missing(self, hello)
         await self.join(hello)

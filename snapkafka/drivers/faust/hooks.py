@@ -19,7 +19,7 @@
 | views, copies and iterators of tables | what is read later than at the first look (`tables.reads`, `tables.views`) |
 | `pop` of stores with windows; the ends of a rebalance, of a recovery | what no sensor hears (`tables.changelogs`) |
 | `table.persisted_offset` | what a store holds and is not read again (`tables.changelogs`) |
-| `consumer.highwaters` | tables of exactly-once apps are recovered (`tables.recovery`) |
+| `consumer.highwaters` | tables of exactly-once apps are recovered (`tables.changelogs`) |
 | `table.apply_changelog_batch` | records of before a restore are left out (`tables.changelogs`) |
 | `commit` of aiokafka's consumer | what agents skip stands in the metadata (`restores`) |
 | `consumer.ack` | the end of events that are acknowledged by hand |
@@ -42,8 +42,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .factories import at_start, wrap_factory
 from .support import refusal
-from .tables.changelogs import delay_compaction
-from .tables.recovery import recover_to_the_end
+from .tables.changelogs import delay_compaction, recover_to_the_end
 from .web import serve
 
 if TYPE_CHECKING:

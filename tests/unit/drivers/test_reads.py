@@ -272,25 +272,24 @@ async def test_a_copy_of_a_table_object_is_a_plain_table(worker: Worker) -> None
     assert worker.numbers.clone(name="other").name == "other"
 
 
-@pytest.mark.parametrize("reported", [True, False])
+def _in_executor(call: Callable[[], Any]) -> Any:
+    return asyncio.get_running_loop().run_in_executor(None, call)
+
+
 async def test_a_thread_reads_for_all_events_that_run(
-    worker: Worker, caplog: pytest.LogCaptureFixture, *, reported: bool
+    worker: Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody can say for which event it reads, unless it was told (`to_thread`), nor what it reads next."""
+    """Nobody can say for which event it reads, nor what it reads next."""
     white, other = worker.event(0), worker.event(1)
-    call = (lambda: worker.numbers["a"]) if reported else (lambda: [worker.numbers[key] for key in "aab"])
-    run = asyncio.to_thread if reported else _in_executor
-    await white(lambda: asyncio.ensure_future(run(call)))
+    await white(
+        lambda: asyncio.ensure_future(asyncio.to_thread(lambda: [worker.numbers[key] for key in "aab"]))
+    )
     await other(lambda: asyncio.sleep(0))
     worker.cut()
     worker.event(2)(lambda: write_number(worker))
-    assert worker.torn == ([0] if reported else [0, 1])
+    assert worker.torn == [0, 1]
     (line,) = [record.message for record in caplog.records if "reads table numbers" in record.message]
-    assert worker.driver.reads._threads.of_thread("numbers") in line
-
-
-def _in_executor(call: Callable[[], Any]) -> Any:
-    return asyncio.get_running_loop().run_in_executor(None, call)
+    assert worker.driver.events.by_threads()[0] in line
 
 
 async def test_what_a_thread_reads_after_red_is_taken_in_by_all_events_that_run(worker: Worker) -> None:
@@ -405,3 +404,15 @@ async def test_r6_what_a_rebalance_takes_from_a_table_is_a_write_of_any_key(
     reads(lambda: worker.numbers["b"])
     assert worker.torn == [2, 1]
     assert held
+
+
+async def test_r15_an_effect_in_a_stage_before_take_makes_the_worker_stand_down_by_name(
+    worker: Worker,
+) -> None:
+    """Its record has not started, and a cut would call it unprocessed."""
+    events, reading = worker.driver.events, StreamRecords("batching")
+    reading.taking = True
+    events.taken_in(reading, INPUT, 0, None)
+    assert worker.driver.absent == ""
+    events.cause_of_send()
+    assert "agent batching" in worker.driver.absent

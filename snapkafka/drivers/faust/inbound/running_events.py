@@ -2,29 +2,37 @@
 
 Faust reports when a stream takes a record out of its queue, and mostly when it is done with it. The exceptions:
 
-- A record in the buffer of a `take` has not started. The batch starts when it is handed over. If a stage before the
-  buffer has an effect of its own (`echo`), the record starts with that effect, and so do all records that wait before
-  it. So do records in the buffers of other streams of that agent (`concurrency`), if they come earlier in the log.
+- A record in the buffer of a `take` has not started. The batch starts when it is handed over, and so do records in the
+  buffers of other streams of that agent (`concurrency`), if they come earlier in the log. A stage before the buffer
+  with an effect of its own (`stream.echo(...).take(...)`) would start a record of which no position tells: the worker
+  stands down, and names it.
 - A record of a `noack` stream runs until it is acknowledged and its agent has asked for the next one. If it was
   acknowledged during another event, that event did its work.
 - A record at which an agent raised an error ends when the agent is restarted or takes the next record.
 
-All of this runs in the one thread of the app's loop.
+All of this runs in the one thread of the app's loop. A table may be read in another one (R6): the moment of the loop is
+unknown then, so it counts as a read by all running events, held until they end. It is also reported by name, as a
+thread may pass what it has read to events that start later, and no hook sees that. The loop processes such reads before
+anything is sent and before any event ends, even if the event blocks the loop while it waits for the thread.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
+from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
     from ...host import Host
-    from ..tables.thread_reads import ThreadReads
+
+logger = logging.getLogger("snapkafka")
 
 #: Those of every app in this process that has a driver.
 _apps: WeakSet[Events] = WeakSet()
@@ -60,15 +68,19 @@ class Events:
 
     Args:
         host: whose machine is fed.
-        threads: their reads are processed before anything is sent, and before an event ends.
+
+    Attributes:
+        unnoted: table -> the thread that has read it, and the machine does not know yet.
+        first_threads: table -> the first thread besides the loop's that has read it.
     """
 
     several = False  # have there been several apps in this process?
 
-    def __init__(self, host: Host, threads: ThreadReads) -> None:
+    def __init__(self, host: Host) -> None:
         self._host = host
         self._machine = host.machine
-        self._threads, self.unnoted = threads, threads.unnoted
+        self.unnoted: dict[str, str] = {}
+        self.first_threads: dict[str, str] = {}
         #: The event that runs here. Not Faust's `current_event()`: one `Event` object may run in several agents at
         #: once, and it is None inside `take`. Tasks that an event starts inherit it; once the event is over, the
         #: machine gives what they send the colour of the process (R5). Each app has its own: two may give their events
@@ -90,21 +102,53 @@ class Events:
         """Return the event that causes what is done here and now."""
         cause = self._cause.get()
         if self._buffered and cause in self._buffered:
-            self._start_waiting(self._buffered[cause], upto=cause)
+            agent = self._buffered[cause].name
+            error = SnapkafkaError(
+                f"agent {agent} sends, or uses a table, in a stage of its stream before take()",
+                hint="do that in the agent, or in an agent of its own before it",
+            )
+            self._host.stand_down("to find the event of an effect", error)
         return cause
 
     def cause_of_send(self) -> Cause | None:
         """Return the event that causes what is sent here and now."""
         if self.unnoted:
-            self._threads.note()
+            self.note_threads()
         cause = self.cause() if self._buffered else self._cause.get()
         if self.several and cause not in self._machine.colours.running:
             self._sent_by_another_app()
         return cause
 
-    def cause_in_thread(self) -> Cause | None:
-        """Return the cause in another thread, where the context carries one (`asyncio.to_thread`); start nothing."""
-        return self._cause.get()
+    def read_in_thread(self, table: str) -> None:
+        """Note that a table is read in this thread, which is not the loop's."""
+        if table in self.unnoted:
+            return
+        try:
+            self.unnoted[table] = threading.current_thread().name
+            self._host.loop.call_soon_threadsafe(self.note_threads)
+        except RuntimeError:  # the loop is closed: nothing is taken in any more
+            self.unnoted.pop(table, None)
+
+    def note_threads(self) -> None:
+        """Process the reads of other threads: before an event that may have waited for them sends or ends."""
+        try:
+            while self.unnoted:
+                table, thread = self.unnoted.popitem()
+                for event in list(self._machine.colours.running):
+                    self._host.do(self._machine.table_iterated(event, table))
+                if table not in self.first_threads:
+                    self.first_threads[table] = thread
+                    logger.warning("snapkafka: %s", self.by_threads()[-1], extra=self._host.about())
+        except Exception as error:
+            self._host.stand_down("to record what a thread reads", error)
+
+    def by_threads(self) -> tuple[str, ...]:
+        """Name the state that no snapshot holds, as other threads read it."""
+        return tuple(
+            f"thread {thread} reads table {table}: that counts for all events that run at the time; what it hands on"
+            " to later ones is in no snapshot"
+            for table, thread in self.first_threads.items()
+        )
 
     def _sent_by_another_app(self) -> None:
         """Handle a send that may come from an event of another app in this process. It has the colour of this process:
@@ -156,7 +200,7 @@ class Events:
             if not reading.by_hand or cause is not None:
                 reading.current = reading.message = None
                 if self.unnoted:
-                    self._threads.note()
+                    self.note_threads()
                 actions = self._machine.event_ended(current)
                 if actions:
                     self._host.do(actions)
@@ -166,7 +210,7 @@ class Events:
         if waiting is not None and waiting[0] is cause:
             reading.waiting[place] = (cause, True)
             if next(iter(reading.waiting)) == place:
-                self._start_waiting(reading, upto=cause)
+                self._skip(reading, place)
         elif place in reading.batch and not reading.by_hand and cause is None:
             self._end(reading.batch.pop(place)[0])
         elif cause is None:
@@ -212,7 +256,7 @@ class Events:
             if len(batch) == size:
                 break
             if passed_over:
-                self._start_waiting(reading, upto=cause)
+                self._skip(reading, place)
                 continue
             del reading.waiting[place]
             self._buffered.pop(cause, None)
@@ -228,20 +272,13 @@ class Events:
         for cause, message in batch.values():
             self._left(cause, message)
 
-    def _start_waiting(self, reading: StreamRecords, *, upto: Cause) -> None:
-        """Start waiting records in their order; skipped ones end at once."""
-        starting: list[tuple[Place, Cause, bool]] = []
-        for place, (cause, passed_over) in reading.waiting.items():
-            starting.append((place, cause, passed_over))
-            if cause is upto:
-                break
-        self._start_before(reading, [cause for _, cause, _ in starting])
-        for place, cause, passed_over in starting:
-            self._start(cause)
-            if passed_over:
-                del reading.waiting[place]
-                self._buffered.pop(cause, None)
-                self._end(cause)
+    def _skip(self, reading: StreamRecords, place: Place) -> None:
+        """Start and end the first record that waits: its stream has passed it over."""
+        cause, _ = reading.waiting.pop(place)
+        self._buffered.pop(cause, None)
+        self._start_before(reading, [cause])
+        self._start(cause)
+        self._end(cause)
 
     def _start_before(self, reading: StreamRecords, starting: list[Cause]) -> None:
         """Start earlier records of the same agent that wait elsewhere: a cut notes one offset."""
@@ -268,7 +305,7 @@ class Events:
 
     def _end(self, cause: Cause) -> None:
         if self.unnoted:
-            self._threads.note()
+            self.note_threads()
         actions = self._machine.event_ended(cause)
         if actions:
             self._host.do(actions)

@@ -2,7 +2,6 @@
 
 | module | what it does |
 |---|---|
-| `changelogs` | take in records of changelogs |
-| `reads`, `views`, `table_class`, `thread_reads` | learn what events read |
-| `recovery` | recover tables of exactly-once apps to the end |
+| `changelogs` | take in records of changelogs, and recover to their ends |
+| `reads`, `views`, `table_class` | learn what events read |
 """

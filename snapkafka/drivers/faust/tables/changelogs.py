@@ -7,6 +7,7 @@ that of the process that wrote it (R6); its cause shows up to which offset the i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
-from ..describe import is_global
+from ..describe import in_transactions, is_global
 from .reads import Reads, is_fixed
 from .table_class import reporting
 
@@ -41,6 +42,33 @@ def delay_compaction(app: Any, lag: str | None) -> None:
     for table in app.tables.values():
         topic = table.changelog_topic
         topic.config = {LAG: str(lag_ms), **(topic.config or {})}
+
+
+def recover_to_the_end(app: Any, consumer: Any) -> None:
+    """Let tables recover to the ends that the broker reports with `processing_guarantee="exactly_once"`.
+
+    Faust 0.15.3 uses the last stable offset that its consumer knows of each changelog. Before the first fetch that is
+    None, and Faust takes None for an empty changelog: most starts recover no table, or only some, and go on with empty
+    ones. After a rebalance it is the offset of the last fetch, which may lie below what was committed since. So the
+    broker is asked: for a consumer that reads committed records, the end offset is the last stable offset.
+
+    Args:
+        app: whose tables recover.
+        consumer: Faust's; its `highwaters` is patched.
+    """
+    highwaters = consumer.highwaters
+
+    async def ends(*tps: Any) -> Mapping[Any, Any]:
+        if not tps or not in_transactions(app):
+            return await highwaters(*tps)  # type: ignore[no-any-return]
+        thread = consumer._thread
+        asked = asyncio.run_coroutine_threadsafe(
+            thread._ensure_consumer().end_offsets(tps), thread.thread_loop
+        )
+        found: Mapping[Any, Any] = await asyncio.wrap_future(asked)
+        return found
+
+    consumer.highwaters = ends
 
 
 class Tables:

@@ -5,7 +5,7 @@ and values that an event can see change while it holds them. Such values are the
 or a record is the same object for all readers), and the sets of a table of sets. A table in RocksDB decodes a new
 object for each look-up.
 
-Reads in another thread are noted for all events that run (`thread_reads`).
+Reads in another thread are noted for all events that run (`Events.read_in_thread`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ import uuid
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.protocol.colours import Cause
-
 if TYPE_CHECKING:
+    from snapkafka.protocol.colours import Cause
+
     from ...host import Host
     from ..audit.scan import Scan
     from ..inbound.running_events import Events
-    from .thread_reads import ThreadReads
 
 READS: Final = "to record what an event reads"
 
@@ -53,19 +52,14 @@ class Reads:
     Args:
         host: whose machine is fed.
         events: the source of the reading event.
-        threads: the reads of other threads.
     """
 
-    def __init__(self, host: Host, events: Events, threads: ThreadReads) -> None:
+    def __init__(self, host: Host, events: Events) -> None:
         self._host = host
         self._machine = host.machine
-        self._events, self._threads = events, threads
+        self._events = events
         #: An audit that encodes a key before it is handed out or changed, while one runs.
         self.scan: Scan | None = None
-
-    def by_threads(self) -> tuple[str, ...]:
-        """List the state that no snapshot holds, because other threads have read it."""
-        return tuple(map(self._threads.of_thread, self._threads.first))
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
@@ -156,14 +150,14 @@ class Reads:
 
     def _elsewhere(self, table: Any, key: Any, *, write: bool) -> bool:
         """Pass what another thread does to the loop, before any consequence of it can arrive there."""
-        host, cause = self._host, self._events.cause_in_thread()
+        host = self._host
         if host.thread is None or host.absent:
             return host.absent != ""
         if not write:
-            self._threads.read(table.name, cause)
+            self._events.read_in_thread(table.name)
             return True
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is taken in any more
-            host.loop.call_soon_threadsafe(self._written, table, key, cause)
+            host.loop.call_soon_threadsafe(self._written, table, key, self._events.cause())
         return True
 
     def _written(self, table: Any, key: Any, cause: Cause | None) -> None:
