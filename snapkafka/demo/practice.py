@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from snapkafka.demo.summary import short
 from snapkafka.errors import SnapkafkaError
 from snapkafka.runtime.child import Child
 from snapkafka.testing import RunningSystem, Worker
@@ -56,7 +57,7 @@ class Practice:
         """Print what can be done."""
         self._write_pids()
         commands = {name: shlex.quote(_beside(name)) for name in ("snapkafka", "faust")}
-        storage, pids = (shlex.quote(_short(path)) for path in (self._storage, self._pids))
+        storage, pids = (shlex.quote(short(path)) for path in (self._storage, self._pids))
         print(
             INVITATION.format(
                 page=page,
@@ -137,12 +138,7 @@ def page(system: RunningSystem, storage: Path) -> Iterator[str]:
 def _beside(name: str) -> str:
     """Return the command of this environment, as short as it can be typed here."""
     found = Path(sys.executable).with_name(name)
-    return _short(found) if found.is_file() else name
-
-
-def _short(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    return short(found) if found.is_file() else name
 
 
 def _named(workers: list[Worker]) -> str:

@@ -38,7 +38,7 @@ def changelog(app_id: str, table: str) -> str:
 
 
 def new_app(name: str) -> Any:
-    """Create a Faust app of the demo, with snapkafka in it unless SNAPKAFKA_DEMO_INSTALL=0 (to measure its cost)."""
+    """Create a Faust app of the demo, with snapkafka in it; tests let it hear by SNAPKAFKA_DEMO_HEAR only."""
     import faust
 
     import snapkafka
@@ -59,19 +59,11 @@ def new_app(name: str) -> Any:
     )
     if wait_ms := os.environ.get("SNAPKAFKA_DEMO_FETCH_WAIT_MS"):
         _wait_for_fetches(int(wait_ms))
-    if os.environ.get("SNAPKAFKA_DEMO_INSTALL", "1") != "0":
-        snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **options())
-        _trigger_on_signal(app)
+    hear = os.environ.get("SNAPKAFKA_DEMO_HEAR")
+    settings: Settings = {"hear": hear.split(",")} if hear else {}
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **settings)
+    _trigger_on_signal(app)
     return app
-
-
-def options() -> Settings:
-    """Read settings for `snapkafka.install` from the environment, for tests: SNAPKAFKA_DEMO_HEAR,
-    SNAPKAFKA_DEMO_CLASSIC."""
-    found: Settings = {}
-    if hear := os.environ.get("SNAPKAFKA_DEMO_HEAR"):
-        found["hear"] = frozenset(hear.split(","))
-    return found
 
 
 def _wait_for_fetches(at_most_ms: int) -> None:

@@ -40,12 +40,12 @@ def print_report(console: Console, taken: list[DemoSnapshot], engine: str) -> No
     console.print()
     first = taken[0]
     tables = ",".join(table.name for table in first.manifest.tables)
-    console.print(f"Tables   {_short(first.tables_path)}/{{{tables}}}", soft_wrap=True)
-    console.print(f"Manifest {_short(first.manifest_path)}")
+    console.print(f"Tables   {short(first.tables_path)}/{{{tables}}}", soft_wrap=True)
+    console.print(f"Manifest {short(first.manifest_path)}")
     console.print()
     console.print("Next:")
     command = ".venv/bin/snapkafka"
-    storage = f"--storage {_short(str(Path(first.manifest_path).parent))}"
+    storage = f"--storage {short(str(Path(first.manifest_path).parent))}"
     sql = f"'SELECT topic, key, value FROM messages' --snapshot {first.id}"
     console.print(f"  {command} query {sql} {storage}", soft_wrap=True)
     console.print(f"  {command} diff {first.id} {taken[-1].id} {storage}", soft_wrap=True)
@@ -145,7 +145,7 @@ def as_data(taken: list[DemoSnapshot]) -> dict[str, Any]:
     }
 
 
-def _short(path: str) -> str:
-    here = Path.cwd()
-    absolute = Path(path).resolve()
-    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else path
+def short(path: str | Path) -> str:
+    """Return a path as it can be typed here."""
+    here, absolute = Path.cwd(), Path(path).resolve()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(path)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,13 +99,14 @@ class Security:
         Raises:
             BadInputError: the file cannot be read, or a setting is unknown; and what `of` raises.
         """
-        found = _read(path) if (path := environ.get(CONFIG_VARIABLE)) else {}
-        known = {variable(name): name for name in (*TABLE, *ALIASES)}
-        for name in sorted(name for name in environ if name.startswith(PREFIX) and name != CONFIG_VARIABLE):
-            if name not in known:
-                raise _unknown(name, next((old for old in INSTEAD if variable(old) == name), ""), known)
-            if environ[name] or known[name] == HOST_CHECK:  # empty: no check
-                found[known[name]] = environ[name]
+        found: dict[str, str] = {}
+        for given, name, value in (*_in_file(environ.get(CONFIG_VARIABLE, "")), *_in_variables(environ)):
+            if name not in TABLE:
+                hint = (
+                    f"write {INSTEAD[name]}" if name in INSTEAD else f"known are {', '.join(sorted(TABLE))}"
+                )
+                raise BadInputError(f"{given} is not a setting of snapkafka", hint=hint)
+            found[name] = value
         return cls.of(found)
 
     @classmethod
@@ -270,29 +271,27 @@ class Security:
             ) from error
 
 
-def _read(path: str) -> dict[str, str]:
-    """Read the security settings of a properties file."""
+def _in_file(path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the security settings of a properties file: as they are given, their names and values."""
     try:
-        text = Path(path).read_text("utf-8")
+        lines = Path(path).read_text("utf-8").splitlines() if path else []
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(
             f"{CONFIG_VARIABLE} is {path}, which cannot be read: {getattr(error, 'strerror', None) or error}",
             hint="it names a file of lines NAME=VALUE, with librdkafka's names",
         ) from error
-    found: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in lines:
         name, _, value = (part.strip() for part in line.partition("="))
-        if not name.startswith(("security.", "sasl.", "ssl.")):
-            continue
-        if name not in TABLE and name not in ALIASES:
-            raise _unknown(f"{name} in {path}", name, TABLE)
-        found[name] = value
-    return found
+        if name.startswith(("security.", "sasl.", "ssl.")):
+            yield f"{name} in {path}", ALIASES.get(name, name), value
 
 
-def _unknown(given: str, name: str, known: Iterable[str]) -> BadInputError:
-    hint = f"write {INSTEAD[name]}" if name in INSTEAD else f"known are {', '.join(sorted(known))}"
-    return BadInputError(f"{given} is not a setting of snapkafka", hint=hint)
+def _in_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    known = {variable(name): ALIASES.get(name, name) for name in (*TABLE, *ALIASES, *INSTEAD)}
+    for given in sorted(name for name in environ if name.startswith(PREFIX) and name != CONFIG_VARIABLE):
+        name = known.get(given, given)
+        if environ[given] or name == HOST_CHECK:  # empty: no check
+            yield given, name, environ[given]
 
 
 def _pem_blocks(text: str, kind: str) -> str:

@@ -24,7 +24,7 @@ class Requests:
 def test_an_account_is_opened_once_however_often_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked for until it is there, and what came late must not put back what was spent meanwhile."""
     monkeypatch.setenv("SNAPKAFKA_BOOTSTRAP", "127.0.0.1:1")
-    monkeypatch.setenv("SNAPKAFKA_DEMO_INSTALL", "0")
+    monkeypatch.setenv("SNAPKAFKA_NAMESPACE", "demo")
     accounts = importlib.import_module("snapkafka.demo.accounts")
     monkeypatch.setattr(accounts, "balances", {})
     asyncio.run(accounts.take_requests.fun(Requests({"open": 100})))
