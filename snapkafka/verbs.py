@@ -90,7 +90,7 @@ class Trigger(
     align_timeout_ms: Annotated[
         int, option("--align-timeout TIME", "Align for TIME at most, then do not wait: 2s.", bare="ms")
     ] = 0
-    retries: Annotated[int, option("--retries N", "Retry a failed snapshot up to N times.")] = 0
+    retries: Annotated[int | None, option("--retries N", "Retry a failed one; 3 times with --wait.")] = None
 
 
 class List(Request, frozen=True):

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, TypedDict
 
 from snapkafka.checks.stopped_app import stopped_app
@@ -19,8 +19,16 @@ from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.alignment import known_graph
+from snapkafka.protocol.facts import counts_of, unlike_counts
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.records import Hello, LogEnd, RunsWithout, StoppedApp, TopicPartition, Trigger
+from snapkafka.protocol.records import (
+    INPUT_UNASSIGNED,
+    LogEnd,
+    RunsWithout,
+    StoppedApp,
+    TopicPartition,
+    Trigger,
+)
 from snapkafka.store import lies_in, written_down
 
 from .ledger.reading import LATEST, captured, find_snapshot, good
@@ -29,7 +37,7 @@ logger = logging.getLogger("snapkafka")
 
 #: Snapshots that run at once. Each process holds one open cut for each; more than this is somebody's loop gone wrong.
 RUNNING_MAX: Final = 16
-#: For so long an app that seems to run without snapkafka may turn out to be starting; looked at so often.
+#: For so long an app that seems to run without snapkafka may turn out to be starting, and an input has no reader.
 READERS_S: Final = 3.0
 READERS_POLL_S: Final = 0.1
 #: A big cluster may have thousands of groups. Those that cannot be described in this time count as unauthorized.
@@ -90,8 +98,9 @@ async def compose_trigger(
         align: hold inputs back until no message is in flight, and cut then (R16).
         align_timeout_ms: take an ordinary snapshot if it is not aligned within this time; 0: it fails by `ttl_ms`.
         audit: whether workers send what their tables hold.
-        catch_up: reads the ledger to its end. A worker that starts is a member of its group before `state` shows that
-            it has joined, so an app that seems to run without snapkafka is looked at again for some seconds.
+        catch_up: reads the ledger to its end.
+
+    It waits a little where an app seems to run without snapkafka (it may be starting) or an input has no reader.
 
     Raises:
         BadInputError: an argument is invalid.
@@ -108,9 +117,10 @@ async def compose_trigger(
     fields = about(snapshot=snapshot_id)
     until = time.monotonic() + READERS_S
     while True:
-        asked_at = state.end  # before the broker is asked: who leaves since may still have sent
-        ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
         try:
+            _require_readers(state, apps)
+            asked_at = state.end  # before the broker is asked: who leaves since may still have sent
+            ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
             stopped = await _stopped(admin, state, apps, ends)
             break
         except TriggerRefusedError:
@@ -240,7 +250,7 @@ def _refusals(state: LedgerState, apps: Collection[str]) -> Iterator[tuple[str, 
         hint = "wait for them, or see `snapkafka list`"
         yield "too-many", f"{len(state.open)} snapshots are running already", hint, []
     latest = {view.hello.app: view.hello for view in living}
-    if unlike := [said for hello in latest.values() for said in unlike_counts(hello, _counts(hello))]:
+    if unlike := [said for hello in latest.values() for said in unlike_counts(hello, counts_of(hello))]:
         hint = "make the counts equal and restart the app (Faust fails at a write), or leave it out of --apps"
         yield "partition-counts", "; ".join(unlike), hint, []
 
@@ -261,29 +271,19 @@ def check_alignment(
         )
 
 
-def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a sentence for each table that Faust cannot write: a change goes to the partition of the event that makes
-    it, and no input of the app has as many partitions as the changelog (robinhood/faust#137).
+def _require_readers(state: LedgerState, apps: Collection[str]) -> None:
+    """Refuse a snapshot while an input of a running app has no reader (R9).
 
-    Args:
-        counts: partitions by topic; topics that are not in it are unknown, and yield nothing.
+    Raises:
+        TriggerRefusedError: it names the input.
     """
-    inputs = {source.topic: counts[source.topic] for source in hello.inputs if source.topic in counts}
-    for table in hello.tables:
-        count = counts.get(table.changelog)
-        if table.copartitioned and count is not None and inputs and count not in inputs.values():
-            counted = ", ".join(f"{topic} has {number}" for topic, number in sorted(inputs.items()))
-            yield (
-                f"partition counts of table {table.name} of app {hello.app} differ: its changelog {table.changelog} has"
-                f" {count}, of the inputs {counted}"
-            )
-
-
-def _counts(hello: Hello) -> dict[str, int]:
-    """Return partitions by topic, as a process found them when it joined: Faust uses these numbers, and no broker has
-    to be asked."""
-    changelogs = {table.changelog: table.partitions for table in hello.tables if table.partitions}
-    return changelogs | {source.topic: source.partitions for source in hello.inputs}
+    for app, tp in state.unassigned(apps):
+        raise TriggerRefusedError(
+            f"no process of app {app} has its input {tp}: its consumer group is in a rebalance",
+            hint="try again once it is over; the inputs of a static member that has left wait for its session to end",
+            reason=INPUT_UNASSIGNED,
+            app=app,
+        )
 
 
 def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:

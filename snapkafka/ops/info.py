@@ -3,7 +3,6 @@ contract."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,8 +15,8 @@ from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry, file_stem
 from snapkafka.protocol.alignment_records import Outcome
 from snapkafka.protocol.captured_snapshot import Captured, NeverRead, Uncaptured
-from snapkafka.protocol.ledger_state import LedgerState, SnapshotView, Status, Waiting
-from snapkafka.protocol.records import NOBODY, CheckResult, TopicPartition
+from snapkafka.protocol.ledger_state import SnapshotView, Status, Waiting
+from snapkafka.protocol.records import CheckResult
 from snapkafka.units import wall_ms
 
 
@@ -93,17 +92,14 @@ class SnapshotInfo(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRow:
-    """One thing that a running snapshot waits for: `what` is "input", "report", "alignment" or "closing"; for how
-    long, by this clock. `rebalance`: it is an input that Kafka moves from one process to another."""
+    """One thing that a running snapshot waits for: `what` is "report", "alignment" or "closing"; for how long, by this
+    clock."""
 
     what: str
     text: str
     process: int
     app: str
-    topic: str
-    partition: int
     waited_ms: int
-    rebalance: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,50 +283,15 @@ def _process(reading: LedgerReading, view: SnapshotView, process: int) -> Proces
 
 
 def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int) -> WaitRow:
-    """Describe a wait. A closing is waited for since its report, a reader since the last one left, everything else
-    since the trigger."""
+    """Describe a wait. A closing is waited for since its report, everything else since the trigger."""
     since = view.epoch - 1
     if wait.what == "closing" and wait.process in view.reports:
         since = view.reports[wait.process][0]
-    text, rebalance = str(wait), _in_rebalance(reading.state, view, wait)
-    left = reading.state.processes[wait.process].left if wait.left else None
-    if left is not None:
-        since = left
-        if wait.static_ms:
-            until = time.localtime((reading.times_ms[left] + wait.static_ms) / 1_000)
-            text += f", until {time.strftime('%H:%M:%S', until)}"
-    if wait.process != NOBODY:
-        text = text.replace(
-            f"process {wait.process} of app {wait.app}", reading.state.processes[wait.process].name, 1
-        )
-    return WaitRow(
-        what=wait.what,
-        text=f"{text} (rebalance)" if rebalance else text,
-        process=wait.process,
-        app=wait.app,
-        topic=wait.topic,
-        partition=wait.partition,
-        waited_ms=max(0, now_ms - reading.times_ms[since]),
-        rebalance=rebalance,
+    text = str(wait).replace(
+        f"process {wait.process} of app {wait.app}", reading.state.processes[wait.process].name, 1
     )
-
-
-def _in_rebalance(state: LedgerState, view: SnapshotView, wait: Waiting) -> bool:
-    """Return whether an input is waited for because it moves: none of the processes of its app has it, or one that
-    joined after the trigger, or that had cut before it was assigned the input. That of a static member moves only when
-    its session is over."""
-    if (
-        wait.what != "input"
-        or wait.static_ms * wait.left
-        or not any(other.hello.app == wait.app for other in state.living())
-    ):
-        return False
-    item = (wait.app, TopicPartition(wait.topic, wait.partition))
-    return (
-        wait.left
-        or wait.process not in view.required
-        or (wait.process in view.reports and item not in view.claims)
-    )
+    waited_ms = max(0, now_ms - reading.times_ms[since])
+    return WaitRow(what=wait.what, text=text, process=wait.process, app=wait.app, waited_ms=waited_ms)
 
 
 def _positions(captured: Captured) -> tuple[PositionRow, ...]:

@@ -64,7 +64,6 @@ OF_ALL: Final = (BrokerUnavailableError, LedgerUnusableError, DependencyMissingE
 PREFIX: Final = "keep-"
 #: After so long a round is ended; the next one takes its own snapshot.
 ROUND_MS: Final = 3_600_000
-RETRIES: Final = 1
 
 
 class Outcome(StrEnum):
@@ -227,7 +226,6 @@ class Keeper:
                 storage=request.storage,
                 who=self.who,
                 ttl_ms=request.ttl_ms,
-                retries=RETRIES,
                 wait=True,
             )
             found = await self._assembled(taken)

@@ -19,13 +19,20 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import TriggerOptions, compose_trigger, require_id
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.protocol.records import Abort, Dead, LedgerRecord, Pause, Retire, Trigger
+from snapkafka.protocol.records import (
+    PAUSE_MOST_S,
+    PAUSE_S,
+    RETRIES,
+    RETRYABLE,
+    Abort,
+    Dead,
+    LedgerRecord,
+    Pause,
+    Retire,
+    Trigger,
+)
 
 from .info import SnapshotInfo, WaitRow, details, summary
-
-#: Pauses between the attempts of a snapshot: the first, and the longest.
-PAUSE_S: Final = 1.0
-PAUSE_MOST_S: Final = 60.0
 
 
 async def trigger(
@@ -33,7 +40,7 @@ async def trigger(
     namespace: str,
     *,
     snapshot_id: str = "",
-    retries: int = 0,
+    retries: int | None = None,
     wait: bool = False,
     progress: Callable[[CaptureProgress], None] | None = None,
     **options: Unpack[TriggerOptions],
@@ -42,8 +49,9 @@ async def trigger(
 
     Args:
         snapshot_id: empty: an id is generated.
-        retries: how often to start the next attempt if the snapshot fails, with growing pauses. One that had failed
-            before is tried again at once; without `wait` that is all.
+        retries: how often to start the next attempt if the snapshot fails by something that passes (`RETRYABLE`), with
+            growing pauses; None: three times with `wait`, else never. One that had failed before is tried again at
+            once, whatever the reason; without `wait` that is all.
         wait: whether to wait until it is captured.
         progress: called from time to time while waiting.
         options: see `kafka.preflight.compose_trigger`.
@@ -56,9 +64,10 @@ async def trigger(
     require_id(
         snapshot_id
     )  # also where an earlier release has taken such a snapshot: what it names is another one
-    if retries < 0:
+    named = retries or 0
+    if named < 0:
         raise BadInputError(f"must be 0 or more, got {retries}", hint="0 tries it once", field="retries")
-    if retries and not (snapshot_id or wait):
+    if named and not (snapshot_id or wait):
         raise BadInputError(
             "needs a snapshot that is named or waited for",
             hint="add --wait, or the --id of a snapshot that failed",
@@ -69,16 +78,17 @@ async def trigger(
         view = _latest(work, snapshot_id)
         if view is None:
             view = await _triggered(work, await compose(snapshot_id=snapshot_id))
-        elif view.failure is not None and retries:
-            retries -= 1
+        elif view.failure is not None and named:
+            named -= 1
             view = await _triggered(
                 work, await compose(snapshot_id=snapshot_id, attempt=view.trigger.attempt + 1)
             )
         if wait:
             await follow(work, view, progress)
-            while view.failure is not None and retries:
-                retries -= 1
-                view = await _again(work, view, compose, last=not retries)
+            left = RETRIES if retries is None else named
+            while left and view.failure is not None and view.failure.code in RETRYABLE:
+                left -= 1
+                view = await _again(work, view, compose, last=not left)
                 await follow(work, view, progress)
         if view.failure is not None:
             raise SnapshotFailedError(

@@ -21,8 +21,9 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.admin import administration
 from snapkafka.kafka.ledger.reading import Opened, outputs_of
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers, unlike_counts
+from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers
 from snapkafka.ports import Cluster, Group, Topic
+from snapkafka.protocol.facts import unlike_counts
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import FOREIGN, TopicPartition
 from snapkafka.topic_config import UNBOUNDED, TopicSettings

@@ -11,9 +11,9 @@ Read in this order:
 |---|---|
 | `records`, `operator_records`, `offsets` | the content of the ledger |
 | `ledger_state`, from `ledger_snapshots` and `ledger_processes` | when a snapshot is captured |
-| `ledger_view`, `ownership`, `restores`, `facts` | other answers of the ledger |
+| `ledger_view`, `readers`, `restores`, `facts` | other answers of the ledger |
 | `colours`, `tearing`, `held`, `sent` | the work of one process, by colour |
-| `cut`, `closing`, `reassignment` | its cut, the end of its cut, inputs that move |
+| `assignment`, `cut`, `closing` | its inputs, its cut, the end of its cut |
 | `hot_path`, `membership`, `worker` | all of it as one machine: events in, actions out |
 | `gather`, `captured_snapshot` | the result |
 
@@ -108,12 +108,16 @@ from .records import (
     APP_RUNS_WITHOUT,
     APP_STOPPED,
     FOREIGN_STATE,
+    INPUT_MOVED,
+    INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
     MIXED,
     NOT_GIVEN,
     OUT_OF_ORDER,
     RESTORING,
+    RETRYABLE,
     SENT_BARE,
+    UNKNOWN_PARTITION,
     Abort,
     Checkpoint,
     Closed,

@@ -15,7 +15,7 @@ snapshot's time to live it is appended all the same: whoever has not reported in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import TYPE_CHECKING, assert_never
 
 from .actions import Action, AppendToLedger, SendMarkers, StartTimer
@@ -23,15 +23,13 @@ from .colours import Colours, Torn
 from .cut import OpenCut
 from .events import ChannelEnded, CutTimed, MarkerSent, ReportAppended
 from .exact import exact
-from .reassignment import OpenSupplement
 from .records import (
     NOBODY,
+    UNKNOWN_PARTITION,
     Abort,
     ChannelRange,
     Closed,
     CutReport,
-    LogEnd,
-    SentEnd,
     TopicPartition,
     TornEvent,
 )
@@ -62,9 +60,7 @@ def ready(cut: OpenCut, colours: Colours) -> bool:
     )
 
 
-def closed(
-    cut: OpenCut, colours: Colours, ledger: LedgerView, *, process: int, next_n: Callable[[], int]
-) -> Closed:
+def closed(cut: OpenCut, colours: Colours, *, process: int, next_n: Callable[[], int]) -> Closed:
     """Return the record that makes the report count, with the report if that was held back. Then the two have one
     number."""
     assert cut.cut_us is not None
@@ -76,7 +72,6 @@ def closed(
         epoch=cut.epoch,
         report=NOBODY if cut.report is None else cut.report,
         cut=() if cut.held is None else (cut.held,),
-        unnamed=exact(sorted(_unnamed(cut, sent, unstamped, ledger))),
         unstamped=unstamped,
         sent=sent,
         changelogs=exact(colours.changelog_ends(cut.epoch, cut.changelogs)),
@@ -87,37 +82,29 @@ def closed(
     )
 
 
-def _unnamed(
-    cut: OpenCut, sent: Iterable[SentEnd], unstamped: Iterable[LogEnd], ledger: LedgerView
-) -> set[TopicPartition]:
-    """Return the partitions with white records that nobody had named as an input: somebody has to cut them. Inputs
-    that are named later are known to all readers."""
-    white = {TopicPartition(end.topic, end.partition) for end in sent if end.white_end or end.unacknowledged}
-    white |= {TopicPartition(end.topic, end.partition) for end in unstamped}
-    return {
-        tp
-        for epoch, snapshot in ledger.open.items()
-        if cut.serves(epoch)
-        for app, topics in snapshot.apps.items()
-        for tp in white
-        if tp.topic in topics and (app, tp) not in snapshot.expected
-    }
+def _unknown(cut: OpenCut, record: Closed, ledger: LedgerView) -> Iterator[tuple[int, TopicPartition]]:
+    """Yield the snapshots for which white records lie in a partition that nobody had named as an input, so that it has
+    no position."""
+    white = {TopicPartition(e.topic, e.partition) for e in record.sent if e.white_end or e.unacknowledged}
+    white |= {TopicPartition(end.topic, end.partition) for end in record.unstamped}
+    for epoch, snapshot in ledger.open.items():
+        inputs = [(app, tp) for app, topics in snapshot.apps.items() for tp in white if tp.topic in topics]
+        if cut.serves(epoch) and (unknown := {*inputs} - snapshot.expected):
+            yield epoch, min(tp for _, tp in unknown)
 
 
 class OpenCuts:
-    """The cuts and supplements (R10) of a process whose `Closed` is not written yet, with what is known of each."""
+    """The cuts of a process whose `Closed` is not written yet, with what is known of each."""
 
     def __init__(self) -> None:
         self.cuts: dict[int, OpenCut] = {}
-        self.supplements: list[OpenSupplement] = []
         self.aborted: set[int] = set()  # epochs this process has aborted and not yet read back
         self.due: set[int] = set()  # epochs of which a timer runs for a report that is or was held back
 
     def clear(self) -> None:
         self.cuts.clear()
-        self.supplements.clear()
 
-    def wants(self, cut: OpenCut | OpenSupplement, undecided: Set[int]) -> bool:
+    def wants(self, cut: OpenCut, undecided: Set[int]) -> bool:
         """Return whether closing is of use: whether the cut serves a snapshot that may still be captured."""
         return any(cut.serves(epoch) for epoch in undecided if epoch not in self.aborted)
 
@@ -128,8 +115,6 @@ class OpenCuts:
         for epoch, cut in list(self.cuts.items()):
             if not self.wants(cut, undecided):
                 del self.cuts[epoch]
-        if self.supplements:
-            self.supplements = [item for item in self.supplements if self.wants(item, undecided)]
 
     def advance(
         self, colours: Colours, ledger: LedgerView, *, process: int, next_n: Callable[[], int]
@@ -139,13 +124,14 @@ class OpenCuts:
         for epoch, cut in sorted(self.cuts.items()):
             actions += ask_markers(cut, colours)
             if ready(cut, colours):
-                record = closed(cut, colours, ledger, process=process, next_n=next_n)
+                record = closed(cut, colours, process=process, next_n=next_n)
+                for unknown, tp in _unknown(cut, record, ledger):
+                    why = f"process {process} has sent to {tp}, which no process has named as its input"
+                    actions += self.abort(
+                        [unknown], UNKNOWN_PARTITION, why, str(tp), process=process, next_n=next_n
+                    )
                 actions.append(AppendToLedger(record=record))
                 del self.cuts[epoch]
-        for item in list(self.supplements):
-            if item.ready:
-                actions.append(AppendToLedger(record=item.closed(next_n())))
-                self.supplements.remove(item)
         return actions
 
     def abort(
@@ -189,9 +175,6 @@ class OpenCuts:
         for cut in self.cuts.values():
             if cut.report_n == n:
                 cut.report = offset
-        for item in self.supplements:
-            if item.report.n == n:
-                item.at = offset
 
     def take(self, event: MarkerSent | CutTimed | ChannelEnded | ReportAppended) -> None:
         """Note a fact that `Closed` will state."""

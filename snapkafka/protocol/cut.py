@@ -44,9 +44,7 @@ class Positions:
         self._next: dict[tuple[str, TopicPartition], int] = {}
         self._inputs: dict[TopicPartition, AssignedInput] = {}
         self._replay_until: dict[TopicPartition, int] = {}
-        #: Where each agent starts, and which offsets above that a restore leaves to nobody (`restores`).
-        self._starts: dict[tuple[str, TopicPartition], Rule] = {}
-        #: Those of the latter that still lie above, of the agents that have any.
+        #: Offsets above that a restore leaves to nobody (`restores`), of the agents that have any.
         self._skipped: dict[tuple[str, TopicPartition], frozenset[int]] = {}
         #: Of the cuts under this assignment: the epochs in (previous, epoch] that each serves, and what it noted.
         self._noted: deque[tuple[int, int, tuple[Position, ...]]] = deque(maxlen=NOTED_MAX)
@@ -75,35 +73,29 @@ class Positions:
         self,
         inputs: Iterable[AssignedInput],
         rules: Mapping[tuple[str, TopicPartition], Rule] = MappingProxyType({}),
-    ) -> list[TopicPartition]:
+    ) -> None:
         """Take in a new assignment. If an input starts below an event that was started before, effects happen twice
         (R10).
 
         Args:
             inputs: the assigned inputs.
             rules: the records that agents skip after a restore, if any.
-
-        Returns:
-            the inputs on which events started after `take` and before they were ours (the ledger was too slow).
         """
         self._inputs = {entry.tp: entry for entry in inputs}
         since = self._next
         for tp, entry in self._inputs.items() if self.skipped else ():
             self._goes_back(tp, entry.position)
-        self._starts = {
+        starts = {
             (agent, tp): rules.get((agent, tp), _NO_RULE).start(entry.position)
             for tp, entry in self._inputs.items()
             for agent in entry.agents
         }
-        self._skipped = {
-            item: rule.started_above for item, rule in self._starts.items() if rule.started_above
-        }
-        self._next = {item: max(rule.offset, since.get(item, 0)) for item, rule in self._starts.items()}
+        self._skipped = {item: rule.started_above for item, rule in starts.items() if rule.started_above}
+        self._next = {item: max(rule.offset, since.get(item, 0)) for item, rule in starts.items()}
         for tp, entry in self._inputs.items():
             until = max(self._replay_until.pop(tp, 0), entry.replay_until)
             if until > entry.position:
                 self._replay_until[tp] = until
-        return sorted({tp for _, tp in since if tp in self._inputs})
 
     def take(self, undone_from: tuple[LogEnd, ...] | None = None) -> None:
         """Drop all inputs until the next assignment; what was started is remembered, unless its effects were undone:
@@ -178,14 +170,6 @@ class Positions:
             if tp in self._inputs
         )
 
-    def where_assigned(self, tps: Iterable[TopicPartition]) -> tuple[Position, ...]:
-        """Return where these inputs started: the cut of R10."""
-        return exact(
-            self._position(agent, tp, *self._starts[agent, tp])
-            for tp in sorted(tps)
-            for agent in sorted(self._inputs[tp].agents)
-        )
-
     def _position(self, agent: str, tp: TopicPartition, offset: int, above: frozenset[int]) -> Position:
         until = self._replay_until.get(tp, 0)
         return Position(
@@ -249,7 +233,6 @@ def take_cut(
         assigned=assigned,
         positions=noted,
         running=exact(colours.running_white()),
-        changelogs=tuple(sorted(TopicPartition(end.topic, end.partition) for end in changelogs)),
         unaligned=unaligned,
     )
     colours.turn(epoch)

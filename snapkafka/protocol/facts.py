@@ -79,7 +79,7 @@ class Stated:
     def standing(self) -> dict[int, Hello]:
         """Return the processes whose reports count, and the last earlier one of each app that did not run; in order."""
         closed = {part.process for part in self._snapshot.parts()} & self._hellos.keys()
-        stopped = {app for app, _ in self._snapshot.claims} - {self._hellos[p].app for p in closed}
+        stopped = {part.app for part in self._snapshot.stopped}
         last = {hello.app: process for process, hello in self._hellos.items()}
         return {p: self._hellos[p] for p in sorted({*closed, *(last[app] for app in stopped & last.keys())})}
 
@@ -121,3 +121,28 @@ class Stated:
                     and ids.get(process, "" if process < first else present[topic]) != present[topic]
                 ):
                     yield OldTopic(process=process, topic=topic)
+
+
+def unlike_counts(hello: Hello, counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a sentence for each table that Faust cannot write: a change goes to the partition of the event that makes
+    it, and no input of the app has as many partitions as the changelog (robinhood/faust#137).
+
+    Args:
+        counts: partitions by topic; topics that are not in it are unknown, and yield nothing.
+    """
+    inputs = {source.topic: counts[source.topic] for source in hello.inputs if source.topic in counts}
+    for table in hello.tables:
+        count = counts.get(table.changelog)
+        if table.copartitioned and count is not None and inputs and count not in inputs.values():
+            counted = ", ".join(f"{topic} has {number}" for topic, number in sorted(inputs.items()))
+            yield (
+                f"partition counts of table {table.name} of app {hello.app} differ: its changelog {table.changelog} has"
+                f" {count}, of the inputs {counted}"
+            )
+
+
+def counts_of(hello: Hello) -> dict[str, int]:
+    """Return partitions by topic, as a process found them when it joined: Faust uses these numbers, and no broker has
+    to be asked."""
+    changelogs = {table.changelog: table.partitions for table in hello.tables if table.partitions}
+    return changelogs | {source.topic: source.partitions for source in hello.inputs}

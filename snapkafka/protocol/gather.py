@@ -44,7 +44,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     assert not snapshot.forgotten, "asked of a fold that only takes part"
     trigger = snapshot.trigger
     parts = list(snapshot.parts())
-    own = {part.process: part for part in parts if not (part.report.supplement or part.app)}
+    own = {part.process: part for part in parts if not part.app}
     stated = Stated(state, snapshot)
     hellos = [*stated.standing().values()]
     inputs = tuple(_input_cuts(state, snapshot, parts, stated))
@@ -65,7 +65,7 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         inputs=inputs,
         senders=senders,
         changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
-        recorded=tuple(_recorded(state, snapshot, parts)),
+        recorded=tuple(_recorded(state, parts)),
         contaminated=contaminated(state, snapshot),
         retention=_retention(state, epoch),
         unread=tuple(item for item in snapshot.unread if (item.app, item.topic) not in cut),
@@ -205,7 +205,7 @@ def _app(state: LedgerView, part: Part) -> str:
 def _input_cuts(
     state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
 ) -> Iterator[InputCut]:
-    """Yield the inputs, each as cut by the report that claimed it first; in the order of apps and partitions."""
+    """Yield the inputs as they were cut, in the order of apps and partitions."""
     ends = {TopicPartition(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
     void = snapshot.left & {
         loss.void for loss in state.tails.named_from(0)
@@ -219,8 +219,6 @@ def _input_cuts(
         app = _app(state, part)
         topics = stated.topics(part)
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
-            if snapshot.claims.get((app, tp)) != part.at:
-                continue
             torn = tuple(t for t in _torn(part, snapshot.epoch) if (t.topic, t.partition) == tp)
             noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
             agents = tuple(_without(p, {t.offset for t in torn if t.agent == p.agent}) for p in noted)
@@ -243,7 +241,7 @@ def _input_cuts(
                     agents=agents,
                     torn=torn,
                     earlier=_with_successors(
-                        [reader.process for reader in snapshot.earlier.get((app, tp), ())]
+                        [reader.process for reader in snapshot.earlier[app, tp]]
                         + [p for p in sorted(void) if state.app_of(p) == app],
                         predecessors[app],
                     ),
@@ -268,20 +266,19 @@ def _with_successors(readers: list[int], predecessors: dict[int, int]) -> tuple[
     return tuple(found)
 
 
-def _recorded(state: LedgerView, snapshot: SnapshotView, parts: list[Part]) -> Iterator[Recorded]:
-    """Yield the channels that were recorded by the processes whose cuts of the inputs count."""
+def _recorded(state: LedgerView, parts: list[Part]) -> Iterator[Recorded]:
+    """Yield the channels that were recorded."""
     for part in parts:
         app = _app(state, part)
         for item in part.closed.recorded:
-            if snapshot.claims.get((app, TopicPartition(item.topic, item.partition))) == part.at:
-                yield Recorded(
-                    app=app,
-                    sender=item.sender,
-                    topic=item.topic,
-                    partition=item.partition,
-                    start=item.start,
-                    end=item.end,
-                )
+            yield Recorded(
+                app=app,
+                sender=item.sender,
+                topic=item.topic,
+                partition=item.partition,
+                start=item.start,
+                end=item.end,
+            )
 
 
 def _never_read(state: LedgerView, parts: list[Part]) -> Iterator[NeverRead]:
@@ -317,18 +314,20 @@ def _without(position: Position, torn: set[int]) -> Position:
 def _changelog_cuts(
     state: LedgerView, snapshot: SnapshotView, parts: list[Part], stated: Stated
 ) -> Iterator[ChangelogCut]:
-    """Yield table partitions, each as cut by the report that claimed it first. An event may outlive the assignment
+    """Yield table partitions, each as cut by one process that has it. An event may outlive the assignment
     under which it wrote, so the end lies past whatever any process wrote there in white."""
     white_ends: dict[TopicPartition, int] = {}
     for sent in (sent for _, closed in snapshot.closed.values() for sent in closed.sent):
         tp = TopicPartition(sent.topic, sent.partition)
         white_ends[tp] = max(sent.white_end, white_ends.get(tp, 0))
+    known: set[tuple[str, str, int]] = set()
     for part in parts:
         app = _app(state, part)
         tables = stated.tables(part)
         for end in part.closed.changelogs:
-            if snapshot.claims.get((app, TopicPartition(end.topic, end.partition)), part.at) != part.at:
-                continue
+            if (app, end.topic, end.partition) in known:
+                continue  # of a global table: every process has all of it
+            known.add((app, end.topic, end.partition))
             table = tables[end.table]
             yield ChangelogCut(
                 app=app,

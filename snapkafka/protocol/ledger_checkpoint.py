@@ -143,12 +143,17 @@ class _Matter:
         for at, record in state.took:
             if at < self.since:
                 before.apply(at, record)
-        self.assigned = {owner.offset for fold in (before, state) for owner in fold.owners.values()}
+        self.assigned = {
+            at
+            for fold in (before, state)
+            for at in (
+                *(readers[-1].offset for readers in fold.readers.values()),
+                *(view.assigned for view in fold.living()),  # by which a report is judged
+            )
+        }
         self.retired = {at for fold in (before, state) for at in fold.retired.values()}
         self.paused_at = state.paused_at
-        self.reports = {
-            at for view in views for at in (*(r[0] for r in view.reports.values()), *view.supplements)
-        }
+        self.reports = {at for view in views for at, _ in view.reports.values()}
         self.processes = _processes(state, self.epochs)
         self.restores = _restores(state, self.processes, self.since)
 
@@ -203,7 +208,7 @@ def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:
 def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
     """Return the processes to keep: those that run or left recently, and those with a part in a kept snapshot."""
     left: Sequence[int] = [view.process for view in state.processes.values() if view.left is not None]
-    owners = {owner.process for owner in state.owners.values()}
+    owners = {readers[-1].process for readers in state.readers.values()}
     found = {
         *(view.process for view in state.living()),
         *left[max(0, len(left) - KEEP_LEFT) :],

@@ -1,17 +1,16 @@
 """The fold of the ledger, part two: processes that join, get inputs, leave and come back, and what operators ask for
 (R9, R11, R12, R15).
 
-The latest `Assigned` names the owner of an input (`ownership`).
+The latest `Assigned` names the reader of an input (`readers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, assert_never
 
-from . import ownership
 from .deduplication import Repeats
-from .ledger_snapshots import SnapshotFold, being_restored, cut_short, runs_without
+from .ledger_snapshots import SnapshotFold, being_restored, cut_short, input_moved, runs_without
+from .readers import UNKNOWN, Reader, add_reader
 from .records import (
     LEDGER_CUT_SHORT,
     NOBODY,
@@ -26,9 +25,8 @@ from .records import (
     Restore,
     Retire,
     TailLost,
-    TopicPartition,
 )
-from .snapshots import Failure, ProcessView, SnapshotView
+from .snapshots import Failure, ProcessView
 
 #: A process that only takes part remembers so many processes that left: a record of an older one counts as external
 #: (only positions matter there).
@@ -82,7 +80,7 @@ class ProcessFold(SnapshotFold):
 
     def _hello(self, offset: int, record: Hello) -> None:
         self.restores.joined(offset, record, self.processes)
-        self.processes[offset] = ProcessView(process=offset, hello=record, epoch=self.highest_epoch)
+        self.processes[offset] = ProcessView(process=offset, hello=record)
         if record.was != NOBODY:
             self._came_back(offset, record.was)
         if self.tails.hides(offset):
@@ -94,41 +92,24 @@ class ProcessFold(SnapshotFold):
             return
         app = view.hello.app
         view.assigned, view.member = offset, record.member
-        mine = []
+        nobody = (UNKNOWN,) if self._start > 0 or self.tails.upto > 0 else ()  # a part of the ledger is gone
+        mine = set()
         for tp in (*record.inputs, *record.changelogs):
-            last = self.owners.get((app, tp))
-            if last is not None and last.generation > record.generation and self.is_alive(last.process):
-                continue  # a process that wakes up late is not the owner any more, whatever it reports
-            self.owners[app, tp] = ownership.next_owner(
-                last,
-                offset=offset,
-                process=record.process,
-                generation=record.generation,
-                red=view.epoch,
-                unknown=self._start > 0 or self.tails.upto > 0,  # a part of the ledger is gone
-            )
-            mine.append(tp)
-        view.inputs = tuple(tp for tp in record.inputs if tp in mine)
-        for snapshot in list(self.open.values()):
-            if view.inputs and app in snapshot.apps:
-                # R16: it holds nothing back for those that still wait.
-                why = f"process {record.process} did not wait: it was assigned inputs"
-                snapshot.unaligned = snapshot.unaligned or why
-            self._moved_on(offset, snapshot, app, view.inputs)
+            readers = self.readers.get((app, tp), nobody)
+            last = readers[-1] if readers else UNKNOWN
+            if last.generation > record.generation and self.is_alive(last.process):
+                continue  # a process that wakes up late does not read it any more, whatever it reports
+            self.readers[app, tp] = add_reader(readers, Reader(record.process, offset, record.generation))
+            mine.add(tp)
+        view.inputs = tuple([tp for tp in record.inputs if tp in mine])
+        self._moved(offset, view)
 
-    def _moved_on(
-        self, offset: int, snapshot: SnapshotView, app: str, inputs: Iterable[TopicPartition]
-    ) -> None:
-        """Note inputs that were assigned to a new reader: some are named for the first time, for some it is too late
-        to be cut."""
-        if app not in snapshot.apps:
-            return
-        for tp in inputs:
-            snapshot.expected.add((app, tp))
-            if (app, tp) not in snapshot.claims and self.owners[app, tp].before >= snapshot.epoch:
-                reason = f"a rebalance moved input {tp} of app {app} before it was cut"
-                self._fail(offset, snapshot, Failure(code="input-moved", reason=reason, culprit=str(tp)))
-                return
+    def _moved(self, offset: int, view: ProcessView) -> None:
+        """Fail what is open while inputs are assigned to a process (R9): who read them has been asked for their cut, or
+        this process for another one."""
+        for snapshot in list(self.open.values()):
+            if view.inputs and view.hello.app in snapshot.apps:
+                self._fail(offset, snapshot, input_moved(view, view.inputs))
 
     def _bye(self, offset: int, record: Bye) -> None:
         """Let a process leave, or run on without taking part (R15): then it may have mixed whatever was not captured
@@ -154,11 +135,7 @@ class ProcessFold(SnapshotFold):
         view.dead = dead
         self._repeats.left(process)
         for snapshot in list(self.open.values()):
-            unclosed = snapshot.supplements.keys() - snapshot.supplements_closed.keys()
-            if process in snapshot.required - snapshot.closed.keys() or any(
-                snapshot.supplements[at].process == process and at in snapshot.claims.values()
-                for at in unclosed
-            ):
+            if process in snapshot.required - snapshot.closed.keys():
                 # R12: nobody closes for somebody else.
                 how = "was lost" if dead else "stopped"
                 failure = Failure(

@@ -1,24 +1,25 @@
 """The fold of the ledger, part one: how a snapshot is triggered, cut, closed and decided (R1, R4, R9, R11).
 
-The first record stands: a late `Abort` does not undo a capture, a late `Closed` does not fix a failure, and of two
-cuts of one input the first counts.
+The first record stands: a late `Abort` does not undo a capture, and a late `Closed` does not fix a failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final, assert_never
 
-from . import ownership, unstamped
+from . import unstamped
 from .alignment import graph_of
 from .deduplication import Latest
-from .exact import exact
 from .ledger_view import LedgerView
+from .readers import Input, Reader
 from .records import (
     ALIGNMENT_CYCLE,
     APP_RUNS_WITHOUT,
     APP_STOPPED,
     CONTAMINATING,
+    INPUT_MOVED,
+    INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
     NOBODY,
     RESTORE,
@@ -137,10 +138,6 @@ class SnapshotFold(LedgerView):
                 reason = f"app {app} stopped, or got inputs, while the snapshot was being requested"
                 self._fail(offset, snapshot, Failure(code=APP_STOPPED, reason=reason, culprit=f"app {app}"))
                 return
-            changelogs = exact(TopicPartition(end.topic, end.partition) for end in item.changelogs)
-            for tp in (*(tp for _, tp in inputs), *changelogs):
-                snapshot.claims[app, tp] = offset
-                snapshot.earlier[app, tp] = ownership.earlier(self.owners.get((app, tp)), NOBODY)
             snapshot.stopped += (_stopped_part(snapshot.epoch, item),)
 
     def _left_since(self, asked_at: int) -> bool:
@@ -159,40 +156,22 @@ class SnapshotFold(LedgerView):
             self._fail(offset, snapshot, Failure(code=ALIGNMENT_CYCLE, reason=reason, culprit=cycle))
 
     def _report(self, offset: int, record: CutReport) -> None:
+        """Take the cut of a process, if it is that of the inputs that are its own (R9)."""
         view = self.processes.get(record.process)
         if view is None or view.left is not None:
             return
         app = view.hello.app
-        inputs = {TopicPartition(p.topic, p.partition) for p in record.positions}
-        if not record.supplement:
-            view.epoch = max(view.epoch, record.epoch)
-            ownership.reads_red(self.owners, record, app, inputs)
-            self._cut_beside(record, app)
-        moved = ownership.moved(self.owners, record, app, inputs)
-        if moved and record.supplement:
-            return  # R9: void. Who has the input now cuts it itself, or it was too late
-        passed = {} if record.supplement else ownership.came_and_went(self.owners, record, app)
-        served = [s for e, s in self.open.items() if record.previous < e <= record.epoch]
-        for snapshot in [s for s in served if app in s.apps]:
-            lost = {
-                tp for tp in moved if not ownership.gone(self.owners[app, tp], record, before=snapshot.epoch)
-            } | {tp for tp, since in passed.items() if snapshot.claims.get((app, tp), since) >= since}
-            if lost:
-                # R9: inputs moved away (or even came back, or came and went) before the report landed; it is void.
-                reason = f"a rebalance moved input {min(lost)} while {view.name} was reporting its cut"
-                failure = Failure(code="input-moved", reason=reason, culprit=str(min(lost)))
-                self._fail(offset, snapshot, failure)
-            elif record.supplement or record.process not in snapshot.reports:
-                if record.supplement:
-                    snapshot.supplements[offset] = record
-                else:
-                    snapshot.reports[record.process] = (offset, record)
-                    snapshot.unaligned = snapshot.unaligned or record.unaligned
-                tps = {*inputs, *record.changelogs}
-                self._claim(
-                    offset, snapshot, app, record, tps - ownership.moved(self.owners, record, app, tps)
-                )
-                self._complete(offset, snapshot)
+        self._cut_beside(record, app)
+        cut = {TopicPartition(p.topic, p.partition) for p in record.positions}
+        moved = cut ^ self.inputs_read_by(view)
+        for snapshot in [s for e, s in self.open.items() if record.previous < e <= record.epoch]:
+            if app not in snapshot.apps or record.process in snapshot.reports:
+                continue
+            if moved or record.assigned != view.assigned:
+                self._fail(offset, snapshot, input_moved(view, moved))
+                continue
+            snapshot.reports[record.process] = (offset, record)
+            snapshot.unaligned = snapshot.unaligned or record.unaligned
 
     def _cut_beside(self, record: CutReport, app: str) -> None:
         """Note a process that turned red for snapshots of other apps, decided ones too, before it took in any red."""
@@ -201,16 +180,6 @@ class SnapshotFold(LedgerView):
                 break
             if epoch <= record.epoch and app not in self.snapshots[epoch].apps:
                 self.snapshots[epoch].beside.add(record.process)
-
-    def _claim(
-        self, offset: int, snapshot: SnapshotView, app: str, record: CutReport, tps: Iterable[TopicPartition]
-    ) -> None:
-        """Let a report claim these inputs, unless another came first or it comes too late (R9, R11)."""
-        for item in ((app, tp) for tp in tps):
-            owner = self.owners.get(item)
-            if item not in snapshot.claims and ownership.before(owner, record.process) < snapshot.epoch:
-                snapshot.claims[item] = offset
-                snapshot.earlier[item] = ownership.earlier(owner, record.process)
 
     def _close(self, offset: int, record: Closed) -> None:
         for cut in record.cut:
@@ -221,14 +190,7 @@ class SnapshotFold(LedgerView):
             # R4: a report counts only with its Closed, and a Closed only with the report that it names.
             if report is not None and report[0] == at and record.process not in snapshot.closed:
                 snapshot.closed[record.process] = (offset, record)
-            elif snapshot.supplements.get(at, _NO_REPORT).process == record.process:
-                snapshot.supplements_closed.setdefault(at, (offset, record))
-            else:
-                continue
-            for app, topics in snapshot.apps.items() if record.unnamed else ():
-                # a partition that nobody had named: white lies in it, so somebody has to cut it
-                snapshot.expected |= {(app, tp) for tp in record.unnamed if tp.topic in topics}
-            self._complete(offset, snapshot)
+                self._complete(offset, snapshot)
 
     def _abort(self, offset: int, record: Abort) -> None:
         snapshot = self.snapshots.get(record.epoch)
@@ -241,14 +203,25 @@ class SnapshotFold(LedgerView):
     # -- deciding ---------------------------------------------------------------------------------------------
 
     def _complete(self, offset: int, snapshot: SnapshotView) -> None:
+        """Capture the snapshot, or fail it, once every required process has closed."""
         if not snapshot.open or not snapshot.required <= snapshot.closed.keys():
             return
-        if not snapshot.expected <= snapshot.counted():
-            return
-        if (failure := unstamped.in_flight(snapshot, self.processes)) is not None:
+        earlier: dict[Input, tuple[Reader, ...]] = {}
+        for part in snapshot.parts():
+            app = part.app or self.app_of(part.process)
+            for position in part.report.positions:
+                item = app, TopicPartition(position.topic, position.partition)
+                readers = self.readers.get(item, ())
+                earlier[item] = readers if part.app else readers[:-1]
+        failure = unstamped.in_flight(snapshot, self.processes)
+        if missing := snapshot.expected - earlier.keys():
+            app, tp = min(missing)
+            reason = f"no process of app {app} was assigned its input {tp} when the snapshot was requested"
+            failure = Failure(code=INPUT_UNASSIGNED, reason=reason, culprit=str(tp))
+        if failure is not None:
             self._fail(offset, snapshot, failure)
         else:
-            snapshot.captured_at = offset
+            snapshot.captured_at, snapshot.earlier = offset, earlier
             self._decided(snapshot)
 
     def _fail(self, offset: int, snapshot: SnapshotView, failure: Failure) -> None:
@@ -277,6 +250,14 @@ class SnapshotFold(LedgerView):
             self._latest_captured[app] = max(decided.epoch, self._latest_captured.get(app, 0))
         for epoch in over.difference(self._latest_captured.values()) & self.snapshots.keys():
             self.snapshots[epoch].forget()
+
+
+def input_moved(view: ProcessView, inputs: Collection[TopicPartition]) -> Failure:
+    """Return the failure of snapshots during which inputs are assigned, or whose reports do not have the inputs that
+    their processes have (R9)."""
+    which = f"input {min(inputs)}" if inputs else "inputs"
+    reason = f"a rebalance moved {which} of {view.name} while the snapshot was taken"
+    return Failure(code=INPUT_MOVED, reason=reason, culprit=str(min(inputs, default=view.hello.app)))
 
 
 def runs_without(view: ProcessView) -> Failure:
@@ -319,6 +300,3 @@ def _stopped_part(epoch: int, item: StoppedApp) -> Part:
     )
     closed = Closed(process=NOBODY, n=0, epoch=epoch, changelogs=item.changelogs)
     return Part(process=NOBODY, at=epoch - 1, report=report, closed_at=epoch - 1, closed=closed, app=item.app)
-
-
-_NO_REPORT = CutReport(process=NOBODY, n=0, epoch=0, previous=0, heard="ledger", assigned=-1, positions=())

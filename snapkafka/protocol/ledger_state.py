@@ -3,8 +3,8 @@
 `LedgerState.apply(offset, record)` is all there is: no clock, no coordinator. All readers that have read the ledger up
 to the same offset hold the same state, so none has to be asked, and none has to be alive for a snapshot to complete.
 
-    Trigger ──> capturing ──every expected input cut, every required sender closed──> captured ──Verdict──> completed
-                    └──Abort, a required sender lost, an input moved under it───────> failed
+    Trigger ──> capturing ──every required process closed, every expected input cut──> captured ──Verdict──> completed
+                    └──Abort, a required process lost, an input assigned─────────────> failed
 
 What each record changes stands in `ledger_snapshots` and `ledger_processes`; here is what concerns all of them: their
 order, duplicates, and a ledger whose beginning is gone.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, assert_never
 from .deduplication import Latest, Repeats
 from .ledger_processes import ProcessFold
 from .ledger_snapshots import KEEP_NAMES
-from .ownership import Input
+from .readers import Input
 from .records import (
     Abort,
     Aligning,

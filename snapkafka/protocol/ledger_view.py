@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from .deduplication import Latest
 from .lost_tail import LostTails
-from .ownership import Input, Owners
+from .readers import Input, Reader
 from .records import FOREIGN, NOBODY, RESTORE, Fork, TopicPartition
 from .restores import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
@@ -28,7 +28,7 @@ class LedgerView:
         self.by_id: dict[tuple[str, int], int] = {}  # (id, attempt) -> epoch
         self.latest_of: dict[str, int] = {}  # id -> epoch of its last attempt
         self.retired: dict[str, int] = {}  # app -> ledger offset of its Retire
-        self.owners = Owners()
+        self.readers: dict[Input, tuple[Reader, ...]] = {}  # of each input, the present one last
         self.highest_epoch = 0
         self.paused_at: int | None = None  # ledger offset of the Pause that holds; None: not paused
         self.restores = Restores()
@@ -68,35 +68,27 @@ class LedgerView:
 
     def owner(self, item: Input) -> int:
         """Return the process to which an input was last assigned, `NOBODY` if to none."""
-        return self.owners[item].process if item in self.owners else NOBODY
+        return self.readers[item][-1].process if item in self.readers else NOBODY
+
+    def inputs_read_by(self, view: ProcessView) -> set[TopicPartition]:
+        """Return the inputs of a process: those in its latest `Assigned` that no other process has been assigned
+        since."""
+        app = view.hello.app
+        return {tp for tp in view.inputs if self.readers[app, tp][-1].offset == view.assigned}
+
+    def unassigned(self, apps: Collection[str] = ()) -> list[Input]:
+        """List the inputs of running apps (none named: all) that none of their processes has."""
+        running = [view for view in self.participants() if not apps or view.hello.app in apps]
+        read = {(view.hello.app, tp) for view in running for tp in self.inputs_read_by(view)}
+        return sorted(self.inputs_of(running) - read)
 
     def waiting(self, epoch: int) -> list[Waiting]:
         """List what the snapshot of `epoch` still waits for, most informative first; empty when it is captured."""
         snapshot = self.snapshots[epoch]
-        waits = [
+        return [
             Waiting(what=snapshot.stage(p), process=p, app=self.app_of(p))
             for p in sorted(snapshot.required - snapshot.closed.keys())
         ]
-        for app, (topic, partition) in sorted(snapshot.expected - snapshot.counted()):
-            owner = self.owner((app, TopicPartition(topic, partition)))
-            view = self.processes.get(owner)
-            waits.append(
-                Waiting(
-                    what="input",
-                    process=owner,
-                    app=app,
-                    topic=topic,
-                    partition=partition,
-                    left=view is not None and view.left is not None,
-                    static_ms=0 if view is None else view.hello.static_ms,
-                )
-            )
-        return waits
-
-    def uncut(self, epoch: int) -> set[Input]:
-        """Return the inputs that no report has cut yet for the open snapshot of `epoch`."""
-        snapshot = self.open[epoch]
-        return snapshot.expected - snapshot.claims.keys()
 
     def stopped(self, apps: Collection[str] = ()) -> list[ProcessView]:
         """List the youngest process of each of these apps (none named: all) of which no process runs, and that has
@@ -115,8 +107,8 @@ class LedgerView:
         for table in view.hello.tables:
             known = [
                 tp.partition + 1
-                for (of, tp), owner in self.owners.items()
-                if (of, tp.topic) == (app, table.changelog) and owner.offset > view.process
+                for (of, tp), readers in self.readers.items()
+                if (of, tp.topic) == (app, table.changelog) and readers[-1].offset > view.process
             ]
             partitions = range(max(table.partitions, *known, 0))
             found += [(table.name, TopicPartition(table.changelog, partition)) for partition in partitions]
@@ -129,7 +121,9 @@ class LedgerView:
             return False
         app, left = view.hello.app, view.left
         assert left is not None, "who goes on has left"
-        if self.owners.of(app, view.process):
+        if any(
+            of == app and readers[-1].process == view.process for (of, _), readers in self.readers.items()
+        ):
             return True
         return not any(v.hello.app == app and v.process > left for v in self.processes.values())
 
@@ -164,8 +158,8 @@ class LedgerView:
         topics = self.topics_of(hellos)
         return counted | {
             (app, tp)
-            for (app, tp), owner in self.owners.items()
-            if app in since and owner.offset > since[app] and tp.topic in topics[app]
+            for (app, tp), readers in self.readers.items()
+            if app in since and readers[-1].offset > since[app] and tp.topic in topics[app]
         }
 
     def topics_of(self, hellos: Iterable[ProcessView]) -> dict[str, frozenset[str]]:
@@ -177,7 +171,7 @@ class LedgerView:
         for view in hellos:
             late.setdefault(view.hello.app, set()).update(view.hello.missing)
         taken_up: dict[str, set[str]] = {}
-        for app, tp in self.owners:
+        for app, tp in self.readers:
             if tp.topic in late.get(app, ()):
                 taken_up.setdefault(app, set()).add(tp.topic)
         return topics | {app: topics[app] | named for app, named in taken_up.items()}

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from . import reassignment
 from .actions import Action, AppendHello, AppendToLedger, StartTimer
+from .assignment import Inputs
 from .colours import Colours
 from .events import Joined, LedgerBegins, LedgerCutShort, LedgerRecreated, StopAsked
 from .hot_path import Work
@@ -38,7 +38,7 @@ class Member(Work):
         super().__init__()
         self.process: int | None = None
         self.absent = False
-        self.inputs = reassignment.Inputs()
+        self.inputs = Inputs()
         self.stood_down: int | None = None  # the id that it had
         self._stood_down_why: str | None = None  # why it has stood down
         self._hello_n: int | None = None

@@ -29,8 +29,7 @@ class Hello:
     input without a committed offset, "earliest" or "latest" (empty: unknown). `missing`: input topics to which it
     subscribed and that did not exist: it consumes none of them until it is assigned their partitions. `sources`:
     topics whose external records are declared to be no effects of the apps of the namespace. `agents`: with `tables`
-    the fingerprint of the code; none: an earlier release wrote this, or it runs none. `static_ms`: the session time-out
-    of a static member of its group, for which Kafka keeps its inputs after it has left; 0: it is none.
+    the fingerprint of the code; none: an earlier release wrote this, or it runs none.
     """
 
     process: int = NOBODY
@@ -50,7 +49,6 @@ class Hello:
     missing: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     agents: tuple[Agent, ...] = ()
-    static_ms: int = 0
 
     def topic_ids(self) -> Iterator[tuple[str, str]]:
         """Return the inputs and changelogs whose ids it found, with these."""

@@ -42,6 +42,12 @@ from .offsets import (
 from .operator_records import Fork, Pause, Restore, Retire, Verdict
 from .process_records import FOREIGN, RESTORE, Assigned, Bye, Dead, Hello
 
+#: The code of a failure: an input was assigned to a process, or moves, while the snapshot is taken (R9).
+INPUT_MOVED: Final = "input-moved"
+#: The code of a failure: no process has had an input of an app that runs (R9).
+INPUT_UNASSIGNED: Final = "input-unassigned"
+#: The code of an `Abort`: white records lie in a partition that nobody has named as an input.
+UNKNOWN_PARTITION: Final = "unknown-partition"
 #: The code of an `Abort`: an event was started that a cut had noted as started (R3).
 OUT_OF_ORDER: Final = "out-of-order"
 #: The code of an `Abort`: a record left without our header, because a limit had no room for it (R15).
@@ -62,6 +68,17 @@ NOT_GIVEN: Final = "state-not-given"
 LEDGER_CUT_SHORT: Final = "ledger-cut-short"
 #: The code of a failure: the apps of an aligned snapshot send to each other in a circle, so each waits for the others.
 ALIGNMENT_CYCLE: Final = "alignment-cycle"
+#: Failures by something that passes: who waits for a snapshot, a keeper and a timer try it again.
+RETRYABLE: Final = frozenset(
+    {
+        *(INPUT_MOVED, INPUT_UNASSIGNED, UNKNOWN_PARTITION, APP_STOPPED, NOT_GIVEN, SENT_BARE),
+        *("process-lost", "ttl", "send-failed", "send-unsettled", "marker-failed", "contaminated"),
+    }
+)
+#: So often, after pauses of so many seconds: the first, and the longest.
+RETRIES: Final = 3
+PAUSE_S: Final = 1.0
+PAUSE_MOST_S: Final = 60.0
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
 CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIXED})
 
@@ -104,11 +121,8 @@ class Trigger:
 class CutReport:
     """A process turned red for `epoch` (from `previous`); these are its positions at that instant (R3).
 
-    `assigned` is the ledger offset of the `Assigned` it was made under (-1: no inputs yet); if that is no longer the
-    latest for every input named, the report is void (R9).
-
-    A supplement is the cut of inputs where they start: they came, uncut, to a process that was red already (R10).
-    `changelogs` are the table partitions that came with them. `unaligned`: why it
+    `assigned` is the ledger offset of the `Assigned` it was made under (-1: no inputs yet); if that is no longer its
+    latest, or it has other inputs, the snapshot fails (R9). `unaligned`: why it
     did not wait until an aligned snapshot was aligned (R16); empty: it did, or the snapshot is none.
     """
 
@@ -120,8 +134,6 @@ class CutReport:
     assigned: int
     positions: tuple[Position, ...]
     running: tuple[Running, ...] = ()
-    supplement: bool = False
-    changelogs: tuple[TopicPartition, ...] = ()
     unaligned: str = ""
 
 
@@ -131,7 +143,6 @@ class Closed(InParts, rest="sent"):
 
     `cut`: the report itself, where nothing white was running at the cut: it has no record of its own then, and `report`
     is -1.
-    `unnamed`: partitions with white records of it that nobody had named as an input, as far as it had read the ledger.
     `unstamped`: one past the last record that it sent somewhere without a header, because a size limit had no room for
     it (R15). `skipped`: what it passed without reading it (R3). The fields from `sent` on change nothing in the
     fold of the ledger, so no process reads those of others: whoever gathers a captured snapshot asks for them.
@@ -142,7 +153,6 @@ class Closed(InParts, rest="sent"):
     epoch: int
     report: int = -1
     cut: tuple[CutReport, ...] = ()
-    unnamed: tuple[TopicPartition, ...] = ()
     unstamped: tuple[LogEnd, ...] = ()
     sent: tuple[SentEnd, ...] = ()
     changelogs: tuple[ChangelogEnd, ...] = ()

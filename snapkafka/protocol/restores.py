@@ -244,7 +244,8 @@ class Restores:
         if not view.is_author(record.author):
             return False
         view.stage = "appending"
-        view.appending_at.add(offset)
+        assert view.authored_at is not None
+        view.appending_at |= {view.authored_at, offset}  # who reads one has to read the other
         for end in record.ends:
             view.appended.setdefault(TopicPartition(end.topic, end.partition), end.end)
         return True

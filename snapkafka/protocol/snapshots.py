@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ._dataclass import value
-from .ownership import Input, Reader
-from .records import NOBODY, Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
+from .readers import Input, Reader
+from .records import Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
 
 
 class Status(StrEnum):
@@ -43,32 +43,15 @@ class Unread:
 
 @value
 class Waiting:
-    """One thing that a running snapshot still waits for: an input to be cut, or a sender to report or to close.
+    """One process for which a running snapshot still waits."""
 
-    `left`: the process whose input it is has left, and Kafka has not given it to another; a static member keeps its
-    inputs for `static_ms`.
-    """
-
-    what: str  # "input", "report", "alignment" or "closing"
-    process: int = NOBODY
-    app: str = ""
-    topic: str = ""
-    partition: int = -1
-    left: bool = False
-    static_ms: int = 0
+    what: str  # "report", "alignment" or "closing"
+    process: int
+    app: str
 
     def __str__(self) -> str:
-        who = f"process {self.process} of app {self.app}" if self.process != NOBODY else f"app {self.app}"
+        who = f"process {self.process} of app {self.app}"
         match self.what:
-            case "input" if self.left:
-                why = (
-                    f": as a static member it keeps it for {self.static_ms / 1000:g} s"
-                    if self.static_ms
-                    else ""
-                )
-                return f"a reader of input {self.topic}[{self.partition}], which {who} has left{why}"
-            case "input":
-                return f"the cut of input {self.topic}[{self.partition}] by {who}"
             case "report":
                 return f"{who} to report its cut"
             case "alignment":
@@ -79,13 +62,12 @@ class Waiting:
 
 @dataclass(slots=True, kw_only=True)
 class ProcessView:
-    """One process, as the ledger shows it. `epoch`: the highest for which it is known to be red. `assigned`, `inputs`:
-    ledger offset of its latest `Assigned` (-1: none) and the inputs in it that were its own then; `LedgerState.owner`
-    knows the present owners. `member`: its id in its consumer group then."""
+    """One process, as the ledger shows it. `assigned`, `inputs`:
+    ledger offset of its latest `Assigned` (-1: none) and the inputs in it that were its own then; `inputs_read_by` has
+    those that still are. `member`: its id in its consumer group then."""
 
     process: int
     hello: Hello
-    epoch: int
     assigned: int = -1
     inputs: tuple[TopicPartition, ...] = ()
     member: str = ""
@@ -123,9 +105,7 @@ class Part:
 class SnapshotView:
     """One snapshot, as the ledger shows it so far.
 
-    `reports`, `closed`: of the processes that turned red for it, one each. `supplements`, `supplements_closed`: of
-    inputs that were cut where they start (R10), by the ledger offset of the report. `claims`: the report that is the
-    cut of an input or of a table partition, which is the first one that landed (R11). `unread`: inputs in scope that
+    `reports`, `closed`: of the processes that turned red for it, one each. `unread`: topics in scope that
     no process had when the snapshot was triggered. `beside`: processes of apps out of scope that turned red for it in
     time. `aligning`: of an aligned snapshot (R16), the topics to which each process sends, as it has stated.
     `unaligned`: the first process that did not wait, and why; empty: none.
@@ -140,13 +120,8 @@ class SnapshotView:
     markers: frozenset[str] = frozenset()  # topics that markers may go to
     reports: dict[int, tuple[int, CutReport]] = field(default_factory=dict)
     closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
-    supplements: dict[int, CutReport] = field(default_factory=dict)
-    supplements_closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
-    claims: dict[Input, int] = field(default_factory=dict)
     stopped: tuple[Part, ...] = ()  # apps that did not run
-    earlier: dict[Input, tuple[Reader, ...]] = field(
-        default_factory=dict
-    )  # who had it before the one that cut it
+    earlier: dict[Input, tuple[Reader, ...]] = field(default_factory=dict)  # once captured: who had it before
     captured_at: int | None = None  # ledger offset of the record that completed it
     failure: Failure | None = None
     failed_at: int | None = None
@@ -163,9 +138,8 @@ class SnapshotView:
         self.forgotten = True
         self.trigger, self.stopped = replace(self.trigger, ends=(), stopped=()), ()
         self.expected.clear()
-        for kept in (self.reports, self.closed, self.supplements, self.supplements_closed):
-            kept.clear()
-        self.claims.clear()
+        self.reports.clear()
+        self.closed.clear()
         self.earlier.clear()
 
     def stage(self, process: int) -> str:
@@ -188,17 +162,8 @@ class SnapshotView:
         return Status.CAPTURING if self.reports else Status.INITIATED
 
     def parts(self) -> Iterator[Part]:
-        """Yield every report that has its `Closed`, in the order of processes, supplements after them, then the apps
-        that did not run."""
+        """Yield every report that has its `Closed`, in the order of processes, then the apps that did not run."""
         for process, (closed_at, closed) in sorted(self.closed.items()):
             at, report = self.reports[process]
             yield Part(process=process, at=at, report=report, closed_at=closed_at, closed=closed)
-        for at, (closed_at, closed) in sorted(self.supplements_closed.items()):
-            report = self.supplements[at]
-            yield Part(process=report.process, at=at, report=report, closed_at=closed_at, closed=closed)
         yield from self.stopped
-
-    def counted(self) -> set[Input]:
-        """Return the inputs whose cut counts."""
-        closed = {part.at for part in self.parts()}
-        return {item for item, at in self.claims.items() if at in closed}

@@ -12,8 +12,8 @@ Theory of operation. Chandy and Lamport (1985) give a process two rules. Each of
     somebody collects what was recorded             `CutReport` and `Closed`, in a ledger that all fold alike R11
 
 They needed no more, as their processes neither join nor leave nor fail, nor pass inputs on to each other. This machine
-also answers: which process reads an input and which one cuts it (`reassignment`, R9 and R10), the identity of a process
-(R11), and for which processes nobody waits any more (R12).
+also answers: the identity of a process (R11), and for which processes nobody waits any more (R12). While inputs move
+(R9), a snapshot fails.
 
 A process is always in one of three conditions:
 
@@ -30,8 +30,7 @@ Several cuts can be open at once; each closes by itself. The decisions, in their
 * *Must I cut?* If the epoch is believed and above mine. `hear` can switch off a source of epochs, for tests and
   proofs; the rule "take in nothing red while white" holds with any of them.
 * *May I close?* `closing.ready`.
-* *Whose inputs do I cut?* Mine at my own cut; inputs that were assigned to me uncut after it, where they start
-  (`reassignment`, R10).
+* *Whose inputs do I cut?* Those of my latest `Assigned` (`assignment`, R9).
 * *Is my report true?* If the process did anything without this machine (R15), or has work in flight from an earlier
   identity (`identity`), the snapshot is aborted by name; nothing of it stands in the way of the next one.
 
@@ -44,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from . import closing, reassignment
+from . import closing
 from .actions import (
     Action,
     AppendToLedger,
@@ -169,7 +168,7 @@ class WorkerProtocol(BarrierMember):
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
             case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
-                return self._assigned(event.offset)
+                self._assigned(event.offset)
             case CutReport() as report if report.process == self.process:
                 self.open.reported(report.n, event.offset)
             case Dead() as dead if dead.dead == self.process:
@@ -276,7 +275,7 @@ class WorkerProtocol(BarrierMember):
             self._rest()
         return actions
 
-    # -- inputs that come and go (R9, R10) --------------------------------------------------------------------
+    # -- inputs that come and go (R9) --------------------------------------------------------------------
 
     def _of_inputs(self, event: InputsAssigned | InputsRevoked) -> list[Action]:
         undone = isinstance(event, InputsRevoked) and event.undone_from is not None
@@ -294,27 +293,15 @@ class WorkerProtocol(BarrierMember):
                 assert_never(event)
         return gave_up if self.process is None else [*gave_up, *self._announce()]
 
-    def _assigned(self, offset: int) -> list[Action]:
-        """Take over the inputs (R9): the ledger is read up to our `Assigned`, so we turn as red as any of them was."""
+    def _assigned(self, offset: int) -> None:
+        """Take over the inputs (R9): the ledger is read up to our `Assigned`."""
         if self.inputs.announced(offset):
             self.earlier.recovered()
         if self.inputs.taken:
-            return []  # it comes too late: they are not ours to read any more
+            return  # it comes too late: they are not ours to read any more
         app = self.ledger.app_of(self._me)
         ours = self.inputs.ours(self.ledger, self._me)
-        early = self.positions.assign(ours, self._rules(app, ours))
-        tps = self.positions.inputs()
-        red = reassignment.red_before(self.ledger, app, tps)
-        actions = self._cut(red, "assigned") if red else []
-        for epoch, uncut in reassignment.came_uncut(self.ledger, app, tps, self.colours.epoch).items():
-            if epoch in self.open.aborted:
-                continue
-            if early:
-                what = f"{self._name} ran events of {early[0]} before the ledger named its owner"
-                actions += self._abort_open(epoch - 1, epoch, "contaminated", what, str(early[0]))
-            else:
-                actions += self._supplement(epoch, uncut)
-        return actions
+        self.positions.assign(ours, self._rules(app, ours))
 
     def _rules(self, app: str, ours: Iterable[AssignedInput]) -> dict[tuple[str, TopicPartition], Rule]:
         """Return the rules by which a restore lets the agents skip records of these inputs: the group has one offset,
@@ -326,21 +313,6 @@ class WorkerProtocol(BarrierMember):
             for agent, rule in restores.rules(app, entry.tp).items()
             if rule.spent > entry.position
         }
-
-    def _supplement(self, epoch: int, uncut: list[TopicPartition]) -> list[Action]:
-        """Cut inputs where they start (R10): they were assigned uncut to a process that is red for `epoch`."""
-        positions = self.positions.where_assigned(uncut)
-        self.positions.remember(epoch - 1, epoch, positions)
-        item = reassignment.supplement(
-            process=self._me,
-            n=self._next_n(),
-            epoch=epoch,
-            assigned=self.inputs.assigned,
-            positions=positions,
-            changelogs=self.earlier.ends(self.inputs.tables),
-        )
-        self.open.supplements.append(item)
-        return [AppendToLedger(record=item.report)]
 
     def send_no_markers(self) -> None:
         """Let headers alone show the cut, wherever this process sends."""

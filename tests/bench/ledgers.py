@@ -126,7 +126,7 @@ class _System:
         return CutReport(
             process=worker.process, n=next(self.numbers), epoch=epoch, previous=previous, heard="ledger",
             assigned=worker.assigned, positions=tuple(Position(**place) for place in places),
-            running=(Running(**places[0]),), changelogs=worker.changelogs,
+            running=(Running(**places[0]),),
         )  # fmt: skip
 
     def _closed(self, worker: _Worker, epoch: int, report: int, work: int) -> Closed:

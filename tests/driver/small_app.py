@@ -30,7 +30,6 @@ app = faust.App(
     datadir=os.environ["SNAPKAFKA_DEMO_DATA"],
     web_bind="127.0.0.1",
     web_port=int(os.environ.get("SMALL_APP_WEB_PORT", "6066")),
-    consumer_group_instance_id=os.environ.get("SMALL_APP_STATIC"),  # an empty one would be a name, too
     **({os.environ["SMALL_APP_SETTING"]: True} if "SMALL_APP_SETTING" in os.environ else {}),
 )
 if BROKEN:

@@ -105,7 +105,7 @@ def test_r11_partitions_added_while_an_app_ran_are_part_of_a_snapshot_when_it_is
         (mine,) = {view.process for view in observer.state.living() if view.hello.app == run.app}
         added, changelog = TopicPartition(topic, 2), TopicPartition(f"{run.app}-counted-changelog", 2)
         add_partitions(run.bootstrap, topic, changelog.topic, total=3)
-        run.wait_until("it to be given the new partition", lambda: (run.app, added) in observer.state.owners)
+        run.wait_until("it to be given the new partition", lambda: (run.app, added) in observer.state.readers)
         run.system.interrupt(worker)
         run.wait_until("its Bye", lambda: observer.state.processes[mine].left is not None)
         waiting = produce_to(run.bootstrap, added, COUNT)

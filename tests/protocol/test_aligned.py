@@ -166,22 +166,6 @@ def test_r16_a_rebalance_ends_the_alignment() -> None:
     assert report.unaligned == f"process {back.id} did not wait: a rebalance moved its inputs"
 
 
-def test_r16_nobody_waits_once_inputs_have_a_new_reader() -> None:
-    """It holds nothing back, so a red record of it may stand before a white one of somebody else."""
-    world = World()
-    front, back = system(world)
-    epoch = world.trigger(align=True)
-    settle(front, back)
-    assert front.epoch == epoch and back.epoch == 0
-    front.feed(InputsRevoked())
-    late = Process(world, "front", (A,))
-    settle(front, late, back)
-    assert back.epoch == epoch
-    (report,) = cuts(back)
-    assert report.unaligned == f"process {late.id} did not wait: it was assigned inputs"
-    assert alignment(world, epoch) == (False, report.unaligned)
-
-
 def test_r16_what_is_held_goes_on_when_the_snapshot_fails() -> None:
     world = World()
     front, back = system(world)

@@ -53,20 +53,13 @@ def answers(state: LedgerState, epochs: set[int]) -> dict[str, Any]:
         "end": state.end,
         "highest": state.highest_epoch,
         "paused": state.paused,
-        "living": {
-            view.process: (view.name, {e for e in epochs if view.epoch >= e}) for view in state.living()
-        },
-        "owners": {
-            item: (state.owner(item), owner.offset, owner.generation) for item, owner in state.owners.items()
-        },
-        "too late": {
-            (item, e) for item, owner in state.owners.items() for e in state.open if owner.before >= e
-        },
+        "living": {view.process: (view.name, state.inputs_read_by(view)) for view in state.living()},
+        "owners": {item: readers[-1] for item, readers in state.readers.items()},
         "topics": state.input_topics(),
         "restores": (state.restores.open, state.restores.bases),
-        "rules": {item: state.restores.rules(*item) for item in state.owners},
+        "rules": {item: state.restores.rules(*item) for item in state.readers},
         "open": set(state.open),
-        "waiting": {epoch: (state.waiting(epoch), state.uncut(epoch)) for epoch in state.open},
+        "waiting": {epoch: state.waiting(epoch) for epoch in state.open},
         "stopped": [view.hello for view in state.stopped()],
         "epochs": {epoch for epoch in epochs if state.is_epoch(epoch)},
         "status": {epoch: (v.status, v.failure, v.failed_at, v.captured_at) for epoch, v in views.items()},
@@ -161,7 +154,7 @@ def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader(all_gone: bool) 
     settle(p, heir)
     late = read(enumerate(world.ledger[start:], start), start)
     assert [cut.earlier for cut in world.fold.captured(epoch).inputs] == [(p.id,)]
-    assert [cut.earlier for cut in late.captured(epoch).inputs] == [(-1,)]
+    assert [cut.earlier for cut in late.captured(epoch).inputs] == [(-1, p.id)]
 
 
 def test_who_had_an_input_when_a_snapshot_was_taken_is_kept_though_another_has_it_now(world: World) -> None:
@@ -476,7 +469,7 @@ def test_of_a_decided_snapshot_a_worker_keeps_what_became_of_it_and_not_its_repo
     assert Status.FAILED in {view.status for view in decided.values()}
     for epoch, view in decided.items():
         assert view.forgotten
-        assert not any((*view.parts(), *view.claims, *view.expected, *view.earlier, *view.trigger.ends))
+        assert not any((*view.parts(), *view.expected, *view.earlier, *view.trigger.ends))
         there = reader.snapshots[epoch]
         assert (view.status, view.failure, view.verdict) == (there.status, there.failure, there.verdict)
         assert (view.trigger.id, view.required, view.left) == (there.trigger.id, there.required, there.left)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.protocol import (
+    Assigned,
     Bye,
     Captured,
     ChangelogEnd,
@@ -39,16 +40,20 @@ NEW = replace(
 )
 
 
-def cut(process: int, epoch: int, partition: int) -> CutReport:
+def given(process: int, *partitions: int) -> Assigned:
+    inputs = tuple(TopicPartition("a", partition) for partition in partitions)
+    return Assigned(process=process, n=9, generation=1, inputs=inputs)
+
+
+def cut(process: int, epoch: int, partition: int, assigned: int = 1) -> CutReport:
     return CutReport(
         process=process,
         n=1,
         epoch=epoch,
         previous=0,
         heard="ledger",
-        assigned=-1,
+        assigned=assigned,
         positions=(Position(agent="*", topic="a", partition=partition, offset=3),),
-        changelogs=(TopicPartition("c", partition),),
     )
 
 
@@ -80,14 +85,15 @@ def facts(whole: Captured) -> tuple[set[tuple[str, str]], set[tuple[str, bool, s
 
 ONE = (
     replace(OLD, inputs=(replace(OLD.inputs[0], partitions=1),)),
+    given(0, 0),
     Trigger(n=3, id="s"),
-    cut(0, 2, 0),
-    closed(0, 2, 0, 2),
+    cut(0, 3, 0),
+    closed(0, 3, 0, 3),
 )
 
 
 def test_r11_who_joins_after_the_trigger_changes_nothing_of_the_snapshot() -> None:
-    for whole in (captured(*ONE), captured(*ONE, NEW), captured(*ONE[:2], NEW, *_later(ONE[2:]))):
+    for whole in (captured(*ONE), captured(*ONE, NEW), captured(*ONE[:3], NEW, *_later(ONE[3:]))):
         assert facts(whole) == ({("a-old", "raw")}, {("c-old", True, "raw")})
         assert whole.renewed == ()
 
@@ -104,11 +110,13 @@ def test_r11_a_process_that_has_another_topic_in_mind_than_one_that_joined_since
     whole = captured(
         OLD,
         NEW,
+        given(0, 0),
+        given(1, 1),
         Trigger(n=3, id="s"),
-        cut(0, 3, 0),
-        cut(1, 3, 1),
-        closed(0, 3, 0, 3),
-        closed(1, 3, 1, 4),
+        cut(0, 5, 0, assigned=2),
+        cut(1, 5, 1, assigned=3),
+        closed(0, 5, 0, 5),
+        closed(1, 5, 1, 6),
     )
     assert {(s.partition, s.topic_id, s.key_codec) for s in whole.inputs} == {
         (0, "a-old", "raw"),
@@ -131,9 +139,10 @@ def test_r11_a_process_that_has_left_names_no_topic_any_more() -> None:
         OLD,
         Bye(process=0, n=1),
         replace(NEW, inputs=(replace(NEW.inputs[0], partitions=1),)),
+        given(2, 0),
         Trigger(n=3, id="s"),
-        cut(2, 4, 0),
-        closed(2, 4, 0, 4),
+        cut(2, 5, 0, assigned=3),
+        closed(2, 5, 0, 5),
     )
     assert facts(whole) == ({("a-new", "json")}, {("c-new", False, "json")})
     assert whole.renewed == ()
@@ -156,7 +165,7 @@ def test_r10_of_a_stopped_app_its_youngest_before_the_trigger_counts(comes_back:
         Bye(process=3, n=1),
         Trigger(n=3, id="s", stopped=(app,)),  # 5
         *later,
-        replace(cut(0, 6, 0), positions=(), changelogs=()),
+        replace(cut(0, 6, 0, assigned=-1), positions=()),
         Closed(process=0, n=6, epoch=6, report=6 + len(later)),
     ]
     assert facts(captured(*records)) == ({("a-new", "json")}, {("c-new", False, "json")})
@@ -169,11 +178,12 @@ def test_what_a_process_did_not_find_when_it_joined_is_reported_by_another_of_it
     whole = captured(
         early,
         late,
+        given(0, 0),
         Trigger(n=3, id="s"),
-        cut(0, 3, 0),
-        replace(cut(1, 3, 1), positions=(), changelogs=()),
-        closed(0, 3, 0, 3),
-        Closed(process=1, n=2, epoch=3, report=4),
+        cut(0, 4, 0, assigned=2),
+        replace(cut(1, 4, 1, assigned=-1), positions=()),
+        closed(0, 4, 0, 4),
+        Closed(process=1, n=2, epoch=4, report=5),
         replace(OLD, n=7),
     )
     assert facts(whole) == ({("a-new", "json")}, {("c-new", False, "json")})

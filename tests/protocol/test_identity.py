@@ -318,7 +318,7 @@ def test_r12_who_joins_watches_over_what_is_under_way(world: World) -> None:
     settle(dead)
     assert world.snapshot(decided).status is Status.CAPTURED
     epoch = world.trigger(ttl_ms=77)
-    heir = Process(world, "p", (A,))
+    heir = Process(world, "p", ())
     timers = [action for action in heir.asked if isinstance(action, StartTimer)]
     assert timers == [StartTimer(epoch=epoch, ttl_ms=77)]
     heir.feed(TimerExpired(epoch=epoch))

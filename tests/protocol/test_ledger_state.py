@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from snapkafka.protocol import (
+    INPUT_UNASSIGNED,
+    UNKNOWN_PARTITION,
     Dead,
     Retire,
     Status,
@@ -14,46 +16,32 @@ from snapkafka.protocol import (
 from .world import A, B, Process, World, expire, settle
 
 
-def test_partitions_that_are_named_later_are_expected(world: World, pair: tuple[Process, Process]) -> None:
-    """R11: expected inputs: ..., and partitions first named later (by their reader, or by who sent white into them)."""
-    p, q = pair
-    new = TopicPartition("b", 1)
-    p.send(new)
-    epoch = world.trigger()
-    settle(p, q)
-    assert [str(w) for w in world.fold.waiting(epoch)] == ["the cut of input b[1] by app q"]
-    q.give(B, new)
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    assert {(c.topic, c.partition) for c in world.fold.captured(epoch).inputs} == {
-        ("a", 0),
-        ("b", 0),
-        ("b", 1),
-    }
-
-
-def test_partitions_added_to_a_running_app_are_expected_when_their_reader_has_left(
+def test_r7_white_records_in_a_partition_that_nobody_has_named_fail_the_snapshot(
     world: World, pair: tuple[Process, Process]
 ) -> None:
-    """R11: expected inputs: topics x partitions written in those `Hello`s, ..., and partitions first named later: also
-    before the trigger, by an `Assigned`. In [b-1] may lie messages and money of which nobody who lives speaks."""
+    p, q = pair
+    p.send(TopicPartition("b", 1))
+    epoch = world.trigger()
+    settle(p, q)
+    assert (world.failure(epoch).code, world.failure(epoch).culprit) == (UNKNOWN_PARTITION, "b[1]")
+
+
+def test_r9_an_input_whose_reader_has_left_is_expected_and_fails_the_snapshot_by_name(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    """Also one that was added since, and is in no `Hello`: messages may lie in it."""
     p, q = pair
     added = TopicPartition("b", 1)
     other = Process(world, "q", inputs=(B,), assign=False)
     other.give(added, generation=2)
     q.give(B, generation=2)
+    assert world.fold.unassigned() == []
     other.feed(StopAsked())
+    assert world.fold.unassigned() == world.fold.unassigned(["q"]) == [("q", added)]
+    assert world.fold.unassigned(["p"]) == []
     epoch = world.trigger()
     settle(p, q)
-    assert [str(w) for w in world.fold.waiting(epoch)] == [
-        f"a reader of input b[1], which process {other.id} of app q has left"
-    ]
-    q.give(B, added, generation=3)
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    assert (added.topic, added.partition) in {
-        (c.topic, c.partition) for c in world.fold.captured(epoch).inputs
-    }
+    assert (world.failure(epoch).code, world.failure(epoch).culprit) == (INPUT_UNASSIGNED, "b[1]")
 
 
 def test_partitions_added_to_an_app_are_expected_when_it_is_stopped(

@@ -182,7 +182,7 @@ def overlapping(here: Bystander, work: Callable[[Process, int], None], first: in
         here.trim()
 
 
-@pytest.mark.parametrize("work", [quiet, sending, slow, moving])
+@pytest.mark.parametrize("work", [quiet, sending, slow])
 def test_snapshots_that_always_overlap_leave_no_memory_behind(work: Callable[[Process, int], None]) -> None:
     """One a second, of an app whose events take longer, or whose transactions do: some cut is always open."""
     here = Bystander()

@@ -8,8 +8,6 @@ from snapkafka.protocol import (
     OUT_OF_ORDER,
     Abort,
     Cause,
-    CutReport,
-    InputsRevoked,
     Status,
     TimerExpired,
     TopicPartition,
@@ -119,21 +117,3 @@ def test_memory_of_cuts_is_bounded(world: World, pair: tuple[Process, Process]) 
     p.start(A, 1)
     settle(p, q)
     assert len(records(p, Abort)) == NOTED_MAX
-
-
-def test_r10_what_was_cut_where_it_starts_is_void_if_something_below_starts_later(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R10: the new reader says where the input starts, and is handed a record from before that; of the snapshot just
-    before, which the old reader cut, it has said nothing."""
-    p, _ = pair
-    before, epoch = world.trigger("before"), world.trigger("this")
-    p.catch_up(before)
-    p.feed(InputsRevoked())
-    heir = Process(world, "p", (), assign=False)
-    heir.give(A, positions={A: 7}, generation=2)
-    assert [(report.epoch, report.supplement) for report in records(heir, CutReport)] == [(epoch, True)]
-    assert epoch == before + 1
-    heir.start(A, 3)
-    assert world.failure(epoch).code == OUT_OF_ORDER
-    assert [record.epoch for record in records(heir, Abort)] == [epoch]

@@ -109,11 +109,6 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"trigger {name}{again}, asked for by {asked or 'somebody'}{aligned}"
         case Aligning(topics=topics):
             return f"{who} aligns; it sends to {listed(topics)}"
-        case CutReport(supplement=True):
-            what = "what it was given, where that starts"
-            return (
-                f"{who} has cut {what}, for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
-            )
         case CutReport():
             return f"{who} has cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
         case Closed(cut=(report, *_)):
@@ -180,9 +175,7 @@ def status(view: SnapshotView, stage: Stage) -> str:
 
 
 def waiting(wait: Waiting, stage: Stage) -> str:
-    who = stage.actor_of(wait.process) if wait.process >= 0 else f"app {wait.app}"
-    if wait.what == "input":
-        return f"{who} to cut input {wait.topic}[{wait.partition}] of app {wait.app}"
+    who = stage.actor_of(wait.process)
     what = {"closing": "close", "alignment": "read what is in flight to it"}.get(wait.what, "cut")
     return f"{who} to {what}"
 

@@ -62,7 +62,7 @@ def _record(kind: str, fold: LedgerState, rng: random.Random, n: int) -> LedgerR
         case "trigger":
             return Trigger(n=n, id=f"snapshot {n % 30}", apps=rng.choice([(), (), (hello.app,)]))
         case "joins" if living and rng.random() < 0.6:
-            inputs = [tp for (app, tp), _ in fold.owners.items() if app == hello.app]
+            inputs = [tp for app, tp in fold.readers if app == hello.app]
             generation = 10**6 + n if rng.random() < 0.8 else 0
             mine = tuple(rng.sample(inputs, rng.randint(0, len(inputs))))
             return Assigned(process=rng.choice(living), n=n, generation=generation, inputs=mine)
@@ -89,7 +89,7 @@ def _restore(fold: LedgerState, rng: random.Random, n: int, hello: Hello) -> Led
     if not authors and rng.random() < 0.7:
         return Hello(n=n, app="restoring", mode=RESTORE)
     stages: tuple[RestoreStage, ...] = ("begun", "appending", "done") if plan else ("begun",)
-    tps = [tp for (app, tp), _ in fold.owners.items() if app == hello.app]
+    tps = [tp for app, tp in fold.readers if app == hello.app]
     return Restore(
         n=n,
         plan=plan.plan if plan else f"plan {n}",

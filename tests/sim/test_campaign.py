@@ -130,8 +130,8 @@ MOVED_WHILE_HELD: Final = 385
 #: A sender did not know the outcome of a send, and its marker was taken for the place of a record.
 UNKNOWN_OUTCOME: Final = 164
 ALIGNED_SEEDS = (*range(30), UNKNOWN_OUTCOME, MOVED_WHILE_HELD)
-#: Three in which an abort undid what an earlier transaction had committed, and somebody was accused.
-ABORTING_SEEDS = (21, 37, 283)
+#: In three an abort undid what an earlier transaction had committed, and somebody was accused.
+ABORTING_SEEDS = (21, 37, 283, 0, 2)
 KINDS = {
     # R3: those that a reader passes are listed as never read, and no others.
     "passed": Kind(skipping, range(40), (), {"skipped": 2.5, "found: never-read": 2.5}),
@@ -139,7 +139,7 @@ KINDS = {
     # it was captured, and nobody can prove it any more.
     "disordered": Kind(
         disordered,
-        range(24),
+        (*range(24), 29),
         range(150),
         {"out_of_order": 3.3, f"failed: {OUT_OF_ORDER}": 0.6, "UNVERIFIABLE": 0.005, "VERIFIED": 1.3},
     ),

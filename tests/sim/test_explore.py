@@ -22,7 +22,7 @@ from tests.sim.mutants.rules import MUTANTS
 
 #: These take longest; `make prove` explores them.
 LONG = (
-    *("moves", "uncut", "small", "partitions-move", "tiny-channel"),
+    *("moves", "born", "small", "partitions-move", "tiny-channel"),
     *("cut", "left", "red-input", "global"),
 )
 

@@ -486,7 +486,7 @@ async def _report(
     return await sender.write_record(
         CutReport,
         epoch=stage.epoch,
-        previous=stage.state.processes[sender.process].epoch,
+        previous=stage.epoch - 1,
         heard="ledger",
         assigned=assigned,
         positions=tuple(

@@ -83,9 +83,6 @@ async def hello_of(host: Host, topics: Any, *, ours: Any = None, by_threads: tup
         reset=app.conf.consumer_auto_offset_reset,
         missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),
         agents=tuple(agents_of(app, ours)),
-        static_ms=round(app.conf.broker_session_timeout * 1_000)
-        if app.conf.consumer_group_instance_id
-        else 0,
     )
 
 

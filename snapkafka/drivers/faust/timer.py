@@ -14,7 +14,10 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
+from snapkafka.backoff import pause_after
 from snapkafka.errors import SnapkafkaError
+from snapkafka.protocol.records import PAUSE_MOST_S, PAUSE_S, RETRIES, RETRYABLE
+from snapkafka.until import Tries
 
 if TYPE_CHECKING:
     from ..process import Process
@@ -24,6 +27,8 @@ logger = logging.getLogger("snapkafka")
 #: Of the period, and at most: by so much a worker asks late, so that most see that another one has asked.
 JITTER: Final = 0.1
 JITTER_MAX_S: Final = 5.0
+#: So often a snapshot is looked at that is under way.
+POLL_S: Final = 0.1
 
 
 def moment_after(now: float, every: float) -> float:
@@ -52,7 +57,7 @@ async def run_timer(
             logger.debug("no snapshot %s: %s", name, why, extra=host.about(snapshot=name))
             continue
         try:
-            await host.trigger(name, ttl_ms=ttl_ms)
+            await _take(host, name, ttl_ms)
         except SnapkafkaError as error:
             logger.warning(
                 "snapkafka: no snapshot %s: %s (%s)",
@@ -61,6 +66,27 @@ async def run_timer(
                 error.hint,
                 extra=host.about(snapshot=name),
             )
+
+
+async def _take(host: Process, name: str, ttl_ms: int) -> None:
+    """Request a snapshot, and again if it fails by something that passes."""
+    for attempt in range(1, RETRIES + 2):
+        await host.trigger(name, attempt=attempt, ttl_ms=ttl_ms)
+        async for _ in Tries(2 * ttl_ms / 1_000, POLL_S):
+            if (failure := _failure(host, name, attempt)) is not None:
+                break
+        if failure not in RETRYABLE:
+            return
+        await asyncio.sleep(pause_after(attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S))
+
+
+def _failure(host: Process, name: str, attempt: int) -> str | None:
+    """Return the code of a failed attempt, empty if it is captured; None: it is not decided."""
+    ledger = host.machine.ledger
+    view = ledger.snapshots.get(ledger.by_id.get((name, attempt), 0))
+    if view is None or view.open:
+        return None
+    return "" if view.failure is None else view.failure.code
 
 
 def _not_now(

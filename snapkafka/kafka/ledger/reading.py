@@ -155,7 +155,7 @@ def outputs_of(state: LedgerState) -> set[str]:
     written = {
         end.topic
         for snapshot in state.snapshots.values()
-        for _, closed in (*snapshot.closed.values(), *snapshot.supplements_closed.values())
+        for _, closed in snapshot.closed.values()
         for end in closed.sent
     }
     return written - changelogs

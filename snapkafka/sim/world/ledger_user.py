@@ -188,10 +188,7 @@ class LedgerUser(Runner):
 
     def expire(self, epoch: int) -> None:
         """End the time to live of a snapshot, or that for which a report is held back."""
-        if epoch in self.later_timers:
-            self.later_timers.discard(epoch)
-        else:
-            self.timers.discard(epoch)
+        (self.later_timers if epoch in self.later_timers else self.timers).discard(epoch)
         if epoch in self.machine.open.due:
             self.world.count("timers_of_held_reports")
         self.feed(TimerExpired(epoch=epoch))

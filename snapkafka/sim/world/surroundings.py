@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import CutReport, Hello, LedgerRecord, TailLost, TopicPartition
+from snapkafka.protocol.records import Hello, LedgerRecord, TailLost, TopicPartition
 
 from .broker_log import SimBroker, SimStored
 from .history import History
@@ -49,8 +49,8 @@ class Surroundings(ABC, Generic[P]):
         self.in_queue: list[tuple[TopicPartition, SimStored]] = []
         #: Seqs whose sender was notified of their failure, and that are in no log: (ledger, process, place, epoch).
         self.lost: set[tuple[int, int, TopicPartition, int, int]] = set()
-        #: Seqs that ever failed for their sender, and were not undone: (ledger, process, place, seq).
         self.ran: dict[tuple[int, int], str] = {}  # (ledger, epoch) -> why an app that was stopped has run
+        #: Seqs that ever failed for their sender, and were not undone: (ledger, process, place, seq).
         self.reported_failed: set[tuple[int, int, TopicPartition, int]] = set()
 
     # -- chance ------------------------------------------------------------------------------------------------
@@ -89,8 +89,6 @@ class Surroundings(ABC, Generic[P]):
             if self.fold.snapshots[epoch].captured_at is not None:
                 self.captured(epoch)
         self.count(type(record).__name__)
-        if isinstance(record, CutReport) and record.supplement:
-            self.count("supplements")
         if isinstance(record, Hello) and self.fold.highest_epoch:
             self.count("born_red")
         self.say(f"ledger {offset} {type(record).__name__}")

@@ -45,8 +45,8 @@ class World(Surroundings[Process]):
         for name in plan.off:
             topics = self.apps[name].topics if not plan.scope else ()
             inputs = tuple(InputTopic(topic=t, partitions=self.partitions[t]) for t in topics)
-            joined = self.append_to_ledger(Hello(n=self.number(), app=name, inputs=inputs))
-            self.append_to_ledger(Bye(process=joined, n=1))
+            hello = Hello(n=self.number(), app=name, inputs=inputs)
+            self.append_to_ledger(Bye(process=self.append_to_ledger(hello), n=1))
         for app in plan.apps:
             for _ in range(app.workers):
                 self.launch(app.name)
@@ -85,11 +85,16 @@ class World(Surroundings[Process]):
             return True
         if self.plan.asked_early and (self._asked is None or self.rng.random() < 0.02):
             self._asked = look(self, self.ends())
-        if self._snapshots_left and self.rng.random() < 0.02 and any(True for _ in self.fold.living()):
+        if self._snapshots_left and self.rng.random() < 0.02 and self._able():
             self._snapshots_left -= 1
             self.trigger(f"s{self._snapshots_left}")
             return True
         return self.plan.retries > 0 and self._ask_again()
+
+    def _able(self) -> bool:
+        """Return whether a process takes part, and each input has a reader, if the author looks."""
+        ready = self.rng.random() < 0.2 or not self.fold.unassigned(self.plan.scope)
+        return ready and any(True for _ in self.fold.living())
 
     def input_comes(self) -> None:
         """Append a record from outside."""
@@ -107,7 +112,7 @@ class World(Surroundings[Process]):
             if place not in self._due:
                 pause = pause_after(attempt, self.rng.random(), first=PAUSE_STEPS, most=PAUSE_STEPS_MAX)
                 self._due[place] = len(self.trace) + pause
-            if len(self.trace) >= self._due[place]:
+            if len(self.trace) >= self._due[place] and self._able():
                 self._due[place] = math.inf
                 self.count("retries")
                 self.trigger(id_, attempt=attempt + 1)

@@ -237,6 +237,10 @@ class ExploredWorld(World):
             case "stop":
                 assert process is not None
                 self.stop(process)
+            case "expel":
+                assert isinstance(process, ExploredProcess)
+                process.connected, process.key = False, None  # it does not know, and runs on with its inputs
+                self.unbalanced.add(process.app.name)
             case "expire":
                 assert process is not None
                 silent = {w.process for w in process.machine.ledger.waiting(what) if w.what == "report"}
@@ -344,6 +348,10 @@ class ExploredWorld(World):
                 for p in suffer:
                     if p.may_abort():
                         yield Choice("abort-transaction", p.number)
+            case "expel":
+                for p in suffer:
+                    if p.connected:
+                        yield Choice("expel", p.number)
             case "crash" | "stop":
                 for p in suffer:
                     if fault == "crash" or self._idle(p):

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.protocol import Abort, Assigned, Closed, CutReport, Dead, Hello, TopicPartition, Trigger
+from snapkafka.protocol import Abort, Closed, CutReport, Dead, Hello, TopicPartition, Trigger
 from snapkafka.sim import App, Process
 from snapkafka.sim.world.underway import SimRunning
 
@@ -35,10 +35,10 @@ from .choices import Choice, ExploredWorld
 from .lens import PROMPT, SmallWorld
 
 #: Faults by which somebody leaves, or an input moves.
-MOVES: Final = frozenset({"abort", "crash", "fence", "rebalance", "restart", "stop", "expire"})
+MOVES: Final = frozenset({"abort", "crash", "expel", "fence", "rebalance", "restart", "stop", "expire"})
 
 #: Those after which inputs are assigned again.
-GIVEN_ANEW: Final = frozenset({"abort", "fence", "rebalance", "restart"})
+GIVEN_ANEW: Final = frozenset({"abort", "expel", "fence", "rebalance", "restart"})
 
 
 def choices(world: ExploredWorld, small: SmallWorld, *, reduced: bool = True) -> list[Choice]:
@@ -134,7 +134,7 @@ def _inert(world: ExploredWorld, process: Process) -> bool:
     me = process.machine.process
     if me is None:
         return False
-    return isinstance(record, Closed) or (isinstance(record, Assigned | CutReport) and record.process != me)
+    return isinstance(record, Closed) or (isinstance(record, CutReport) and record.process != me)
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from snapkafka.sim import App
+
 from .large import LARGE
 from .lens import A1, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
 
@@ -88,7 +90,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop b": 1, "restart": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=2_382,
+        states=1_706,
     ),
     SmallWorld(
         name="moves",
@@ -97,7 +99,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"rebalance": 1},
         slow=NEWS | {"post CutReport"},
-        states=13_315,
+        states=4_915,
     ),
     SmallWorld(
         name="red-input",
@@ -107,16 +109,34 @@ SMALL: Final = (
         asks=0,
         faults={"rebalance": 1},
         slow=frozenset(),
-        states=9_230,
+        states=7_887,
     ),
     SmallWorld(
-        name="uncut",
-        what="R10: an input that is sent to moves from a white worker to a red one, and nobody has cut it",
-        plan=plan(app("a", "A", SEND), app("b", "B", (("pause",),), workers=2), markers=""),
+        name="expelled",
+        what="R9: the group of a worker gives its input to another one, and it runs on with it",
+        plan=plan(app("a", "A", WRITE, workers=2, partitions=2)),
+        inputs=(A1,),
+        faults={"expel": 1},
+        slow=frozenset(),
+        states=801,
+    ),
+    SmallWorld(
+        name="unassigned",
+        what="R9: a worker stops, and no other one of its app has its input yet",
+        plan=plan(app("a", "A", SEND, workers=2), app("b", "B", WRITE)),
         inputs=(A,),
-        faults={"rebalance b": 1},
+        faults={"stop a": 1},
+        slow=frozenset(),
+        states=1_541,
+    ),
+    SmallWorld(
+        name="born",
+        what="R11: a process that sends by a timer stops, and another one joins, before or after the trigger",
+        plan=plan(App("a", (), 1, 1, timer="B"), app("b", "B", WRITE), markers=""),
+        inputs=(),
+        faults={"stop a": 1, "restart": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=8_362,
+        states=61_267,
     ),
     SmallWorld(
         name="reply",
@@ -169,7 +189,7 @@ SMALL: Final = (
         inputs=(A, A1),
         faults={"rebalance": 1},
         slow=frozenset(),
-        states=8_698,
+        states=7_078,
     ),
     SmallWorld(
         name="transactions",
@@ -192,7 +212,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"abort a": 1},
         slow=NEWS,
-        states=92,
+        states=85,
     ),
     SmallWorld(
         name="fenced",
@@ -201,7 +221,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"fence": 1},
         slow=NEWS,
-        states=3_027,
+        states=2_008,
     ),
 )
 

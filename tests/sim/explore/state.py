@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar, cast
 
 from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
-from snapkafka.protocol.ownership import Owner
+from snapkafka.protocol.readers import Reader
 from snapkafka.sim import SimStored
 from snapkafka.sim.world.sending import SimSending
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 Memo = dict[int, Any]
 
 #: Never copied, and its own name.
-PLAIN: Final = (int, str, bool, float, type(None), frozenset, TopicPartition, Cause, Owner)
+PLAIN: Final = (int, str, bool, float, type(None), frozenset, TopicPartition, Cause, Reader)
 #: Never compared: a fold is what was read of the ledger, and how much that is stands beside it.
 UNNAMED: Final = (LedgerState, random.Random)
 

@@ -101,7 +101,7 @@ def any_acknowledgement_counts(take: Callable[..., None]) -> Callable[..., None]
     return naive
 
 
-def closes_early(*, report: bool = True, running: bool = True, unacked: bool = True) -> Patch:
+def closes_early(*, running: bool = True, unacked: bool = True) -> Patch:
     """Close without waiting for one thing."""
 
     def make(_: Any) -> Any:
@@ -109,7 +109,7 @@ def closes_early(*, report: bool = True, running: bool = True, unacked: bool = T
             return (
                 cut.markers_asked
                 and not cut.markers_due
-                and (cut.report is not None or cut.held is not None or not report)
+                and (cut.report is not None or cut.held is not None)
                 and not (running and colours.white_running(cut.epoch))
                 and not (unacked and colours.white_unacked(cut.epoch))
             )
@@ -173,28 +173,6 @@ def takes_back_unnoticed(settled: Any) -> Any:
 def forgets_what_ran(take: Any) -> Any:
     """Take whatever ran before inputs were revoked for undone."""
     return lambda self, undone_from=None: take(self, ())
-
-
-def close_unreported(close: Any) -> Any:
-    """Count a `Closed` although its report never landed."""
-
-    def lax(self: ledger_state.LedgerState, offset: int, record: Closed) -> None:
-        if record.report < 0 and not record.cut:
-            for snapshot in self.open.values():
-                if record.process in snapshot.required and record.process not in snapshot.reports:
-                    empty = CutReport(
-                        process=record.process,
-                        n=-offset,
-                        epoch=record.epoch,
-                        previous=0,
-                        heard="ledger",
-                        assigned=-1,
-                        positions=(),
-                    )
-                    snapshot.reports[record.process] = (-1, empty)
-        close(self, offset, record)
-
-    return lax
 
 
 def colour_of_the_process(enter: Any) -> Any:
@@ -272,41 +250,29 @@ def forget_the_left(in_channel: Any) -> Any:
 # -- R9, R10, R11, R12 -------------------------------------------------------------------------------------------------
 
 
-def no_history(assigned: Any) -> Any:
-    """Forget the earlier readers of an input."""
-
-    def forget(self: ledger_state.LedgerState, offset: int, record: Any) -> None:
-        assigned(self, offset, record)
-        for item, owner in list(self.owners.items()):
-            self.owners[item] = owner._replace(before=0, red=0)
-
-    return forget
-
-
 def stale_counts(report: Any) -> Any:
+    """Count the report of a process whatever inputs it has."""
+
     def lax(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
-        report(self, offset, replace(record, assigned=offset))
+        view = self.processes[record.process]
+        with _set(ledger_state.LedgerState, "inputs_read_by", lambda self, view: cut(record)):
+            report(self, offset, replace(record, assigned=view.assigned))
 
     return lax
 
 
-def one_record_is_never_void(close: Any) -> Any:
-    """Let a report count that stands in one record with its `Closed`, whoever has its inputs by then."""
-
-    def lax(self: ledger_state.LedgerState, offset: int, record: Closed) -> None:
-        close(self, offset, replace(record, cut=tuple(replace(cut, assigned=offset) for cut in record.cut)))
-
-    return lax
-
-
-def sees_none(_: Any) -> Any:
-    return lambda owners, report, app: {}
+def cut(report: CutReport) -> set[TopicPartition]:
+    return {TopicPartition(position.topic, position.partition) for position in report.positions}
 
 
 def inputs_do_not_matter(complete: Any) -> Any:
     def lax(self: ledger_state.LedgerState, offset: int, snapshot: Any) -> None:
-        snapshot.expected &= snapshot.claims.keys()
+        expected = snapshot.expected
+        snapshot.expected = {
+            item for item in expected if any(item[1] in cut(p.report) for p in snapshot.parts())
+        }
         complete(self, offset, snapshot)
+        snapshot.expected = expected
 
     return lax
 
@@ -318,21 +284,6 @@ def counts_nothing_bare(_: Any) -> Any:
         effect.tally.unacked -= count
 
     return lax
-
-
-def last_wins(report: Any) -> Any:
-    def last(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
-        for snapshot in self.open.values():
-            for position in record.positions:
-                app = self.app_of(record.process)
-                snapshot.claims.pop((app, TopicPartition(position.topic, position.partition)), None)
-        report(self, offset, record)
-
-    return last
-
-
-def any_owner_may_cut(_: Any) -> Any:
-    return lambda owner, process: 0
 
 
 def born_white(recognised: Any) -> Any:

@@ -11,7 +11,7 @@ from snapkafka.sim import Process
 
 from .broken import patching
 from .mutant import Mutant
-from .plans import losing, unnoticed
+from .plans import losing, losing_often, unnoticed
 
 
 def _never_notices(choices: Callable[[Process], Iterator[Any]]) -> Callable[[Process], Iterator[Any]]:
@@ -39,7 +39,7 @@ LOST: Final[tuple[Mutant, ...]] = (
         "R11 again",
         "a loss whose record is lost in turn is not stated again",
         patching(WorkerProtocol, "_ledger_cut_short", _forgets),
-        losing,
+        losing_often,
     ),
 )
 

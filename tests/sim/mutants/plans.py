@@ -137,6 +137,14 @@ def asking_early(plan: WorldPlan) -> WorldPlan:
     return replace(lonely, asked_early=True, exactly_once=False, hear=HEARD)
 
 
+def leaving_unseen(plan: WorldPlan) -> WorldPlan:
+    """Let workers leave, and others read slowly what they have sent; who triggers may not read the log ends."""
+    slow = {"fetch": 0.1, "start": 0.1}
+    chances = {"stop": 0.02, "crash": 0.01, "restart": 0.2, "unread_ends": 1.0}
+    lonely = alone(apps=3, workers=2, slow=slow, **chances)(plan)
+    return replace(lonely, exactly_once=False, hear=HEARD, snapshots=12)
+
+
 def in_transactions(plan: WorldPlan) -> WorldPlan:
     """Keep one worker, which commits its transactions long after it could have closed, and dies sometimes."""
     at_once = dict.fromkeys(("post", "ledger", "ack"), 20.0)
@@ -269,6 +277,12 @@ def losing(plan: WorldPlan) -> WorldPlan:
     """The ledger loses its tail again and again, and whoever is to pass its numbers mostly does not get there."""
     kept = {fault: share for fault, share in plan.faults.items() if fault not in ("forge", "recreate")}
     return replace(plan, snapshots=6, faults={**kept, "cut-short": 0.004, "fill-ends": 0.7})
+
+
+def losing_often(plan: WorldPlan) -> WorldPlan:
+    """It loses what was written about the loss before, too."""
+    lossy = losing(plan)
+    return replace(lossy, faults={**lossy.faults, "cut-short": 0.02}, snapshots=12, inputs=20)
 
 
 def unnoticed(plan: WorldPlan) -> WorldPlan:

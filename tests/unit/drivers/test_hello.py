@@ -60,15 +60,6 @@ async def test_where_faust_may_not_create_topics_its_own_are_missing_too(
     assert (await hello(monkeypatch, declares=False)).missing == ("grouped-repartition", "to-pay")
 
 
-@pytest.mark.parametrize(("instance", "static_ms"), [(None, 0), ("", 0), ("till-1", 45_000)])
-async def test_only_an_app_that_names_its_member_is_static(
-    monkeypatch: pytest.MonkeyPatch, instance: str | None, static_ms: int
-) -> None:
-    """Nobody is to wait for an empty name to come back: it is what a template leaves of a variable without a value."""
-    named: dict[str, Any] = {"consumer_group_instance_id": instance, "broker_session_timeout": 45.0}
-    assert (await hello(monkeypatch, **named)).static_ms == static_ms
-
-
 HOLDING = {"cleanup.policy": "compact", "min.compaction.lag.ms": "60000", "delete.retention.ms": "86400000"}
 
 

@@ -18,12 +18,10 @@ from snapkafka.errors import (
 from snapkafka.ops import pruning, snapshots
 from snapkafka.protocol import (
     Abort,
-    Assigned,
     Bye,
     Checkpoint,
     Dead,
-    Hello,
-    InputTopic,
+    LedgerRecord,
     Pause,
     Status,
     TopicPartition,
@@ -73,7 +71,7 @@ async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(clus
     slow = Worker(cluster.the_ledger, "tills", "sales", closes=False)
     silent = Worker(cluster.the_ledger, "audit", "sales", reports=False)
     with pytest.raises(SnapshotFailedError, match=r"100.*\d+.*tills"):
-        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True)
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=0)
     (abort,) = records(cluster, Abort)
     assert abort.code == "ttl"
     assert f"process {slow.process}" in abort.culprit
@@ -84,7 +82,7 @@ async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCl
     Worker(cluster.the_ledger, "shop", "orders", closes=False)
     reported: list[ops.CaptureProgress] = []
     with pytest.raises(SnapshotFailedError):
-        await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, progress=reported.append)
+        await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, retries=0, progress=reported.append)
     assert reported[-1].waited_ms >= 300
     assert reported[-1].needed == 2
     assert "process 0 (shop on box, pid 7) to finish events that began" in reported[-1].waits[0].text
@@ -93,7 +91,7 @@ async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCl
 async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeCluster) -> None:
     worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
     with pytest.raises(SnapshotFailedError):
-        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True)
+        await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=0)
     with pytest.raises(SnapshotFailedError, match="100"):
         await ops.trigger(cluster, "ns", snapshot_id="s")
     worker._closes = True
@@ -128,6 +126,24 @@ async def test_who_waits_may_ask_for_retries_with_growing_pauses(
     assert all(half <= pause <= 2 * half for half, pause in zip((0.5, 2, 4), paused, strict=True))
 
 
+@pytest.mark.parametrize(("code", "attempts"), [("send-failed", 4), ("by-hand", 1)])
+async def test_who_waits_tries_again_what_failed_by_something_that_passes(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, code: str, attempts: int
+) -> None:
+    """R1: three times, if nobody says otherwise."""
+
+    def abort(offset: int, record: LedgerRecord) -> None:
+        if isinstance(record, Trigger):
+            cluster.the_ledger.put(Abort(n=offset, epoch=offset + 1, code=code, reason="it failed"))
+
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    cluster.the_ledger.listeners.append(abort)
+    monkeypatch.setattr(snapshots, "pause_after", lambda *_, **__: 0)
+    with pytest.raises(SnapshotFailedError):
+        await ops.trigger(cluster, "ns", wait=True)
+    assert len(records(cluster, Trigger)) == attempts
+
+
 async def test_a_retry_that_finds_nobody_is_an_attempt_too(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +176,7 @@ async def test_without_an_app_a_trigger_is_refused_and_leaves_nothing(cluster: F
 
 
 async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(cluster: FakeCluster) -> None:
-    """Which input, which sender, for how long."""
+    """Which process, for how long."""
     Worker(cluster.the_ledger, "shop", "orders", closes=False)
     Worker(cluster.the_ledger, "tills", "sales", reports=False)
     started = await ops.trigger(cluster, "ns", snapshot_id="s")
@@ -169,31 +185,8 @@ async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(clu
     assert [(wait.what, wait.app, wait.waited_ms) for wait in found.waits] == [
         ("closing", "shop", 249),  # since its report, a millisecond after the trigger
         ("report", "tills", 250),
-        ("input", "shop", 250),
-        ("input", "tills", 250),
     ]
-    assert found.waits[3].text == "the cut of input sales[0] by process 2 (tills on box, pid 7)"
     assert found.positions == ()
-
-
-async def test_inputs_that_move_from_one_process_to_another_are_in_a_rebalance(cluster: FakeCluster) -> None:
-    """Of an app that runs: nobody has the first one, the second went to a process that joined after the trigger."""
-    ledger, orders = cluster.the_ledger, InputTopic(topic="orders", partitions=3)
-    stays, leaves = (ledger.put(Hello(n=number, app="shop", inputs=(orders,))) for number in (1, 2))
-    first, second, third = (TopicPartition("orders", partition) for partition in range(3))
-    ledger.put(Assigned(process=stays, n=2, inputs=(third,), generation=2))
-    ledger.put(Assigned(process=leaves, n=2, inputs=(first, second), generation=2))
-    started = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=60_000)
-
-    async def moving() -> dict[int, bool]:
-        found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms)
-        assert all(wait.text.endswith("(rebalance)") == wait.rebalance for wait in found.waits)
-        return {wait.partition: wait.rebalance for wait in found.waits if wait.what == "input"}
-
-    assert await moving() == {0: False, 1: False, 2: False}
-    joins = ledger.put(Hello(n=3, app="shop", inputs=(orders,)))
-    ledger.put(Assigned(process=joins, n=2, inputs=(second,), generation=3))
-    assert await moving() == {0: False, 1: True, 2: False}
 
 
 async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster: FakeCluster) -> None:

@@ -20,6 +20,7 @@ from snapkafka.kafka import compose_trigger, preflight
 from snapkafka.kafka.preflight import id_problem, knows_markers, made_id
 from snapkafka.ports import Group
 from snapkafka.protocol import (
+    INPUT_UNASSIGNED,
     Assigned,
     Bye,
     Failure,
@@ -41,14 +42,21 @@ from tests.worlds.fakes import FakeAdmin, fake_group
 ORDERS = (InputTopic(topic="orders", partitions=2),)
 
 
-def state_of(*records: object) -> LedgerState:
+def state_of(*records: object, assigned: bool = True) -> LedgerState:
+    """The ledger with these records, in which every input of a running app has a reader."""
     state = LedgerState()
     for offset, record in enumerate(records):
         state.apply(offset, record)  # type: ignore[arg-type]
+    for view in [*state.participants()] if assigned else ():
+        tps = tuple(tp for _, tp in state.unassigned([view.hello.app]))
+        if tps:
+            inputs = (*state.inputs_read_by(view), *tps)
+            state.apply(state.end, Assigned(process=view.process, n=10**9, generation=99, inputs=inputs))
     return state
 
 
 SHOP = Hello(n=1, app="shop", inputs=ORDERS)
+HAS = Assigned(process=0, n=2, generation=1, inputs=tuple(TopicPartition("orders", p) for p in (0, 1)))
 
 
 async def test_ends_are_those_of_the_inputs_before_the_trigger() -> None:
@@ -60,6 +68,20 @@ async def test_ends_are_those_of_the_inputs_before_the_trigger() -> None:
         LogEnd(topic="orders", partition=1, end=0),
     )
     assert (trigger.id, trigger.attempt, trigger.who, trigger.ttl_ms) == ("s", 1, "ann", 700)
+
+
+async def test_r9_it_waits_a_little_until_every_input_has_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_of(SHOP, assigned=False)
+    admin = FakeAdmin(ends={TopicPartition("orders", 0): 5})
+
+    async def catch_up() -> None:
+        inputs = (TopicPartition("orders", 0), TopicPartition("orders", 1))
+        state.apply(state.end, Assigned(process=0, n=2, generation=1, inputs=inputs))
+
+    with pytest.raises(TriggerRefusedError) as refused:
+        await compose_trigger(admin, state)
+    assert refused.value.facts["reason"] == INPUT_UNASSIGNED
+    assert (await compose_trigger(admin, state, catch_up=catch_up)).asked_at == state.end
 
 
 async def test_it_tells_how_far_the_ledger_was_read_when_the_ends_were_asked_for() -> None:
@@ -177,7 +199,7 @@ DOWN = Bye(process=0, n=2, goes_on=True, reason="failed to stamp a record (Runti
         ("unknown-app", (SHOP,), ("tills", "shop")),
         ("no-inputs", (Hello(n=1, app="idle"),), ()),
         ("stamping", (SHOP, STAMPS), ()),
-        ("too-many", (SHOP, *(Trigger(n=10 + i, id=f"s{i}") for i in range(preflight.RUNNING_MAX))), ()),
+        ("too-many", (SHOP, HAS, *(Trigger(n=10 + i, id=f"s{i}") for i in range(preflight.RUNNING_MAX))), ()),
         ("missing-topic", (LACKING,), ()),
         ("missing-topic", (LACKING, SHOP), ("payments",)),
         ("partition-counts", (Hello(n=1, app="shop", inputs=GROWN, tables=(STOCK,)), STAMPS), ("shop",)),

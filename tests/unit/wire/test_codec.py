@@ -224,7 +224,7 @@ def test_the_ends_of_a_closed_are_read_once_somebody_asks_for_one(monkeypatch: p
     assert isinstance(read, Closed)
     with monkeypatch.context() as patch:
         patch.setattr(codec, "_read", lambda data: pytest.fail("nobody has asked"))
-        assert (read.epoch, read.report, read.unnamed) == (5, 6, ())
+        assert (read.epoch, read.report, read.unstamped) == (5, 6, ())
     assert read.sent == CLOSED.sent
     assert dataclasses.replace(read, n=3) == dataclasses.replace(CLOSED, n=3)
 
