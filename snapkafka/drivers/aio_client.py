@@ -5,9 +5,8 @@ partition in flight at a time. So the order of the seqs is that of the log, also
 
 * `StampedBatch` is each batch of the client. A record that finds it full gives its seq back; aiokafka calls again.
 * `AioClient.append_now` appends at once where nothing has to be waited for. What has to wait enters first (`sends`).
-* Broker and topic limit how large a batch may be, and our header takes 18 to 27 bytes besides its name. A batch that is
-  refused for its size is sent again without our headers (R15); the producer's own limit is checked before there are
-  any.
+* A batch that broker or topic refuse for its size is sent again without our headers, of 18 to 27 bytes besides their
+  name (R15). The producer's own limit is checked before there are any.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from snapkafka.protocol.events import MarkerFailed
 from snapkafka.wire import headers as wire
 
 from .outcomes import outcome_of
-from .sends import FullError, Partition, Run, Sends, Stamp, Transaction, Waiting
+from .sends import FullError, Partition, Run, Sends, Stamp, Transaction
 
 #: What a broker answers where a batch is too large for the topic, or for a segment of its log.
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
@@ -45,7 +44,6 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
     client: AioClient
     partition: Partition
     runs: list[Run]
-    holds: bool
     _msg_futures: list[Any]
 
     def append(
@@ -59,14 +57,9 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         """Stamp and append a record, after the markers that are due; None: there is no room."""
         stamp, client = None, self.client
         try:
-            waiting = client.sends.waiting.get()
-            if waiting is not None and waiting.marker is not None:
-                return self._markers(waiting.marker)
             stamp = client.sends.stamp(self.partition, self, self.add_marker)
         except FullError:
             return None
-        except KafkaError:
-            raise
         except Exception as error:
             client.sends.stand_down(error)
         if headers:  # those of a record that is forwarded may have one of ours
@@ -89,7 +82,7 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
                     or run.effect is None
                     or run.effect.tally is not effect.tally
                     or seq != (None if run.last is None else run.last + 1)
-                    or run.held is not self.holds
+                    or run.held is (client.transaction is None)
                 ):
                     self.runs.append(run := Run(self.partition.tp, effect, seq, count=0))
                     if client.transaction is not None:
@@ -114,34 +107,19 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         """Append the first marker that is due; False: there is no room."""
         sends, partition = self.client.sends, self.partition
         key, header, run = sends.marker(partition, partition.due[0])
+        future = None
         try:
             future = super().append(key, None, None, headers=[(wire.HEADER, header)])
-        except BaseException:
-            sends.marker_not_appended(run)
-            raise
+        finally:
+            if future is None and run.last is not None:
+                sends.host.machine.marker_unstamped(run.tp, run.last)
         if future is None:
-            sends.marker_not_appended(run)
             return False
         partition.due.pop(0)
         partition.last = self
         run.place = self.record_count - 1
         self.runs.append(run)
         return True
-
-    def _markers(self, upto: SendMarkers) -> Any:
-        """Append the markers that are still due up to this one; None: there is no room for all.
-
-        Raises:
-            KafkaError: their order would be unknown.
-        """
-        due = self.partition.due
-        last = self.partition.last
-        if last is not None and last.client is not self.client and not last.future.done():
-            raise KafkaError(f"another client writes to {self.partition.tp} at this moment")
-        while due and due[0].epoch <= upto.epoch:
-            if not self.add_marker():
-                return None
-        return create_future()
 
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
@@ -250,7 +228,7 @@ class AioClient:
         try:
             if type(batch) is MessageBatch:
                 batch.__class__ = StampedBatch
-                batch.client, batch.runs, batch.holds = self, [], self.transaction is not None
+                batch.client, batch.runs = self, []
                 batch.partition = self.sends.partitions[tp.topic, tp.partition]
         except Exception as error:
             self.sends.stand_down(error)
@@ -313,17 +291,23 @@ class AioClient:
         return future, partition
 
     async def send_marker(self, partition: Partition, upto: SendMarkers) -> None:
-        """Append the markers of a partition that are still due up to this one."""
-        topic, number = partition.tp
-        await self.producer.client._wait_on_metadata(topic)
-        waiting = self.sends.waiting
-        token = waiting.set(Waiting(None, upto))
-        try:
-            await self.accumulator.add_message(
-                TheirTopicPartition(topic, number), b"", None, self.producer._request_timeout_ms / 1_000
-            )
-        finally:
-            waiting.reset(token)
+        """Append the markers of a partition that are still due up to this one.
+
+        Raises:
+            KafkaError: they cannot be sent, or their order would be unknown.
+        """
+        accumulator, due, tp = self.accumulator, partition.due, TheirTopicPartition(*partition.tp)
+        await self.producer.client._wait_on_metadata(tp.topic)
+        while due and due[0].epoch <= upto.epoch:
+            if accumulator._closed or accumulator._exception is not None:
+                raise ProducerClosed
+            last = partition.last
+            if last is not None and last.client is not self and not last.future.done():
+                raise KafkaError(f"another client writes to {partition.tp} at this moment")
+            batches = accumulator._batches.get(tp)
+            batch = batches[-1] if batches else accumulator._append_batch(accumulator.create_builder(), tp)
+            if not batch.add_marker():
+                await batch.wait_drain()
 
 
 def is_from(function: Any, module: Any) -> bool:

@@ -59,14 +59,11 @@ class Partitions(dict[tuple[str, int], Partition]):
         return partition
 
 
+@dataclass(slots=True, eq=False)
 class Waiting:
-    """A record that has entered and is not appended yet; `effect`: None: it is, or nothing is known of it. `marker`: it
-    is one, and so are all that are due before it."""
+    """A record that has entered and is not appended yet; `effect`: None: it is, or nothing is known of it."""
 
-    __slots__ = ("effect", "marker")
-
-    def __init__(self, effect: Effect | None, marker: SendMarkers | None = None) -> None:
-        self.effect, self.marker = effect, marker
+    effect: Effect | None
 
 
 @dataclass(slots=True, eq=False)
@@ -307,11 +304,6 @@ class Sends:
         header = self._stamps.marker(partition.tp, action, seq)
         run = Run(partition.tp, None, seq, marker=(action.epoch, self.host.answering()))
         return wire.marker_key(machine.process), header, run
-
-    def marker_not_appended(self, run: Run) -> None:
-        """Take its seq back in the same instant."""
-        assert run.last is not None
-        self._machine.marker_unstamped(run.tp, run.last)
 
 
 class FullError(Exception):

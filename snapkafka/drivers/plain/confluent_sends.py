@@ -172,7 +172,7 @@ class ConfluentSends:
                     on_delivery=partial(self._delivered, run, None),
                 )
             except Exception as error:
-                sends.marker_not_appended(run)
+                host.machine.marker_unstamped(tp, run.last)
                 host.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
 
 

@@ -129,6 +129,8 @@ class OutgoingRecords:
                 self._notify(fut, future)
         except Exception as error:
             self._host.stand_down("to record a send", error)
+            if future is not None:
+                future.add_done_callback(partial(_resolve, fut))
         if future is None:
             self._put(fut)
 
@@ -152,7 +154,12 @@ class OutgoingRecords:
 
     async def send_buffered(self, fut: Any) -> None:
         """Replace `ProducerBuffer._send_pending`: the message has entered."""
-        with self._sends.entered(getattr(fut, EFFECT, None)) as waiting:
+        effect = None
+        try:
+            effect = getattr(fut, EFFECT, None)
+        except Exception as error:
+            self._host.stand_down("to record a send", error)
+        with self._sends.entered(effect) as waiting:
             try:
                 await self._send_buffered(fut)
             except Exception as error:
@@ -174,3 +181,9 @@ class OutgoingRecords:
                 self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
         except Exception as fault:
             self._host.stand_down("to record a refused send", fault)
+
+
+def _resolve(fut: Any, sent: Any) -> None:
+    """Give the app its result where a fault of ours was met after the record was sent."""
+    if not fut.done():
+        fut.set_result(sent.result()) if sent.exception() is None else fut.set_exception(sent.exception())
