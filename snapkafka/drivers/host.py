@@ -16,7 +16,7 @@ import logging
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from aiokafka.errors import KafkaError
 
@@ -64,13 +64,18 @@ class Host(MachineDriver):
         loop, thread: the app's loop once it has started, and the thread that it runs in.
     """
 
+    #: Does the app hand over its state before it cuts?
+    asks_state: ClassVar[bool] = False
     ledger: KafkaLedger
     admin: KafkaTopicAdmin
 
     def __init__(self, config: Config, app: Any = None) -> None:
-        super().__init__(WorkerProtocol(hear=config.hear, aligns=True))
+        asks = self.asks_state
+        super().__init__(WorkerProtocol(hear=config.hear, aligns=not asks, asks_state=asks))
         self.config, self.app = config, app
         self.absent = ""
+        #: Covers every call of the machine, where the app runs in threads.
+        self.lock: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
         self.loop: Any = None
         self.thread: int | None = None
         self.metrics = Metrics()

@@ -53,7 +53,8 @@ class LedgerFollower(LedgerWaits):
 
     Args:
         host: its machine is fed what is read.
-        restore_read: called when a record was read that may change what a restore asks, or the ledger is another one.
+        membership_read: called when a record was read that may change who takes part, or what a restore asks; or the
+            ledger is another one.
         other_ledger: called when the epochs that were met are of another ledger.
 
     Attributes:
@@ -62,10 +63,10 @@ class LedgerFollower(LedgerWaits):
     """
 
     def __init__(
-        self, host: Host, *, restore_read: Callable[[], None], other_ledger: Callable[[], None]
+        self, host: Host, *, membership_read: Callable[[], None], other_ledger: Callable[[], None]
     ) -> None:
         super().__init__(host)
-        self._restore_read, self._other_ledger = restore_read, other_ledger
+        self._membership_read, self._other_ledger = membership_read, other_ledger
         self.quiet_since = float("-inf")  # no snapshot under way
         self.reads = True
         self._appended_hello: float | None = None  # the latest Hello was acknowledged
@@ -143,14 +144,14 @@ class LedgerFollower(LedgerWaits):
         self._host.metrics.forget_open()
         self._wanted, self._goal = None, 0  # in another ledger an offset of this one stands for nothing
         self._host.feed(why)
-        self._restore_read()
+        self._membership_read()
 
     async def _resume(self) -> None:
         """Fold the records that a checkpoint stands for, in pieces: the host has its turn between two of them."""
         while self._machine.ledger.resuming:
             await asyncio.sleep(0)
             self._host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
-        self._restore_read()
+        self._membership_read()
 
     def take(self, read: Entry) -> None:
         """Feed the next record of the ledger; count the snapshots that it decides."""
@@ -159,7 +160,7 @@ class LedgerFollower(LedgerWaits):
         before = list(ledger.open.values())
         self._host.feed(LedgerRead(offset=read.offset, record=read.record, at_once=FOLD_AT_ONCE))
         if isinstance(read.record, Hello | Restore | Checkpoint) and not ledger.resuming:
-            self._restore_read()
+            self._membership_read()
         if self._machine.process not in (None, process):
             self._joined(read)
         metrics.ledger_garbage += read.record is None

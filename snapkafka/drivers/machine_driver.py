@@ -15,6 +15,7 @@ from snapkafka.protocol.actions import (
     Action,
     AppendHello,
     AppendToLedger,
+    AskState,
     HoldInputs,
     HoldRecord,
     LetGo,
@@ -79,6 +80,8 @@ class MachineDriver(ABC):
                     self.let_go()
                 case AppendHello(was=was):
                     self.append_hello(was)
+                case AskState():
+                    self.ask_state(action)
                 case ReadLedgerTo() | HoldRecord():
                     asked = action
                 case TurnedRed(epoch=epoch):
@@ -117,6 +120,9 @@ class MachineDriver(ABC):
         """Let go what was held back, in its order. Only a machine that `aligns` asks for this."""
 
     # -- and may have these -----------------------------------------------------------------------------------------
+
+    def ask_state(self, action: AskState) -> None:  # noqa: B027
+        """Ask the process for its state; feed `StateGiven`. Only a machine that `asks_state` asks for this."""
 
     def turned_red(self, action: TurnedRed, us: int) -> None:  # noqa: B027
         """Note that the cut was taken, within so many microseconds."""

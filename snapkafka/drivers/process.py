@@ -48,7 +48,9 @@ class Process(Host):
 
     def __init__(self, config: Config, app: Any = None) -> None:
         super().__init__(config, app)
-        self.follower = LedgerFollower(self, restore_read=self.restore_read, other_ledger=self.other_ledger)
+        self.follower = LedgerFollower(
+            self, membership_read=self.membership_read, other_ledger=self.other_ledger
+        )
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
 
@@ -96,8 +98,9 @@ class Process(Host):
             extra=self.about(action.epoch),
         )
 
-    def restore_read(self) -> None:
-        """Note that a record was read that may change what a restore asks, or the ledger is another one."""
+    def membership_read(self) -> None:
+        """Note that a record was read that may change who takes part, or what a restore asks; or the ledger is another
+        one."""
 
     def other_ledger(self) -> None:
         """Note that the epochs that were met are of another ledger."""
@@ -121,11 +124,15 @@ class Process(Host):
         self.ledger, self.admin = ledger, admin
         self.follower.start()
 
-    async def join(self, hello: Hello) -> None:
+    async def join_ledger(self, hello: Hello) -> None:
         """Append `Hello` with the inputs of this worker, and wait for its id, at most `LEDGER_WAIT_S` (R11, R15)."""
+        self.say_hello(hello)
+        await self.follower.for_identity()
+
+    def say_hello(self, hello: Hello) -> None:
+        """Append `Hello` with the inputs of this worker."""
         self._hello = hello
         self._append_hello(NOBODY)
-        await self.follower.for_identity()
 
     def _append_hello(self, was: int) -> None:
         assert self._hello is not None

@@ -60,6 +60,11 @@ class LedgerWaits:
         self._waiters.append(waiter)
         await waiter
 
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for a condition that only the machine can change."""
+        while not holds():
+            await self.changed()
+
     async def meet(self, event: RecordMet | MarkerMet) -> bool:
         """Feed the machine; if it wants the ledger read first, do that and feed it again (R2). If the ledger does not
         answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile.

@@ -69,6 +69,15 @@ class LetGo:
 
 
 @value
+class AskState:
+    """Ask the process for its state; `StateGiven` once it stands in its changelog, in white. Of several, the lowest
+    epoch first: the process cuts for one before it gives its state for the next."""
+
+    epoch: int
+    id: str
+
+
+@value
 class AppendHello:
     """Append a fresh `Hello` with this `was`, as the id of this process is void; send nothing before the record is
     read back (R12)."""
@@ -87,4 +96,5 @@ Action = (
     | HoldRecord
     | HoldInputs
     | LetGo
+    | AskState
 )

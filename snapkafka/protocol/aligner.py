@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class _Aligned:
     """One aligned snapshot. `senders`: the processes that send to this one; `ends`: where the white records of all
-    senders end, once they have closed."""
+    senders end, once they have closed. `state`: whether the process has handed over its state, where it does so
+    before it cuts; True, too, where a snapshot needs none, and waits for that of an earlier one."""
 
     cut: bool = False
+    state: bool | None = None
     senders: frozenset[int] | None = None
     ends: dict[TopicPartition, int] | None = None
 
@@ -33,9 +35,18 @@ class Aligner:
         #: The lowest epoch of a record that is held back, 0: all inputs are; None: nothing is.
         self._held_from: int | None = None
 
-    def begin(self, epoch: int) -> None:
-        """Begin to align for a snapshot."""
-        self.open[epoch] = _Aligned()
+    def begin(self, epoch: int, *, state: bool | None = None) -> None:
+        """Begin to align for a snapshot, or to wait for the state of the process."""
+        self.open[epoch] = _Aligned(state=state)
+
+    def awaits_state(self) -> list[int]:
+        """List the snapshots that wait for the state of the process."""
+        return sorted(epoch for epoch, item in self.open.items() if item.state is False)
+
+    def state_given(self, epoch: int) -> None:
+        """Note that the process has handed over its state."""
+        if epoch in self.open:
+            self.open[epoch].state = True
 
     def is_white(self, epoch: int) -> bool:
         """Return whether the process still waits before it cuts for this snapshot."""
@@ -68,7 +79,9 @@ class Aligner:
             elif item.cut:
                 if not holds_after(ledger, snapshot, process):
                     del self.open[epoch]
-            elif snapshot.unaligned:
+            elif item.state is False:
+                return None  # a cut for a later one would serve this one, too
+            elif item.state or snapshot.unaligned:
                 return epoch, snapshot.unaligned
             elif not self.waits_for(ledger, epoch, process, positions):
                 return epoch, ""

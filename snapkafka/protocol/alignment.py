@@ -127,7 +127,8 @@ def holds_after(ledger: LedgerView, snapshot: SnapshotView, process: int) -> boo
     its app, which may have a copy of its table; or it could tear a white event of its own (R6)."""
     app = ledger.app_of(process)
     together = {app, *graph_of(ledger, snapshot).together(app)}
-    return any(ledger.app_of(other) in together for other in snapshot.required - snapshot.closed.keys())
+    late = snapshot.required - snapshot.closed.keys()
+    return snapshot.trigger.align and any(ledger.app_of(other) in together for other in late)
 
 
 def outcome(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from .actions import Action, AppendToLedger, StartTimer
+from .actions import Action, AppendToLedger, AskState, StartTimer
 from .membership import Member
-from .records import Aligning, Heard
+from .records import NOT_GIVEN, Aligning, Heard
 
 
 class BarrierMember(Member):
@@ -18,31 +18,51 @@ class BarrierMember(Member):
     Args:
         aligns: the driver can hold back inputs. Otherwise the process cuts at the trigger, and if it has inputs the
             snapshot is an ordinary one.
+        asks_state: the process hands over its state before it cuts, and takes in nothing red meanwhile.
     """
 
-    def __init__(self, *, aligns: bool) -> None:
+    def __init__(self, *, aligns: bool, asks_state: bool) -> None:
         super().__init__()
-        self._aligns = aligns
+        self._aligns, self._asks_state = aligns, asks_state
 
     @abstractmethod
     def _cut(self, epoch: int, heard: Heard, *, unaligned: str | None = None) -> list[Action]:
         """Turn red here and now (R3)."""
 
     def _begin_to_align(self, epoch: int) -> list[Action]:
-        """State where this process sends, and wait, if the snapshot is to be aligned."""
+        """State where this process sends, and wait, if the snapshot is to be aligned. Wait for its state, if it hands
+        that over."""
         snapshot = self.ledger.open.get(epoch)
+        asked: list[Action] = []
+        if self._asks_state:
+            if snapshot is not None and self.process in snapshot.required:
+                if self.inputs.assigned < 0:
+                    return self._without_state([epoch], "was joining")
+                self.aligner.begin(epoch, state=False)
+                asked.append(AskState(epoch=epoch, id=snapshot.trigger.id))
+            elif self.aligner.awaits_state():
+                self.aligner.begin(epoch, state=True)
         if snapshot is None or not snapshot.trigger.align or self.process not in snapshot.required:
-            return []
+            return asked
         inputs = {topic for topics in snapshot.apps.values() for topic in topics}
         topics = tuple(sorted({tp.topic for tp in self.colours.sent} & inputs))
         actions: list[Action] = [
-            AppendToLedger(record=Aligning(process=self._me, n=self._next_n(), epoch=epoch, topics=topics))
+            *asked,
+            AppendToLedger(record=Aligning(process=self._me, n=self._next_n(), epoch=epoch, topics=topics)),
         ]
         if self._aligns:
             self.aligner.begin(epoch)
             if snapshot.trigger.align_timeout_ms:
                 timeout_ms = snapshot.trigger.align_timeout_ms
                 actions.append(StartTimer(epoch=epoch, ttl_ms=timeout_ms, align=True))
+        return actions
+
+    def _without_state(self, epochs: list[int], why: str) -> list[Action]:
+        """Fail snapshots for which this process does not hand over its state."""
+        actions: list[Action] = []
+        for epoch in epochs:
+            actions += self._abort_open(epoch - 1, epoch, NOT_GIVEN, f"{self._name} {why}", self._name)
+            self.aligner.give_up(epoch)
         return actions
 
     def _cannot_align(self, epoch: int) -> str | None:
@@ -57,7 +77,7 @@ class BarrierMember(Member):
         actions: list[Action] = []
         while due := self.aligner.due(self.ledger, self._me, self.positions, self.colours):
             epoch, why = due
-            actions += self._cut(epoch, "ledger", unaligned=why)
+            actions += self._cut(epoch, "ledger", unaligned=why or self._cannot_align(epoch) or "")
         return [*actions, *self.aligner.let_go()]
 
     def _why_unaligned(self, heard: Heard) -> str:

@@ -196,6 +196,20 @@ class CameBack:
 
 
 @value
+class StateGiven:
+    """The process has handed over its state for the snapshot of `epoch`, and cuts for it here and now."""
+
+    epoch: int
+
+
+@value
+class StateRefused:
+    """The process hands over no state any more: it leaves, for this reason."""
+
+    reason: str
+
+
+@value
 class StopAsked:
     """The process stops: its events are done and its sends acknowledged."""
 
@@ -221,5 +235,7 @@ Event = (
     | TimerExpired
     | WentAbsent
     | CameBack
+    | StateGiven
+    | StateRefused
     | StopAsked
 )

@@ -73,6 +73,8 @@ from .events import (
     RanWithout,
     RecordMet,
     ReportAppended,
+    StateGiven,
+    StateRefused,
     StopAsked,
     TimerExpired,
     TriggerAppended,
@@ -102,11 +104,14 @@ class WorkerProtocol(BarrierMember):
     Args:
         hear: the sources ("ledger", "markers", "headers") from which it may learn of a snapshot.
         aligns: the driver can hold back inputs (R16). Otherwise it cuts for an aligned snapshot at its trigger.
+        asks_state: the process hands over its state before it cuts.
     """
 
-    def __init__(self, *, hear: frozenset[str] = HEAR_ALL, aligns: bool = False) -> None:
+    def __init__(
+        self, *, hear: frozenset[str] = HEAR_ALL, aligns: bool = False, asks_state: bool = False
+    ) -> None:
         assert hear and hear <= HEAR_ALL, "hear is a part of ledger, markers, headers"
-        super().__init__(aligns=aligns and "ledger" in hear)
+        super().__init__(aligns=aligns and "ledger" in hear, asks_state=asks_state)
         self.hear = hear
         self._own_triggers: set[int] = set()
 
@@ -125,6 +130,8 @@ class WorkerProtocol(BarrierMember):
                 return self._red_met(event)
             case MarkerMet():
                 if self.aligning and event.epoch <= self.ledger.end and self.aligner.is_ahead(event.epoch):
+                    if self._asks_state and self.aligner.holds(event.epoch):
+                        return [HoldRecord(epoch=event.epoch)]  # what is in flight before it is recorded
                     return []  # a barrier that it waits for; white records of other senders may follow it
                 return self._met(event.epoch, "marker", may="markers" in self.hear)
             case ChannelEnded():
@@ -138,7 +145,15 @@ class WorkerProtocol(BarrierMember):
                 what = f"the marker for {event.tp} could not be sent: {event.reason}"
                 return self._abort_open(event.epoch - 1, event.epoch, "marker-failed", what, str(event.tp))
             case TimerExpired():
+                if event.epoch in self.aligner.awaits_state():
+                    late = self._without_state([event.epoch], "did not hand over its state in time")
+                    return [*late, *self._align()]
                 return self._not_aligned(event.epoch) if event.align else self._timer_expired(event.epoch)
+            case StateGiven():
+                self.aligner.state_given(event.epoch)
+                return self._advance()
+            case StateRefused():
+                return [*self._without_state(self.aligner.awaits_state(), event.reason), *self._align()]
             case InputsAssigned() | InputsRevoked():
                 return self._of_inputs(event)
             case RanWithout():
@@ -231,6 +246,9 @@ class WorkerProtocol(BarrierMember):
         snapshot is not aligned; empty: it is; None: it was cut for something else (R16)."""
         if self.process is None or epoch <= self.colours.epoch:
             return []
+        if early := [due for due in self.aligner.awaits_state() if due <= epoch]:
+            why = "turned red before it had handed over its state"
+            return [*self._without_state(early, why), *self._cut(epoch, heard, unaligned=unaligned)]
         previous = self.colours.epoch
         self.earlier.settle()
         cut, report = take_cut(

@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from snapkafka.drivers.plain import conductor
+from snapkafka.drivers import gate
 from snapkafka.kafka import KafkaLedger
 from snapkafka.protocol import Trigger
 from snapkafka.protocol.hot_path import Work
@@ -19,12 +19,12 @@ LATE_S: Final = 6.0
 
 def cut_late() -> None:
     """Take in red records while white (R2): headers and markers are not met, and the trigger is read late."""
-    ask = conductor.IncomingRecords._ask
+    decide = gate.Gate.decide
 
-    def asked(*arguments: Any) -> conductor.Gate:
-        return conductor.Gate(passes=ask(*arguments).passes)
+    def decided(*arguments: Any) -> gate.Decision:
+        return gate.Decision(passes=decide(*arguments).passes)
 
-    conductor.IncomingRecords._ask = asked  # type: ignore[method-assign, assignment]
+    gate.Gate.decide = decided  # type: ignore[method-assign, assignment]
     read = KafkaLedger.read
 
     async def read_late(self: KafkaLedger, *arguments: Any, **more: Any) -> AsyncIterator[Any]:

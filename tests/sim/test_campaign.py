@@ -206,6 +206,13 @@ KINDS = {
         )
         for align in (True, False)
     },
+    # Processes that hand over their state before they cut, as remote ones do, among others.
+    "states": Kind(
+        lambda plan: replace(plan, states=tuple(app.name for app in plan.apps[::2])),
+        range(60),
+        range(60, 400),
+        {"states_given": 0.5, "VERIFIED": 0.3},
+    ),
     # R16: aligned snapshots have nothing in flight, whatever goes wrong; with cycles they fail by name.
     "aligned": Kind(
         acyclic,

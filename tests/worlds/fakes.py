@@ -36,6 +36,7 @@ class FakeLedger:
 
     topic = "_snapkafka.fake"
     topic_id = "0" * 32
+    ledger_id = 0
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []

@@ -149,7 +149,7 @@ class FaustDriver(Process):
     def _record(self, ended: Any) -> None:
         self.recorder.take(ended)  # which is made later than `app.topics` may be
 
-    def restore_read(self) -> None:
+    def membership_read(self) -> None:
         """Apply the rules of restores anew."""
         self.restored.ledger_read()
 
@@ -235,7 +235,7 @@ class FaustDriver(Process):
         self.metrics.requests = connection.requests
         await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
         if self.app.producer_only:
-            await self.join(process_hello(self))
+            await self.join_ledger(process_hello(self))
             with self.failing_open("to take part"):
                 require_usable(self.app)
 
@@ -246,4 +246,4 @@ class FaustDriver(Process):
         report_uncaptured(self, ours)
         hello = await hello_of(self, topics, ours=ours, by_threads=self.events.by_threads())
         report_missing(self, hello)
-        await self.join(hello)
+        await self.join_ledger(hello)

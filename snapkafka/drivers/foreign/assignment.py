@@ -1,15 +1,40 @@
-"""The inputs that a foreign process names, resolved to partitions and starting offsets."""
+"""The inputs of a foreign process: partitions and starting offsets, what it states of them when it joins (R9, R11), and
+the watch that ends its session when one changes.
+
+The watch checks every few seconds, and whenever the process hands over its state. A sender that has left names in no
+`Closed` where it has sent, so all partitions must be known before a cut.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from snapkafka.errors import BadInputError, OffsetsGoneError, TriggerRefusedError
-from snapkafka.protocol.records import InputTopic, TopicPartition
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    OffsetsGoneError,
+    SnapkafkaError,
+    TriggerRefusedError,
+)
+from snapkafka.protocol.events import AssignedInput, InputsAssigned
+from snapkafka.protocol.ledger_view import LedgerView
+from snapkafka.protocol.records import (
+    FOREIGN,
+    RESTORE,
+    ChangelogEnd,
+    Hello,
+    InputTopic,
+    Retention,
+    Table,
+    TopicPartition,
+)
 
-from .settings import CODECS
+from .settings import CODECS, TABLE
 
 #: The one agent of a foreign process: all of it.
 READER: Final = "foreign"
@@ -101,3 +126,124 @@ async def _positions(
             )
         found[tp] = position
     return found
+
+
+def hello_of(
+    node: str,
+    starts: Starts,
+    *,
+    hostname: str,
+    codec: str,
+    changelog: str,
+    topic_id: str,
+    retention: Retention,
+) -> Hello:
+    """Compose the `Hello` of a process.
+
+    Args:
+        codec: of its state.
+        changelog, topic_id, retention: of the topic with its state.
+    """
+    table = Table(
+        name=TABLE,
+        changelog=changelog,
+        partitions=1,
+        key_codec="json",
+        value_codec=codec,
+        topic_id=topic_id,
+    )
+    return Hello(
+        n=0,
+        app=node,
+        host=hostname or socket.gethostname(),
+        mode=FOREIGN,
+        inputs=starts.topics,
+        tables=(table,),
+        retention=(retention,),
+        reset="earliest" if starts.topics else "",
+    )
+
+
+def assigned_at(process: int, starts: Starts, changelog: str, end: int) -> InputsAssigned:
+    """Return the assignment of its inputs. Of two processes of one name the later has the higher id, so that is the
+    generation: what the earlier one announces before it reads of the later moves nothing.
+
+    Args:
+        end: of its changelog.
+    """
+    return InputsAssigned(
+        generation=process,
+        inputs=tuple(
+            AssignedInput(tp=tp, agents=(READER,), position=at) for tp, at in starts.positions.items()
+        ),
+        changelogs=(ChangelogEnd(table=TABLE, topic=changelog, partition=0, end=end),),
+    )
+
+
+def require_alone(node: str, ledger: LedgerView) -> None:
+    """Refuse a name under which an app speaks Kafka.
+
+    Raises:
+        TriggerRefusedError: it runs, or snapshots still hold it.
+    """
+    for view in ledger.processes.values():
+        if view.hello.app != node or view.hello.mode in (FOREIGN, RESTORE):
+            continue
+        if view.left is None:
+            raise TriggerRefusedError(f"an app {node} runs that speaks Kafka", hint="join by another node_id")
+        if ledger.unretired(view):
+            raise TriggerRefusedError(
+                f"an app {node} that speaks Kafka is stopped, and snapshots still hold it",
+                hint=f"join by another node_id, or retire it: snapkafka retire {node}",
+            )
+
+
+class InputWatch:
+    """The watch over the inputs of one process.
+
+    Args:
+        node: the name of the process.
+        every_s: time between two checks.
+        lost: called with the reason why the process no longer has all of its inputs.
+    """
+
+    def __init__(self, admin: Any, node: str, *, every_s: float, lost: Callable[[str], None]) -> None:
+        self._admin, self._node, self._every_s, self._lost = admin, node, every_s, lost
+        self._known: dict[str, InputTopic] = {}
+        self._missing: frozenset[str] = frozenset()  # by the latest check
+
+    def start(self, starts: Starts) -> None:
+        """Take these inputs as the known ones."""
+        self._known = {found.topic: found for found in starts.topics}
+
+    async def follow(self) -> None:
+        """Check again and again; a topic that two checks in a row have missed was deleted."""
+        while self._known:
+            await asyncio.sleep(self._every_s)
+            before = self._missing
+            with contextlib.suppress(SnapkafkaError):  # the next check makes up for it
+                await self.look()
+            if gone := before & self._missing:
+                self._lost(f"its input {min(gone)} was deleted")
+
+    async def look(self) -> None:
+        """Check now.
+
+        Raises:
+            BrokerUnavailableError: an input is absent; call again.
+            SnapkafkaError: Kafka cannot be used.
+        """
+        if not self._known:
+            return
+        described = await self._admin.describe_topics(list(self._known))
+        self._missing = frozenset(self._known.keys() - described.keys())
+        for name, found in sorted(described.items()):
+            if found.topic_id != self._known[name].topic_id:
+                self._lost(f"its input {name} was recreated")
+            elif found.partitions > self._known[name].partitions:
+                self._lost(f"its input {name} has new partitions")
+        if self._missing:
+            raise BrokerUnavailableError(
+                f"input {min(self._missing)} of {self._node} is not known to the broker",
+                hint="call it again; if the topic was deleted, the process leaves in a moment",
+            )

@@ -1,56 +1,44 @@
-"""One foreign process in the protocol: it turns calls into records on Kafka, and the ledger into notices to the
-process.
+"""A process that does not speak Kafka, as one of the protocol. It decides nothing.
 
-The process and this object are one process of the protocol. Its cut is the call `cut`, in which the machine turns red:
-what was sent before that call is white, what is sent after it is red, by the order of the calls alone. The trigger is
-fed to the machine in that instant and not before (`ledger_task`), so nothing of the protocol is decided here.
+A snapshot waits for the state of the process (`AskState`): the machine stays white meanwhile, and what is redder waits
+(R16). The process gives its state by `flush`, piece by piece, and turns red with the call of `cut`, in that instant.
+All records that it receives before that call are white. The positions in that call belong to the state, and the
+machine has them when it is told that the state is given (`running_events`).
 
-    trigger read ──> Marker to the process ──> it records its state, gives it by `flush` ──> `cut`: old keys are
-        deleted, the trigger is fed: cut (R3), CutReport, Closed when all that is white is acknowledged (R7)
-
-All records that it receives before that call are white, as any redder one waits (`conductor`). The positions in that
-call belong to the state, and the machine has them when it is fed the trigger (`running_events`).
-
-A process that does not answer within the snapshot's time to live fails that snapshot by name: an `Abort` enters the
-ledger before the trigger is fed, so that no `Closed` can vouch for a state that was never handed over.
+A process that does not answer within the snapshot's time to live fails that snapshot by name, before any report could
+vouch for a state that was never handed over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
+import threading
+import time
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from snapkafka.errors import BadInputError, SnapkafkaError, TimedOutError, TriggerRefusedError
+from snapkafka.config import Config
+from snapkafka.errors import BadInputError, TimedOutError, TriggerRefusedError
 from snapkafka.kafka.records.read import Record
-from snapkafka.ports import Entry, Ledger
-from snapkafka.protocol.events import (
-    Joined,
-    LedgerBegins,
-    LedgerCutShort,
-    LedgerRead,
-    StopAsked,
-)
-from snapkafka.protocol.records import (
-    RESTORE,
-    TopicPartition,
-)
+from snapkafka.ports import Ledger
+from snapkafka.protocol.actions import AskState, SendMarkers, TurnedRed
+from snapkafka.protocol.events import StateGiven, StateRefused, StopAsked
+from snapkafka.protocol.records import RESTORE, TopicPartition
 from snapkafka.protocol.snapshots import ProcessView
 from snapkafka.topic_config import promised_by
 
-from ..waiting import LEDGER_WAIT_S
-from .assignment import Input, resolve
-from .due import StateDue
-from .hello import assigned_at, hello_of, require_alone
-from .host import ForeignHost
-from .input_watch import InputWatch
-from .ledger_task import LedgerTask
+from ..process import Process
+from .assignment import Input, InputWatch, assigned_at, hello_of, require_alone, resolve
 from .producer import ForeignSends, Writer
 from .running_events import Consumer, HandedOutRecords
 from .settings import Bounds, Left, Marker, changelog_of, key_of, require_node
 from .state import State
+
+if TYPE_CHECKING:
+    from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 
 #: A partition, and the first offset of it that is not processed.
 Place = tuple[TopicPartition, int]
@@ -59,7 +47,15 @@ Place = tuple[TopicPartition, int]
 CHANGELOG_SETTINGS: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * 24 * 3_600_000)}
 
 
-class Participant:
+@dataclass(slots=True)
+class Asked:
+    """A snapshot that waits for the state of the process, and the pieces that have arrived, key -> size."""
+
+    marker: Marker
+    given: dict[bytes, int] = field(default_factory=dict)
+
+
+class Participant(Process):
     """One foreign process, as the service calls it.
 
     Args:
@@ -69,6 +65,8 @@ class Participant:
         consumer: its own; used where it has inputs.
         codec: of its state, "raw" or "json".
     """
+
+    asks_state = True
 
     def __init__(
         self,
@@ -84,39 +82,82 @@ class Participant:
         bounds: Bounds | None = None,
     ) -> None:
         require_node(node)
+        super().__init__(Config(namespace=namespace))
+        self.machine.send_no_markers()  # the headers do it: nobody may send in its name but this object
+        self.ledger, self.admin = cast("KafkaLedger", ledger), admin
         self.node, self.bounds = node, bounds or Bounds()
         self.notices: asyncio.Queue[Marker | Left] = asyncio.Queue()
         self.left = ""  # why it no longer takes part
-        self._admin, self._writer, self._ledger = admin, writer, ledger
-        self._codec, self._hostname = codec, host
+        self._writer, self._codec, self._hostname = writer, codec, host
         self._state = TopicPartition(changelog_of(namespace, node), 0)
-        self._task = LedgerTask(
-            ledger,
-            feed=self._fed,
-            asks=self._asks,
-            seen=self._seen,
-            failed=self._leave,
-            cut_short=self._ledger_cut_short,
-        )
-        self._host = ForeignHost(
-            admin=admin, append=self._task.append, expire=self._expired, leave=self._leave
-        )
-        self._machine = self._host.machine
-        self._due = StateDue(node, self._host, self._task, self.notices.put_nowait)
-        self._sending = ForeignSends(self._host, writer, node=node, ledger_id=self._ledger_id)
+        self._asked: deque[Asked] = deque()  # the process is asked for the first one
+        self._sending = ForeignSends(self, writer, node=node)
         self._given = State(node, self._state, writer=writer, sending=self._sending, bounds=self.bounds)
-        self._receiving = HandedOutRecords(
-            self._host, ledger, consumer, ledger_id=self._ledger_id, bounds=self.bounds
-        )
-        self._watching = InputWatch(admin, node, every_s=self.bounds.look_s, lost=self._lost)
+        self._receiving = HandedOutRecords(self, consumer, bounds=self.bounds)
+        self._watching = InputWatch(admin, node, every_s=self.bounds.look_s, lost=self._quit)
         self._sends = asyncio.Semaphore(self.bounds.sends_max)
+
+    # -- the hooks of the loop --------------------------------------------------------------------------------
+
+    def ask_state(self, action: AskState) -> None:
+        """Ask the process for its state, one snapshot after the other."""
+        if self.left:  # and its `Bye` is not read yet
+            self.loop.call_soon(self.feed, StateRefused(reason=f"left: {self.left}"))
+        self._asked.append(Asked(Marker(action.id, action.epoch, time.time_ns())))
+        if len(self._asked) == 1:
+            self.notices.put_nowait(self._asked[0].marker)
+
+    def changed(self) -> None:
+        """Ask for the next state, if nobody waits for this one any more."""
+        super().changed()
+        while self._asked and self._asked[0].marker.epoch not in self.machine.aligner.awaits_state():
+            self._asked.popleft()
+            if self._asked:
+                self.notices.put_nowait(self._asked[0].marker)
+
+    def turned_red(self, action: TurnedRed, us: int) -> None:
+        """Tear the events that run across a cut (R6): all events of the process share one state."""
+        super().turned_red(action, us)
+        for event in list(self.machine.colours.running):
+            self.do(self.machine.worked_off(event, None))
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send none: the machine asks for none."""
+
+    def hold_inputs(self) -> None:
+        """Hold nothing back: a cut comes with the state, and not when all is aligned."""
+
+    def let_go(self) -> None:
+        """Read on what waits."""
+        self._receiving.let_go()
+
+    def append_hello(self, was: int) -> None:
+        """Leave: a process whose id is void has to join by itself."""
+        self._leave("its id is void: it was declared dead, or the ledger is another one")
+
+    def membership_read(self) -> None:
+        """Leave, if another process has this name now."""
+        if not self.left and any(map(self._replaces, self.machine.ledger.living())):
+            self._quit("another process joined by its node_id")
+
+    def _replaces(self, view: ProcessView) -> bool:
+        """Return whether this is a later process of the same name, of another instance of the service. Then the inputs
+        belong to that one (R9)."""
+        me = self.process
+        later = me is not None and view.process > me
+        return later and view.hello.app == self.node and view.hello.mode != RESTORE
+
+    def withdraw(self) -> None:
+        """Leave after a fault of ours."""
+        super().withdraw()
+        self._leave(f"it {self.absent}")
 
     # -- joining and leaving ----------------------------------------------------------------------------------
 
     @property
     def process(self) -> int | None:
         """The id of the process, once its `Hello` is read."""
-        return self._machine.process
+        return self.machine.process
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
@@ -131,83 +172,78 @@ class Participant:
             BadInputError, OffsetsGoneError: an input cannot be read.
             SnapkafkaError: Kafka cannot be used.
         """
-        starts = await resolve(self._admin, self.node, inputs)
-        await self._admin.create_topic(self._state.topic, settings=CHANGELOG_SETTINGS)
-        described = (await self._admin.describe_topics([self._state.topic]))[self._state.topic]
+        starts = await resolve(self.admin, self.node, inputs)
+        await self.admin.create_topic(self._state.topic, settings=CHANGELOG_SETTINGS)
+        described = (await self.admin.describe_topics([self._state.topic]))[self._state.topic]
         await self._given.open()
-        holding, _ = await self._admin.topic_settings(self._state.topic)
-        end = (await self._admin.log_ends([self._state]))[self._state]
+        holding, _ = await self.admin.topic_settings(self._state.topic)
+        end = (await self.admin.log_ends([self._state]))[self._state]
         await self._receiving.start(starts)
-        await self._task.start(lambda start: self._host.feed(LedgerBegins(start=start)))
-        hello = hello_of(
-            self.node,
-            starts,
-            hostname=self._hostname,
-            codec=self._codec,
-            changelog=self._state.topic,
-            topic_id=described.topic_id,
-            retention=promised_by(self._state.topic, holding),
+        await (
+            self.ledger.open()
+        )  # one that cannot be used is reported here; the tasks would ask again for ever
+        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
+        self.connected(self.ledger, self.admin)
+        self.say_hello(
+            hello_of(
+                self.node,
+                starts,
+                hostname=self._hostname,
+                codec=self._codec,
+                changelog=self._state.topic,
+                topic_id=described.topic_id,
+                retention=promised_by(self._state.topic, holding),
+            )
         )
-        self._host.feed(Joined(hello=hello))
-        self._task.append(hello)
         try:
             async with asyncio.timeout(self.bounds.call_s):
-                await self._task.until(lambda: bool(self.left) or self.process is not None)
+                await self.follower.until(lambda: bool(self.left) or self.process is not None)
                 self._require_here()
                 assert self.process is not None
-                self._host.feed(assigned_at(self.process, starts, self._state.topic, end))
-                await self._task.until(lambda: bool(self.left) or self._machine.inputs.assigned >= 0)
+                self.feed(assigned_at(self.process, starts, self._state.topic, end))
+                await self.follower.until(lambda: bool(self.left) or self.machine.inputs.assigned >= 0)
         except TimeoutError:
             raise TimedOutError(
                 f"{self.node} got no id within {self.bounds.call_s:g} s", hint="check the broker; join again"
             ) from None
         self._require_here()
-        require_alone(self.node, self._machine.ledger)
+        require_alone(self.node, self.machine.ledger)
         self._watching.start(starts)
-        self._host.spawn(self._watching.follow())
+        self.spawn(self._watching.follow())
         assert self.process is not None
         return self.process
 
     async def leave(self, reason: str) -> None:
         """Append `Bye`: no snapshot waits for the process any more, and its state is in none from here on."""
-        self._due.give_up(f"{self.node} left before it gave its state")
         in_order = not self.left  # otherwise its inputs may be those of another one by now
-        if in_order:
-            self._host.feed(StopAsked())
-            self._leave(reason)
+        self._quit(reason)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.bounds.grace_s):
                 if in_order:
                     await self._receiving.commit_quietly()
-                await self._task.written()
-        self._host.close()
-        await self._task.close()
+                if self.started:
+                    await self.follower.written()
+        await self.end_tasks()
+        await self.ledger.close()
         await self._receiving.close()
-        await self._admin.close()
+        await self.admin.close()
+
+    def _quit(self, reason: str) -> None:
+        """Append `Bye`, and take no part any more; the snapshot that waits for the state fails by that name."""
+        if not self.left:
+            self.feed(StateRefused(reason=f"left: {reason}"))
+            self.feed(StopAsked())
+            self._leave(reason)
 
     def _leave(self, reason: str) -> None:
         if not self.left:
             self.left = reason
-            self._due.leave()
             self._receiving.leave(reason)
             self.notices.put_nowait(Left(reason))
 
     def _require_here(self) -> None:
         if self.left:
             raise TriggerRefusedError(f"{self.node} no longer takes part: {self.left}", hint="join again")
-
-    def _ledger_cut_short(self, since: int, upto: int) -> None:
-        """R11: its id is void. Append the range that is lost, and leave."""
-        self._due.give_up(f"{self.node} left: the ledger has lost its tail")
-        self._host.feed(LedgerCutShort(since=since, upto=upto, n=random.getrandbits(63)))
-        self._leave("the ledger has lost acknowledged records: its id is void")
-
-    def _lost(self, reason: str) -> None:
-        """Stop committing and taking part: its inputs are not those with which it joined any more."""
-        if not self.left:
-            self._due.give_up(f"{self.node} left: {reason}")
-            self._host.feed(StopAsked())
-            self._leave(reason)
 
     # -- calls of the process ---------------------------------------------------------------------------------
 
@@ -288,11 +324,11 @@ class Participant:
             )
         key_of(channel, chunk)  # refuses what can be none, whether it is awaited or not
         self._require_here()
-        due = self._due.of(snapshot_id)
-        if due is None:
+        asked = self._asked_for(snapshot_id)
+        if asked is None:
             return False
-        await self._given.give(due.given, channel, chunk, data)
-        return self._due.now is due
+        await self._given.give(asked.given, channel, chunk, data)
+        return self._asked_for(snapshot_id) is asked
 
     async def cut(self, snapshot_id: str, positions: Sequence[Place] = ()) -> bool:
         """Turn red: the state is complete, and what is sent from here on is after the cut.
@@ -309,56 +345,21 @@ class Participant:
             BrokerUnavailableError: unknown whether it succeeded; call it again.
         """
         self._require_here()
-        due = self._due.of(snapshot_id)
-        if due is None:
+        asked = self._asked_for(snapshot_id)
+        if asked is None:
             return False
         self._receiving.require_state(positions)
         await self._watching.look()
         self._require_here()
-        await self._given.keep(due.given)
-        if self._due.now is not due:
+        await self._given.keep(asked.given)
+        if self._asked_for(snapshot_id) is not asked:
             return False  # its time was over meanwhile
         self._receiving.move(positions, of_state=True)
-        self._due.settle()
-        self._host.spawn(self._receiving.commit_quietly())
+        self.feed(StateGiven(epoch=asked.marker.epoch))
+        self.spawn(self._receiving.commit_quietly())
         return True
 
-    def _ledger_id(self) -> int:
-        return int(getattr(self._ledger, "ledger_id", 0))
-
-    # -- the ledger -------------------------------------------------------------------------------------------
-
-    def _asks(self, epoch: int, entry: Entry) -> bool:
-        """Return whether the snapshot of this trigger waits for the state of the process."""
-        return self._due.asks(epoch, entry)
-
-    def _fed(self, entry: Entry) -> None:
-        self._host.feed(LedgerRead(offset=entry.offset, record=entry.record))
-        self._receiving.changed()
-
-    def _seen(self) -> None:
-        process, ahead = self.process, self._task.ahead
-        if process is not None and not ahead.is_alive(process):
-            self._leave("it was declared dead")
-        elif process is not None and not self.left and any(map(self._replaces, ahead.living())):
-            self._host.feed(StopAsked())
-            self._leave("another process joined by its node_id")
-        if self._due.now is not None and self._due.now.marker.epoch not in ahead.open:
-            self._due.settle()  # decided without it: aborted
-
-    def _replaces(self, view: ProcessView) -> bool:
-        """Return whether this is a later process of the same name, of another instance of the service. Then the inputs
-        belong to that one (R9)."""
-        assert self.process is not None
-        return view.process > self.process and view.hello.app == self.node and view.hello.mode != RESTORE
-
-    def _expired(self, epoch: int) -> None:
-        self._host.spawn(self._expire(epoch))
-
-    async def _expire(self, epoch: int) -> None:
-        """Read the ledger to its end first (R12)."""
-        with contextlib.suppress(SnapkafkaError, TimeoutError):
-            async with asyncio.timeout(LEDGER_WAIT_S):
-                end = await self._ledger.end()
-                await self._task.until(lambda: self._task.ahead.end >= end)
-        self._due.expire(epoch)
+    def _asked_for(self, snapshot_id: str) -> Asked | None:
+        """Return the state that the process is asked for, if it is for this snapshot."""
+        found = self._asked[0] if self._asked else None
+        return found if found is not None and found.marker.snapshot_id == snapshot_id else None

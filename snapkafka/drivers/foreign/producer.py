@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from snapkafka.errors import BrokerUnavailableError, TriggerRefusedError
@@ -13,8 +13,7 @@ from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from ..stamps import Stamps
-from .host import ForeignHost
+from ..host import Host
 
 
 class Writer(Protocol):
@@ -34,20 +33,11 @@ class ForeignSends:
 
     Args:
         node: the name of the process.
-        ledger_id: of the headers.
     """
 
-    def __init__(
-        self,
-        host: ForeignHost,
-        writer: Writer,
-        *,
-        node: str,
-        ledger_id: Callable[[], int],
-    ) -> None:
+    def __init__(self, host: Host, writer: Writer, *, node: str) -> None:
         self._machine, self._writer, self._do = host.machine, writer, host.do
-        self._node, self._ledger_id = node, ledger_id
-        self._stamps = Stamps(host.machine, with_cause=True)
+        self._node, self._stamps = node, host.stamps
         self._locks: dict[TopicPartition, asyncio.Lock] = {}
 
     async def append(
@@ -74,7 +64,6 @@ class ForeignSends:
             raise
         try:
             seq = machine.send_stamped(effect, tp)
-            self._stamps.ledger_id = self._ledger_id()
             header = self._stamps.of(wire.tp_check(*tp), effect, seq)
             # Not cancelled with its caller: what may be in the log has to be settled.
             appended = await asyncio.shield(self._appended(tp, key, value, header, effect, seq))

@@ -1,6 +1,6 @@
 """Records for a foreign process: they are handed out, and the machine is fed how far they are processed.
 
-    Kafka ──read ahead, bounded──> a queue for each partition ──`Gate`: held while it is too red──> the process
+    Kafka ──read──> `Gate`: a partition is held, and sought back, while its next record is too red ──> the process
                                                                                                        │
     the machine: started, ended <──positions only go forward, never above what was handed out──  `processed`, `cut`
 
@@ -13,28 +13,26 @@ starts at that send, which gets its colour and its cause (R5).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
-from snapkafka.kafka.records.read import Record
-from snapkafka.logs import about
-from snapkafka.ports import Ledger
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
+from ..gate import Gate
 from .assignment import READER, Starts
-from .conductor import Gate, Pass
-from .host import ForeignHost
-from .progress import Progress
 from .settings import Bounds
+
+if TYPE_CHECKING:
+    from snapkafka.kafka.records.read import Record
+
+    from ..process import Process
 
 logger = logging.getLogger("snapkafka")
 
-#: One look at Kafka; one that is under way is waited for when a stream starts again.
+#: One look at Kafka; what was let go is read at the next one.
 READ_MS: Final = 250
 
 
@@ -52,39 +50,112 @@ class Consumer(Protocol):
     async def close(self) -> None: ...
 
 
+class Progress:
+    """The progress of one process, as first offsets per partition: `processed` <= the next valid position <=
+    `received`. `begun` is one past the last record that it has named as the cause of a send: that send is in the log,
+    so a state without that record cannot belong to the same instant."""
+
+    def __init__(self) -> None:
+        self.processed: dict[TopicPartition, int] = {}
+        self.received: dict[TopicPartition, int] = {}
+        self.begun: dict[TopicPartition, int] = {}
+
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Start at these positions."""
+        self.processed = dict(positions)
+        self.received = dict(positions)
+        self.begun = dict(positions)
+
+    def receive(self, tp: TopicPartition, offset: int) -> None:
+        """Note that the record at an offset is handed to the process, perhaps again."""
+        self.received[tp] = max(offset + 1, self.received[tp])
+
+    def merged(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+        """Return the positions of all inputs, updated by these.
+
+        Raises:
+            BadInputError: a position is below the processed one, above the received one, of another topic, or named
+                twice.
+        """
+        found: dict[TopicPartition, int] = {}
+        for tp, offset in positions:
+            self.require_input(tp)
+            if tp in found:
+                raise BadInputError(f"{tp} has two positions", hint="give one")
+            if offset < self.processed[tp]:
+                raise BadInputError(
+                    f"position {offset} of {tp} is behind {self.processed[tp]}, which was given as processed",
+                    hint="positions only go forward",
+                )
+            if offset > self.received[tp]:
+                raise BadInputError(
+                    f"position {offset} of {tp} is beyond {self.received[tp]}: no record past that was received",
+                    hint="a position is the first offset that is not processed",
+                )
+            found[tp] = offset
+        return self.processed | found
+
+    def of_state(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+        """Return the positions of all inputs that belong to a state.
+
+        Raises:
+            BadInputError: see `merged`; or a record past a position is the cause of a send before the state.
+        """
+        found = self.merged(positions)
+        for tp, offset in sorted(found.items()):
+            if offset < self.begun[tp]:
+                raise BadInputError(
+                    f"position {offset} of {tp} leaves out {self.begun[tp] - 1}, the cause of a send before the marker",
+                    hint="record the state when its records are processed, and give their positions with it",
+                )
+        return found
+
+    def require_input(self, tp: TopicPartition) -> None:
+        """Refuse a partition that is not an input of the process.
+
+        Raises:
+            BadInputError: it is not an input.
+        """
+        if tp not in self.processed:
+            raise BadInputError(
+                f"{tp.topic[:100]}[{tp.partition}] is not an input of this process", hint="name it in Join"
+            )
+
+    def begins(self, tp: TopicPartition, offset: int) -> bool:
+        """Note a record as the cause of a send. False: it is over, or a later one has begun.
+
+        Raises:
+            BadInputError: it was not received.
+        """
+        self.require_input(tp)
+        if not 0 <= offset < self.received[tp]:
+            raise BadInputError(
+                f"the cause {tp}@{offset} was not received", hint="name a record that Receive has handed out"
+            )
+        if offset < max(self.begun[tp], self.processed[tp]):
+            return False
+        self.begun[tp] = offset + 1
+        return True
+
+
 class HandedOutRecords:
     """The incoming records of one process.
 
     Args:
         host: of the process.
-        ledger_id: of the headers that count.
     """
 
-    def __init__(
-        self,
-        host: ForeignHost,
-        ledger: Ledger,
-        consumer: Consumer,
-        *,
-        ledger_id: Callable[[], int],
-        bounds: Bounds,
-    ) -> None:
-        self._machine, self._do = host.machine, host.do
+    def __init__(self, host: Process, consumer: Consumer, *, bounds: Bounds) -> None:
+        self._host, self._machine, self._do = host, host.machine, host.do
         self._consumer, self._bounds = consumer, bounds
-        self._gate = Gate(
-            host,
-            ledger,
-            ledger_id=ledger_id,
-            changed=self.changed,
-        )
+        self._gate = Gate(host)
         self._progress = Progress()
         self._running: set[Cause] = set()  # causes of sends that are not processed yet
-        self._queues: dict[TopicPartition, deque[Record]] = {}
-        self._turn: deque[TopicPartition] = deque()  # partitions, the next one to be served first
+        self._held: set[TopicPartition] = set()
+        self._ended: dict[TopicPartition, int] = {}  # of each partition, the last marker that was recorded
         self._stream = 0  # of several streams the latest counts
-        self._reading: asyncio.Task[None] | None = None
+        self._reading = asyncio.Lock()
         self._news = asyncio.Event()
-        self._started = False
         self._left = ""
         self._committed: dict[TopicPartition, int] = {}
         self._committing = asyncio.Lock()
@@ -95,25 +166,24 @@ class HandedOutRecords:
         Raises:
             SnapkafkaError: Kafka cannot be used.
         """
-        self._progress.start(starts.positions)
-        self._turn.extend(starts.positions)
         if starts.positions:
             await self._consumer.start(starts.positions)
-            self._started = True
+        self._progress.start(starts.positions)
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """The first unprocessed offset of each partition."""
         return self._progress.processed
 
-    def changed(self) -> None:
-        """Check held records again: the machine was fed something."""
+    def let_go(self) -> None:
+        """Read on what is held."""
+        self._held.clear()
         self._news.set()
 
     def leave(self, reason: str) -> None:
         """End the stream."""
         self._left = reason
-        self.changed()
+        self._news.set()
 
     # -- to the process ---------------------------------------------------------------------------------------
 
@@ -125,71 +195,57 @@ class HandedOutRecords:
             TriggerRefusedError: it has left.
             SnapkafkaError: they cannot be read.
         """
-        if not self._turn:
+        if not self.positions:
             raise BadInputError(f"{node} has no inputs", hint="name them in Join")
         self._stream += 1
         mine = self._stream
-        self.changed()
-        await self._rewind(mine)
+        self._news.set()
+        async with self._reading:
+            if self._stream == mine and not self._left:
+                self._held.clear()
+                self._consumer.seek(self.positions)
         while self._stream == mine:
             if self._left:
                 raise TriggerRefusedError(f"{node} no longer takes part: {self._left}", hint="join again")
-            record = self._next()
-            if record is None:
-                await self._wait(mine)
-                continue
-            size = len(record.key or b"") + len(record.value or b"")
-            if size > self._bounds.receive_bytes_max:
-                raise BadInputError(
-                    f"record {record.tp}@{record.offset} has {size:,} bytes: too large for gRPC",
-                    hint=f"at most {self._bounds.receive_bytes_max:,}; it is kept: join with a position past it",
-                )
-            self._progress.receive(record.tp, record.offset)
-            yield record
+            for record in await self._read(mine):
+                if self._stream != mine or self._left:
+                    break
+                if record.tp in self._held or not await self._passes(record, mine):
+                    continue
+                size = len(record.key or b"") + len(record.value or b"")
+                if size > self._bounds.receive_bytes_max:
+                    raise BadInputError(
+                        f"record {record.tp}@{record.offset} has {size:,} bytes: too large for gRPC",
+                        hint=f"at most {self._bounds.receive_bytes_max:,}; it is kept: join with a position past it",
+                    )
+                self._progress.receive(record.tp, record.offset)
+                yield record
 
-    async def _rewind(self, mine: int) -> None:
-        """Start again at the first unprocessed record, once no earlier stream is reading."""
-        if self._reading is not None:
-            with contextlib.suppress(SnapkafkaError):  # if it failed, the next one does, too
-                await asyncio.shield(self._reading)
-        if self._stream == mine:
-            self._reading = None
-            self._queues = {tp: deque() for tp in self._turn}
-            self._consumer.seek(self._progress.processed)
+    async def _read(self, mine: int) -> list[Record]:
+        """Read of the partitions that are not held; wait for news if all are."""
+        tps = [tp for tp in self.positions if tp not in self._held]
+        if not tps:
+            self._news.clear()
+            await self._news.wait()
+            return []
+        async with self._reading:
+            if self._stream != mine or self._left:
+                return []
+            return await self._consumer.read(tps, READ_MS)
 
-    def _next(self) -> Record | None:
-        """Return the next record that may go to the process, partitions in turn; None: none may now."""
-        for _ in range(len(self._turn)):
-            queue = self._queues[self._turn[0]]
-            self._turn.rotate(-1)
-            while queue and (found := self._gate.ask(queue[0])) is not Pass.HOLD:
-                record = queue.popleft()
-                if found is Pass.TAKE:
-                    return record
-        return None
-
-    async def _wait(self, mine: int) -> None:
-        """Wait until more was read, or the machine was fed something; do not read partitions whose records wait."""
-        self._news.clear()
-        if self._reading is None and (empty := [tp for tp, queue in self._queues.items() if not queue]):
-            self._reading = asyncio.ensure_future(self._read(empty, mine))
-        news = asyncio.ensure_future(self._news.wait())
-        try:
-            await asyncio.wait(
-                {news} if self._reading is None else {news, self._reading},
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        finally:
-            news.cancel()
-        if self._stream == mine and self._reading is not None and self._reading.done():
-            reading, self._reading = self._reading, None
-            reading.result()
-
-    async def _read(self, tps: Collection[TopicPartition], mine: int) -> None:
-        records = await self._consumer.read(tps, READ_MS)
-        if self._stream == mine:
-            for record in records:
-                self._queues[record.tp].append(record)
+    async def _passes(self, record: Record, mine: int) -> bool:
+        """Return whether a record goes to the process now; one that has to wait is read again."""
+        tp, offset = record.tp, record.offset
+        decided = self._gate.decide(tp, offset, record.key, record.value, record.header)
+        if decided.met is not None and await self._host.follower.meet(decided.met):
+            if self._stream == mine:
+                self._held.add(tp)
+                self._consumer.seek({tp: offset})
+            return False
+        if decided.ended is not None and offset > self._ended.get(tp, -1):  # else it is read again
+            self._ended[tp] = offset
+            self._host.feed(decided.ended)
+        return decided.passes and self._stream == mine
 
     # -- from the process -------------------------------------------------------------------------------------
 
@@ -259,7 +315,7 @@ class HandedOutRecords:
                 for tp, offset in self._progress.processed.items()
                 if offset != self._committed.get(tp)
             }
-            if due and self._started:
+            if due:
                 await self._consumer.commit(due)
                 self._committed.update(due)
 
@@ -268,13 +324,9 @@ class HandedOutRecords:
         try:
             await self.commit()
         except SnapkafkaError as error:
-            logger.warning("snapkafka: %s (%s)", error, error.hint, extra=about())
+            logger.warning("snapkafka: %s (%s)", error, error.hint, extra=self._host.about())
 
     async def close(self) -> None:
-        """Close the connections."""
-        reading, self._reading = self._reading, None
-        if reading is not None:
-            reading.cancel()
-            with contextlib.suppress(asyncio.CancelledError, SnapkafkaError):
-                await reading
-        await self._consumer.close()
+        """Close the connections, once nothing is read."""
+        async with self._reading:
+            await self._consumer.close()

@@ -265,17 +265,17 @@ class AioParticipant(Participant):
             header, rest = wire.take_out(message.headers)
             if header is not None:
                 message = replace(message, headers=rest)
-        gate = self.incoming.ask(tp, offset, message.key, message.value, header)
-        if gate.met is not None and not self.host.absent:
-            waits = await self.host.follower.meet(gate.met)
+        found = self.gate.decide(tp, offset, message.key, message.value, header)
+        if found.met is not None and not self.host.absent:
+            waits = await self.host.follower.meet(found.met)
             if generation != self._generation:
                 return None
             if waits:
                 held.hold(tp, times)
                 return self._put_back(tp, offset)
-        if gate.ended is not None:
-            self.host.feed(gate.ended)
-        if not gate.passes:
+        if found.ended is not None:
+            self.host.feed(found.ended)
+        if not found.passes:
             return None
         if not self.hand_out(tp, offset):
             return self._put_back(tp, offset)

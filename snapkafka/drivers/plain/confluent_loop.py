@@ -216,15 +216,15 @@ class ConfluentParticipant(Participant):
             header, rest = wire.take_out(headers)
             if header is not None:
                 message.set_headers(rest)
-        gate = self.incoming.ask(tp, offset, message.key(), message.value(), header)
-        met = None if self.host.absent else gate.met
+        found = self.gate.decide(tp, offset, message.key(), message.value(), header)
+        met = None if self.host.absent else found.met
         if met is not None and self._thread.call(self.host.follower.meet(met)):
             held.hold(tp, times)
             consumer.put_back(tp, offset)
             return False
-        if gate.ended is not None:
-            self.host.feed(gate.ended)
-        if not gate.passes:
+        if found.ended is not None:
+            self.host.feed(found.ended)
+        if not found.passes:
             return False
         if not self.hand_out(tp, offset):
             consumer.put_back(tp, offset)

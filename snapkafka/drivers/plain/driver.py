@@ -55,7 +55,7 @@ class PlainDriver(Process):
         super().__init__(config)
         self.lock = threading.RLock()
         self.connection = connection
-        self.held = HeldInputs(self, self.lock)
+        self.held = HeldInputs(self)
         self.polled_at = time.monotonic()
         self.marked: Callable[[SendMarkers], None] = lambda action: None
 

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 from snapkafka.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
-    import threading
-
     from ..host import Host
 
 Act = Callable[[list[TopicPartition]], object]
@@ -31,8 +29,8 @@ class HeldInputs:
         times: how often everything was let go; a decision from before that has to be asked for again.
     """
 
-    def __init__(self, host: Host, lock: threading.RLock) -> None:
-        self._host, self._lock = host, lock
+    def __init__(self, host: Host) -> None:
+        self._host, self._lock = host, host.lock
         self.times = 0
         self._since: dict[TopicPartition, float] = {}
         self._paused: set[TopicPartition] = set()  # here

@@ -13,9 +13,9 @@ from snapkafka.config import Config
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 
+from ..gate import Gate
 from ..sends import Sends, Transaction
 from .assignment import Assignments
-from .conductor import IncomingRecords
 from .driver import PlainDriver
 from .hello import hello_of
 from .running_events import Events
@@ -100,7 +100,7 @@ class Participant:
         self.host = PlainDriver(plan.config, connection)
         self.events = Events(self.host)
         self.sends = Sends(self.host, self.events.cause)
-        self.incoming = IncomingRecords(self.host)
+        self.gate = Gate(self.host)
         self.assignments = Assignments(
             self.host,
             self.events,
@@ -237,7 +237,7 @@ class Participant:
                 raise
             host.stand_down("to join", error)
             return
-        await host.join(hello)
+        await host.join_ledger(hello)
         await self._wait_for_restore()
 
     async def _wait_for_restore(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from snapkafka.protocol.actions import HoldRecord, TurnedRed
-from snapkafka.protocol.events import ChannelEnded, InputsAssigned, MarkerMet, RecordMet
+from snapkafka.protocol.events import ChannelEnded, InputsAssigned, MarkerMet, RecordMet, StateGiven
 from snapkafka.protocol.records import Skipped, TopicPartition
 
 from .broker_log import ABORTED, COMMITTED, OPEN, SimStored
@@ -103,10 +103,11 @@ class Process(LedgerUser):
             yield "stamp", None
         if self.align_timers:
             yield "unalign", None
+        if self.machine.aligner.awaits_state():
+            yield "state", None
         for running in self.running:
-            if (
-                not running.awaits or running.answer is not None or world.healthy
-            ):  # who asks gives up some day
+            # who asks gives up some day
+            if not running.awaits or running.answer is not None or world.healthy:
                 yield "step", running
         if not (self.joined or self.impatient or self.bare):
             return
@@ -131,6 +132,10 @@ class Process(LedgerUser):
     def perform(self, kind: str, what: object) -> None:
         """Make a step happen."""
         getattr(self, "_" + kind.replace("-", "_"))(what)
+
+    def _state(self, _: object) -> None:
+        self.world.count("states_given")
+        self.feed(StateGiven(epoch=self.machine.aligner.awaits_state()[0]))
 
     def _announce(self, _: object) -> None:
         self.world.announce(self)
@@ -171,15 +176,8 @@ class Process(LedgerUser):
             return
         if record.marker:
             if record.ledger == self.world.broker.ledger_id and not record.stripped:
-                self.feed(
-                    ChannelEnded(
-                        tp=tp,
-                        offset=offset,
-                        sender=record.process,
-                        epoch=record.epoch,
-                        previous=record.previous,
-                    )
-                )
+                sender, epoch, previous = record.process, record.epoch, record.previous
+                self.feed(ChannelEnded(tp=tp, offset=offset, sender=sender, epoch=epoch, previous=previous))
             return
         agents = [agent.name for agent in self.app.agents if agent.topic == tp.topic]
         self.consumer.done.setdefault(tp, {})[offset] = len(agents)

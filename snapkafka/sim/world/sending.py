@@ -50,7 +50,8 @@ class Sender(MachineDriver):
     clock_ns = count(step=1_000).__next__
 
     def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
-        super().__init__(WorkerProtocol(hear=world.plan.hear, aligns=True))
+        asks = app.name in world.plan.states
+        super().__init__(WorkerProtocol(hear=world.plan.hear, aligns=not asks, asks_state=asks))
         self.world, self.number, self.app = world, number, app
         self.buffer: deque[SimSending] = deque()
         self.waiting: deque[SimSending] = deque()  # for an id

@@ -75,6 +75,7 @@ class WorldPlan:
     asked_early: bool = False  # triggers have log ends that were asked for some time before, and tell when
     align: bool = False  # some snapshots are aligned (R16)
     acyclic: bool = False  # and nothing is in the way of that
+    states: tuple[str, ...] = ()  # apps whose processes hand over their state before they cut
     off: tuple[str, ...] = ()  # apps that joined once, and whose workers run without snapkafka
 
 

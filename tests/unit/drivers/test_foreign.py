@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from snapkafka.drivers import Bounds, Participant
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
-from snapkafka.kafka import LedgerCutShortError
-from snapkafka.ports import Entry
 from snapkafka.protocol import (
-    NOT_GIVEN,
     Captured,
     CutReport,
+    Dead,
     Failure,
     Hello,
-    TailLost,
+    StartTimer,
     TopicPartition,
     Trigger,
 )
-from tests.worlds.fakes import FakeCluster, FakeLedger, Worker
+from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.foreign_world import FakeWriter, ForeignAdmin, marker_of, participant, until, view
 
 OUT = TopicPartition("deposits", 0)
@@ -68,24 +65,6 @@ async def failure_of(cluster: FakeCluster, epoch: int) -> Failure:
     return failure
 
 
-async def test_a_state_that_does_not_come_fails_its_snapshot_by_name_and_the_next_one_is_good(
-    cluster: FakeCluster, writer: FakeWriter, till: Participant
-) -> None:
-    epoch = trigger(cluster, "one", ttl_ms=100)
-    await marker_of(till)
-    await till.flush("one", "", 0, b"half of it")
-    failure = await failure_of(cluster, epoch)
-    assert (failure.code, failure.culprit) == (NOT_GIVEN, f"process {till.process}")
-    assert not await till.flush("one", "", 1, b"the rest")
-    assert not await till.cut("one")
-    later = trigger(cluster, "two")
-    await marker_of(till)
-    await till.flush("two", "", 7, b"all")
-    assert await till.cut("two")
-    await captured(cluster, later)
-    assert set(writer.state(later).values()) == {b"all"}
-
-
 async def test_r12_who_has_reported_in_the_ledger_is_not_declared_dead(
     cluster: FakeCluster, till: Participant
 ) -> None:
@@ -93,12 +72,12 @@ async def test_r12_who_has_reported_in_the_ledger_is_not_declared_dead(
     ledger = cluster.the_ledger
     other = ledger.put(Hello(n=9, app="other"))
     epoch = trigger(cluster, "one", apps=("other",))
-    await until(lambda: epoch in till._machine.ledger.open, "the trigger to be read")
+    await until(lambda: epoch in till.machine.ledger.open, "the trigger to be read")
     ledger.put(
         CutReport(process=other, n=1, epoch=epoch, previous=0, heard="ledger", assigned=-1, positions=())
     )
     for _ in range(2):  # the first of its timers is for its own report
-        till._expired(epoch)
+        till.start_timer(StartTimer(epoch=epoch, ttl_ms=0))
     await failure_of(cluster, epoch)
     assert view(cluster).is_alive(other)
 
@@ -131,34 +110,16 @@ async def test_a_result_that_is_unknown_is_reported_and_the_piece_is_given_again
     assert list(writer.state(epoch).values()) == [b"all"]
 
 
-async def test_r11_where_the_ledger_has_lost_what_it_has_read_it_says_so_and_its_session_ends(
-    cluster: FakeCluster, till: Participant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_r12_a_process_that_was_declared_dead_has_left(cluster: FakeCluster, till: Participant) -> None:
     """A client joins again when its session has ended."""
-    ledger, process = cluster.the_ledger, till.process
-    lost = len(ledger.entries)
-    await until(lambda: till._task.ahead.end == lost, "the end")
-    read = FakeLedger.read
-
-    async def cut_short(
-        self: FakeLedger, start: int = 0, *, until: int | None = None
-    ) -> AsyncIterator[Entry]:
-        for _ in range(lost):
-            raise LedgerCutShortError(self.topic, lost - 1, lost)
-        yield Entry(0, 0, None)
-
-    monkeypatch.setattr(FakeLedger, "read", cut_short)
-    till._task._tasks[0].cancel()
-    till._task._tasks[0] = asyncio.ensure_future(till._task._read(lost))
-    await until(
-        lambda: any(isinstance(entry.record, TailLost) for entry in ledger.entries), "the record of it"
-    )
-    monkeypatch.setattr(FakeLedger, "read", read)
-    (said,) = [entry.record for entry in ledger.entries if isinstance(entry.record, TailLost)]
-    assert (said.since, said.upto, said.void) == (lost - 1, lost, process)
+    other = cluster.the_ledger.put(Hello(n=9, app="other"))
+    assert till.process is not None
+    cluster.the_ledger.put(Dead(process=other, n=1, dead=till.process))
+    await until(lambda: bool(till.left), "its leaving")
     assert "its id is void" in till.left
     with pytest.raises(TriggerRefusedError, match="no longer takes part"):
         await till.send("deposits", b"a", b"10")
+    assert len([entry for entry in cluster.the_ledger.entries if isinstance(entry.record, Hello)]) == 3
 
 
 async def test_bounds(cluster: FakeCluster, writer: FakeWriter) -> None:

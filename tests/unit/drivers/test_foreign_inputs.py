@@ -267,13 +267,13 @@ async def test_a_marker_is_never_received_and_ends_its_channel(
     await asyncio.sleep(0.05)
     assert received.values == [b"white"]
     ended: list[ChannelEnded] = []
-    feed = here.till._host.feed
+    feed = here.till.feed
 
     def noted(event: Event) -> First | None:
         ended.extend([event] if isinstance(event, ChannelEnded) else [])
         return feed(event)
 
-    monkeypatch.setattr(here.till._host, "feed", noted)
+    monkeypatch.setattr(here.till, "feed", noted)
     assert await here.cut("one")
     await until(lambda: b"red" in received.values, "what was held")
     assert received.values == [b"white", b"red"]
@@ -295,22 +295,6 @@ async def test_a_process_that_leaves_in_a_hold_fails_its_snapshot_and_starts_whe
     here.till = here.another()
     await here.till.join([CHANGE])
     await receiving(here.till, streams).have(b"1", b"2", b"red")
-
-
-async def test_a_snapshot_that_is_asked_for_while_it_joins_fails_at_once_and_by_name(here: Here) -> None:
-    ledger = here.cluster.the_ledger
-    done: list[int] = []
-
-    def between(offset: int, record: object) -> None:
-        if isinstance(record, Hello) and record.app == "till" and not done:
-            done.append(0)
-            done[0] = trigger(here.cluster, "one")
-
-    ledger.listeners.append(between)
-    await asyncio.wait_for(here.till.join([CHANGE]), 20)
-    failure = await here.failed(done[0])
-    assert (failure.code, failure.reason) == ("state-not-given", "till was joining")
-    assert here.till.notices.empty()
 
 
 async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_other_leaves(here: Here) -> None:

@@ -1,0 +1,68 @@
+"""What a header means for a record that comes in: markers never pass, and a red record waits until the machine has
+decided (R2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire import headers as wire
+
+if TYPE_CHECKING:
+    from .host import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision on one record. `met`: to be fed first; `ended`: after that, a marker; `passes`: to the app."""
+
+    passes: bool
+    met: RecordMet | MarkerMet | None = None
+    ended: ChannelEnded | None = None
+
+
+PASSES: Final = Decision(passes=True)
+STAYS: Final = Decision(passes=False)
+
+
+class Gate:
+    """The gate in front of one process.
+
+    Args:
+        host: whose machine decides what a header means.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def decide(self, tp: TopicPartition, offset: int, key: Any, value: Any, header: bytes | None) -> Decision:
+        """Decide on a record. Never raises."""
+        try:
+            stamp = None
+            if header is not None:
+                stamp = wire.read(header, self._host.stamps.ledger_id, wire.tp_check(*tp))
+                self._host.metrics.foreign_headers += stamp is None
+            if stamp is not None:
+                return self._of_stamp(tp, offset, stamp)
+        except Exception as error:
+            self._host.stand_down("to record what arrives", error)
+        # A marker that lost its header carries no information, and a decoder would fail on it.
+        return STAYS if value is None and wire.is_marker_key(key) else PASSES
+
+    def _of_stamp(self, tp: TopicPartition, offset: int, stamp: wire.Stamp) -> Decision:
+        host = self._host
+        if stamp.marker:
+            host.metrics.markers += 1
+            ended = ChannelEnded(
+                tp=tp, offset=offset, sender=stamp.process, epoch=stamp.epoch, previous=stamp.previous
+            )
+            return Decision(passes=False, met=MarkerMet(epoch=stamp.epoch), ended=ended)
+        with host.lock:
+            if host.machine.ledger.is_void(stamp.process, tp, offset):
+                host.metrics.void_records += 1
+                return STAYS
+            if stamp.epoch > host.machine.colours.epoch:
+                return Decision(passes=True, met=RecordMet(epoch=stamp.epoch, may_wait=True))
+        return PASSES
