@@ -114,7 +114,7 @@ class Roll:
 def test_r15_rolled_out_worker_by_worker_and_taken_back(
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
-    """With one worker of two the snapshot is refused or fails by the name of what has no reader with snapkafka, and no
+    """With one worker of two the snapshot is refused by the name of an input without a reader with snapkafka, and no
     marker is sent; with both it is captured, and borne out by the log; without any again it is refused. All the while
     nothing is lost, and no worker without snapkafka meets a marker."""
     with running(
@@ -131,14 +131,14 @@ def test_r15_rolled_out_worker_by_worker_and_taken_back(
         with Roll(pair) as roll:
             roll.until("no snapshot without snapkafka", "refused")
             roll.replace("on")
-            roll.until("half of the workers to fail snapshots by name", "failed")
+            roll.until("half of the workers to be named by their inputs", "refused: no process of app")
             mixed = len(roll.outcomes)
             roll.replace("on")
             roll.until("snapshots of all", "captured", count=3)
             roll.pass_the_last_marker()
             roll.replace("off")
             asyncio.run(ops.resume(roll.where, namespace))
-            roll.until("half of the workers to fail snapshots by name again", "failed")
+            roll.until("half of the workers to be named by their inputs again", "refused: no process of app")
             roll.replace("off")
             roll.until("no snapshot without snapkafka again", "refused")
         asyncio.run(ops.retire(roll.where, namespace, pair.ours.id))
