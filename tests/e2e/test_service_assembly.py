@@ -31,8 +31,8 @@ def text(url: str) -> str:
 
 
 def test_an_assembly_killed_with_its_service_is_finished_by_the_next(namespace: str, tmp_path: Path) -> None:
-    """Killed while Spark runs: no process, no manifest and no verdict stays; asked again elsewhere it is VERIFIED, and
-    REST and diagram show it."""
+    """Killed while its job runs: no process, no manifest and no verdict stays; asked again elsewhere it is VERIFIED,
+    and REST and diagram show it."""
     storage = tmp_path / "snaps"
     storage.mkdir()
     with live(namespace) as system:
@@ -47,17 +47,15 @@ def test_an_assembly_killed_with_its_service_is_finished_by_the_next(namespace: 
             assert (job["job_id"].split("-")[0], job["snapshot_id"]) == ("assemble", "friday")
             assert submit(url)["job_id"] == job["job_id"]  # one of a snapshot at a time
 
-            def staging() -> bool:
-                """It reads, and has begun to write."""
+            def children() -> list[psutil.Process]:
                 at = get(f"{url}/v1/jobs/{job['job_id']}")
                 assert at["state"] in ("queued", "running"), at
-                return any(path.suffix == ".parquet" for path in storage.rglob("*"))
+                return psutil.Process(pid).children(recursive=True)
 
-            wait_for(system, "the job to write", staging, timeout_s=300)
-            children = psutil.Process(pid).children(recursive=True)
-            assert children
+            wait_for(system, "the job's process", lambda: bool(children()), timeout_s=300)
+            killed = children()
             os.kill(pid, signal.SIGKILL)
-        wait_for(system, "its Spark job to end", lambda: not any(child.is_running() for child in children))
+        wait_for(system, "its job to end", lambda: not any(child.is_running() for child in killed))
         assert not list(storage.glob("*.json"))
 
         with service(nobody, storage) as (url, _):
