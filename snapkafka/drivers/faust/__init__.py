@@ -37,8 +37,8 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         `enabled=False`, SNAPKAFKA=off or the mode "observe" leaves the app as it is, or the driver cannot be loaded.
 
     Raises:
-        InstallError: the app has snapkafka already, there is no namespace, or settings are unknown or invalid; all of
-            them are named.
+        InstallError: the app has snapkafka already, there is no namespace, or settings are unknown (all of them are
+            named) or invalid (the first one is).
     """
     if getattr(app, "snapkafka", None) is not None:
         raise InstallError(
@@ -146,7 +146,7 @@ def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
         switch: the mode that the environment sets; empty: none.
 
     Raises:
-        InstallError: names everything that is wrong at once, and the settings there are.
+        InstallError: names all unknown settings and the first invalid one, and the settings there are.
     """
     unknown = unknown_settings(config)
     known: dict[str, Any] = {name: value for name, value in config.items() if name in SETTINGS}

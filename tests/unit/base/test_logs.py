@@ -17,7 +17,17 @@ from snapkafka.errors import BrokerUnavailableError
 from snapkafka.kafka import compose_trigger
 from snapkafka.logs import about
 from snapkafka.ports import Entry
-from snapkafka.protocol import Abort, CutReport, Hello, InputTopic, Joined, LedgerState, Trigger
+from snapkafka.protocol import (
+    Abort,
+    Assigned,
+    CutReport,
+    Hello,
+    InputTopic,
+    Joined,
+    LedgerState,
+    TopicPartition,
+    Trigger,
+)
 from tests.worlds.fakes import FakeAdmin
 
 ROOT = Path(__file__).parents[3] / "snapkafka"
@@ -83,6 +93,7 @@ async def test_a_trigger_that_sees_less_than_it_could(caplog: pytest.LogCaptureF
     caplog.set_level(logging.DEBUG, "snapkafka")
     state = LedgerState()
     state.apply(0, Hello(n=1, app="shop", inputs=(InputTopic(topic="orders", partitions=1),)))
+    state.apply(1, Assigned(process=0, n=2, generation=1, inputs=(TopicPartition("orders", 0),)))
     admin = FakeAdmin(failure=BrokerUnavailableError("nobody answers"))
     await compose_trigger(admin, state, snapshot_id="friday")
     assert [line["snapkafka_snapshot"] for line in said(caplog.records)] == ["friday", "friday"]
