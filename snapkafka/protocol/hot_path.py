@@ -163,9 +163,10 @@ class Work(ABC):
         expires) call `table_touched`."""
         return self._torn(self.colours.rewritten(table))
 
-    def reply_taken(self, event: Cause, epoch: int) -> Sequence[Action]:
-        """Note that a running event takes in a reply of this colour; the record itself was met (R6)."""
-        return self._torn(self.colours.tear(event, epoch))
+    def reply_taken(self, event: Cause, epoch: int | None) -> Sequence[Action]:
+        """Note that a running event takes in a reply of this colour; the record itself was met (R6). None: it has no
+        header of ours; what it answers by may be as red as this process."""
+        return self._torn(self.colours.tear(event, self.colours.epoch if epoch is None else epoch))
 
     def _torn(self, torn: list[Torn]) -> Sequence[Action]:
         """Let these events continue in red (R6), each with all of its batch."""

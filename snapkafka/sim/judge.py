@@ -60,7 +60,7 @@ class Execution:
     steps: list[int] = field(default_factory=list)
     torn_at: dict[tuple[int, int], int] = field(default_factory=dict)  # (was, met) -> number of steps before
     died: bool = False  # its process crashed before all of its effects were acknowledged
-    undone: bool = False  # its process aborted its transaction, and goes back
+    undone: int | None = None  # for what its process was red when it aborted its transaction, to go back
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class _Truth:
         """Return whether the record of a step is nowhere, without a report. A crash does not excuse a process that
         closed: it reported that all records were there. An abort excuses it for an event that ran again."""
         excused = step.failed or (execution.died and not self.view.living(execution.process))
-        excused = excused or (execution.undone and self.ran_again(execution))
+        excused = excused or (execution.undone is not None and self.ran_again(execution))
         return step.effect and not excused and not self.logged(step)
 
     def ran_again(self, execution: Execution) -> bool:
@@ -260,6 +260,8 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
         return
     some_run_is_in = False
     for execution in runs:
+        if execution.undone is not None and execution.undone < truth.view.epoch:
+            continue  # undone before its process cut: who has seen its writes has seen what no state ever had
         upto = truth.torn_after(execution)
         judged = [i for i, n in enumerate(execution.steps) if inside[n] is not None]
         effects = [i for i in judged if inside[execution.steps[i]]]

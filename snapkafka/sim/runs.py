@@ -32,7 +32,7 @@ from .world.world import World
 from .world.world_plan import WorldPlan, make_plan
 
 #: The liveness phase: a snapshot triggered when nothing goes wrong any more is captured within so many steps.
-LIVENESS_STEPS = 20_000
+LIVENESS_STEPS = 40_000
 #: So many records come in before a snapshot that must be aligned, and so many steps after each.
 LOAD: Final = 8
 #: The checks of its logs. No record here has a key, so there is no V3.
@@ -293,9 +293,8 @@ def _liveness(world: World) -> list[Violation]:
     if world.plan.acyclic:
         _expire(world)
         _settle(world)
-    _bury(
-        world
-    )  # who has noticed a loss of the ledger may have left a Hello behind that it had not read back
+    # Who has noticed a loss of the ledger may have left a Hello behind that it had not read back.
+    _bury(world)
     if not any(True for _ in world.fold.living()) or "ledger" not in world.plan.hear:
         return []  # whoever is told by markers or headers only may never hear of it: no bound holds
     if world.plan.acyclic:

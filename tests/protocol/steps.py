@@ -97,7 +97,8 @@ class Play:
         self.p.do(self.machine.table_iterated(self.event(offset), table))
 
     def do_reply(self, offset: str, snapshot: str) -> None:
-        self.p.do(self.machine.reply_taken(self.event(offset), self.epochs[int(snapshot)]))
+        epoch = None if snapshot == "bare" else self.epochs[int(snapshot)]
+        self.p.do(self.machine.reply_taken(self.event(offset), epoch))
 
     def do_worked(self, offset: str, by: str) -> None:
         self.p.do(self.machine.worked_off(self.event(offset), self.work(by)))

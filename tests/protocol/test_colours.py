@@ -40,6 +40,7 @@ TEARING = {
     ),
     # -- replies
     "a red reply": "start 0; cut; reply 0 1 => 0:",
+    "one without a header, by all cuts so far": "start 0; cut; start 1; cut; reply 1 bare => | 1:",
     "for the cuts that it crossed": "start 0; cut; start 1; cut; start 2; cut; start 3; reply 1 2 => | 1: |",
     "and for those only": "start 0; cut; start 1; cut; reply 0 1; reply 1 1 => 0: |",
     "a reply of its own colour, and to who is over": "start 0; reply 0 0; reply 77 0; cut; reply 0 0 =>",

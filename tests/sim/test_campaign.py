@@ -130,8 +130,11 @@ MOVED_WHILE_HELD: Final = 385
 #: A sender did not know the outcome of a send, and its marker was taken for the place of a record.
 UNKNOWN_OUTCOME: Final = 164
 ALIGNED_SEEDS = (*range(30), UNKNOWN_OUTCOME, MOVED_WHILE_HELD)
-#: In three an abort undid what an earlier transaction had committed, and somebody was accused.
-ABORTING_SEEDS = (21, 37, 283, 0, 2)
+#: In three an abort undid what an earlier transaction had committed, and somebody was accused. In one (349) an event
+#: had read what was undone before its process cut, and that was held against the snapshot.
+ABORTING_SEEDS = (21, 37, 283, 349, 0, 2)
+#: It takes long to come to rest before workers that have stood down are started again.
+RESTLESS: Final = 157
 KINDS = {
     # R3: those that a reader passes are listed as never read, and no others.
     "passed": Kind(skipping, range(40), (), {"skipped": 2.5, "found: never-read": 2.5}),
@@ -154,7 +157,17 @@ KINDS = {
     ),
     # R10: workers start without snapkafka, say `Hello` late, or stand down: the snapshot fails, or is unproven.
     "without": Kind(
-        without, range(16), range(1_500), dict.fromkeys(WITHOUT_SNAPKAFKA, 0.12) | {"VERIFIED": 0.5}
+        without,
+        (*range(16), RESTLESS),
+        range(1_500),
+        dict.fromkeys(WITHOUT_SNAPKAFKA, 0.12) | {"VERIFIED": 0.5},
+    ),
+    # R6: what an app without snapkafka answers by, it may have read in red.
+    "answered without": Kind(
+        lambda _: replace(without(make_plan(1299)), faults={"bare": 0.5, "expire": 0.02}),
+        (177, 315, 358, 644),
+        (),
+        {"torn": 1.0, "captured": 1.0},
     ),
     # R6: who reads a window in white that has expired in red is torn; one that expired before the cut tears nobody.
     "windows": Kind(

@@ -71,7 +71,7 @@ class Runner(Sender):
         assert isinstance(running, SimRunning)
         if running.answer is not None:
             record, running.answer, running.awaits = running.answer, None, False
-            epoch = record.epoch if self.is_ours(record) else 0
+            epoch = record.epoch if self.is_ours(record) else None
             self.torn(lambda: self.do(self.machine.reply_taken(running.cause, epoch)))
             self.world.history.step(running.execution, "reply", record.step)
             return
@@ -235,7 +235,7 @@ class Runner(Sender):
 
     def _processed(self, running: SimRunning) -> None:
         self.finished.remove(running)
-        if not running.execution.undone:
+        if running.execution.undone is None:
             end = running.cause.offset + 1
             self.kept[running.cause.tp] = max(end, self.kept.get(running.cause.tp, 0))
         done = running.consumer.done.get(running.cause.tp, {})

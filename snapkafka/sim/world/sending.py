@@ -226,7 +226,7 @@ class Sender(MachineDriver):
             assert sending.effect is not None and sending.execution is not None
             sending.record = self.world.broker.end(sending.tp, sending.offset, ABORTED)
             self.unacked[sending.tp].remove(sending)
-            sending.execution.undone = True
+            sending.execution.undone = self.machine.colours.epoch
             self._settled(sending)
             self.do(self.machine.settled(sending.effect, sending.tp, sending.record.seq, SendOutcome.ABORTED))
 

@@ -20,9 +20,8 @@ class SimConsumer:
 
     fetch: dict[TopicPartition, int] = field(default_factory=dict)
     queues: dict[tuple[str, TopicPartition], deque[tuple[int, SimStored]]] = field(default_factory=dict)
-    done: dict[TopicPartition, dict[int, int]] = field(
-        default_factory=dict
-    )  # offset -> agents still to be done
+    #: Offset -> agents still to be done.
+    done: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
     generation: int = 0
     held: set[TopicPartition] = field(default_factory=set)  # a red record waits there (R16)
     held_all: bool = False

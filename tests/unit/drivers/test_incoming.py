@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from faust.types import TP
 
 from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
@@ -106,11 +107,13 @@ async def test_a_red_record_comes_in_after_the_cut() -> None:
     assert way.came == [0]
 
 
-async def test_a_red_reply_tears_who_asked_in_white() -> None:
-    """R6: by way of the driver's own `Replies`; the record that brings the colour is the one that brings the cut."""
+@pytest.mark.parametrize("stamped", [True, False])
+async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
+    """R6: by way of the driver's own `Replies`; the record that brings the colour is the one that brings the cut. One
+    without a header may be as red: who answered may have read red records."""
     way = Way(replies=True)
     machine, asking = way.driver.machine, Cause("ask", TopicPartition("questions", 0), 3)
-    machine.hear = frozenset({"headers"})
+    machine.hear = frozenset({"headers" if stamped else "ledger"})
     machine.event_started(asking)
     way.driver.events = SimpleNamespace(cause=lambda: asking)
     replies = way.driver.replies = Replies(way.driver, way.driver.events)
@@ -122,7 +125,7 @@ async def test_a_red_reply_tears_who_asked_in_white() -> None:
 
     await consumer.add("id", None)
     epoch = way.driver.trigger("now")
-    await callback(message(0, [("_sk", way.stamp(epoch))]))
+    await callback(message(0, [("_sk", way.stamp(epoch))] if stamped else []))
     assert machine.colours.running == {asking: epoch}
     (closed,) = [record for record in way.driver.ledger if isinstance(record, Closed)]
     assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]

@@ -181,8 +181,8 @@ class _Partition:
         await way(message)
 
     def _notify_met(self, message: Any, stamp: wire.Stamp | None) -> None:
-        if stamp is not None and self._replies is not None:
-            self._replies.met(stamp.epoch)
+        if self._replies is not None:
+            self._replies.met(None if stamp is None else stamp.epoch)
         if self._tables is not None:
             self._tables.met(self._faust_tp, message.offset, stamp)
 

@@ -60,8 +60,8 @@ class Replies:
             self._host.stand_down("to record who asks", error)
         await self._add(correlation_id, promise)
 
-    def met(self, epoch: int) -> None:
-        """Note that a reply of this colour arrived."""
+    def met(self, epoch: int | None) -> None:
+        """Note that a reply of this colour arrived; None: without a header of ours."""
         colours = self._host.machine.colours
         if colours.tearing:
             for cause in [asked for asked in self._asked if asked in colours.running]:
