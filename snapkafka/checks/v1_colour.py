@@ -145,12 +145,12 @@ def _missing(kind: str, it: Gap) -> Finding:
 
 
 def _only_state(log: CutLog, it: Gap) -> bool:
-    """Return whether everything that an explained gap misses concerns V3 alone: no offset is missing from
-    `CutView.only_state_below` to the record after it."""
+    """Return whether an explained gap concerns V3 alone: no offset is missing from `CutView.only_state_below` on, and
+    the record after it was not in flight. (One lost there, whose offset was written again, would look the same.)"""
     tp, upto = it.record.tp, it.record.offset
-    end = log.view.only_state_below(tp)
+    end, sources = log.view.only_state_below(tp), log.view.inputs.get(tp, ())
     below = sum(group.count for group in log.stretches[tp].groups if group.record.offset < end)
-    return upto - end <= it.nth - 1 - below
+    return upto - end <= it.nth - 1 - below and all(upto < source.position for source in sources)
 
 
 def _after_left(log: CutLog) -> Iterator[tuple[LogRecord, int, bool]]:

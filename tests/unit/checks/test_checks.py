@@ -35,6 +35,7 @@ from snapkafka.protocol import (
     Captured,
     Position,
     ProcessCut,
+    Recorded,
     SenderEnd,
     TopicPartition,
     TornEvent,
@@ -66,6 +67,23 @@ def test_v1_compaction_below_what_a_reader_needs_is_for_v3_to_judge_too() -> Non
     assert read_by_another() == read_by_another(1, 2) == []
     assert read_by_another(2, 3) == [], "also where it shows in a record behind: nothing is missing from 4 on"
     assert read_by_another(3, 5) == [("gap-explained", 6)], "it may be the one at 5 that is missing"
+
+
+def test_v1_a_missing_offset_of_another_sender_explains_no_loss_in_flight() -> None:
+    """The reader stands at 6. A record of process 1 at 7 was acknowledged and lost, and another one has its offset;
+    one at 2 was compacted."""
+    numbered = {0: 0, 8: 2, 9: 3}
+    log = [LogRecord("table", 0, at, 1, 0, seq) for at, seq in numbered.items()]
+    log += [LogRecord("table", 0, at) for at in (1, 3, 4, 5, 6, 7)]
+    _, captured, bounds = shared_changelog()
+    (reader,), (end,) = captured.inputs, captured.senders
+    cut = replace(
+        captured,
+        inputs=(replace(reader, position=6, noted=6),),
+        senders=(replace(end, last_seq=3),),
+        recorded=(Recorded(app="audit", sender=1, topic="table", partition=0, start=6, end=10),),
+    )
+    assert found(log, cut, bounds) == [("gap-explained", 8)]
 
 
 # -- V2 ------------------------------------------------------------------------------------------------------
