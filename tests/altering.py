@@ -10,7 +10,7 @@ from snapkafka.until import blocking_until
 
 
 def alter_settings(bootstrap: str, topic: str, changes: Mapping[str, str | None]) -> None:
-    """Change these settings and no others, and wait until that is visible; None removes one from the topic."""
+    """Change these settings and no others, and wait until the broker shows just these texts; None removes one."""
     admin, place = AdminClient({"bootstrap.servers": bootstrap}), ConfigResource(ResourceType.TOPIC, topic)
     for name, value in changes.items():
         kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET

@@ -141,7 +141,7 @@ def cleaned() -> Iterator[Cleaned]:
             await admin.close()
 
         def stop_cleaning(name: str) -> None:
-            alter_settings(broker.bootstrap, name, {"min.cleanable.dirty.ratio": "1"})
+            alter_settings(broker.bootstrap, name, {"min.cleanable.dirty.ratio": "1.0"})
 
         asyncio.run(create({"past": CASES, "short": 1, "last": 1, "whole": 1}))
         found = Cleaned(
