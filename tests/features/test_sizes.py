@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from snapkafka.protocol import SnapshotView
 from snapkafka.testing import Broker, create_topics, wait_until
-from tests.driver.live import take
+from tests.driver import live
 
 from .apps.sizes_limits import (
     CLIENT_FITS,
@@ -65,7 +64,7 @@ def bare(pair: Pair, name: str) -> int:
 
 
 def decided(pair: Pair) -> SnapshotView:
-    return take(pair.observer, uuid.uuid4().hex, ttl_ms=20_000)
+    return live.take(pair.observer, uuid.uuid4().hex, ttl_ms=20_000)
 
 
 @pytest.mark.nightly
@@ -73,6 +72,7 @@ def decided(pair: Pair) -> SnapshotView:
 def test_r15_a_record_that_fits_without_our_header_arrives_on_every_way_out(
     kafka: Broker, namespace: str, tmp_path: Path, kind: str
 ) -> None:
+    hold = tmp_path / "hold"
     for side in ("ours", "plain"):
         names = [*LIMITED, "sized-changelog", "replies"]
         limited = {"max.message.bytes": str(TOPIC_BYTES)}
@@ -90,7 +90,7 @@ def test_r15_a_record_that_fits_without_our_header_arrives_on_every_way_out(
         inputs=["sized", "hold"],
         outputs=OUTPUTS,
         changelogs=["sized"],
-        env={"FEATURES_KIND": kind},
+        env={"FEATURES_KIND": kind, "FEATURES_HOLD": str(hold)},
         isolation="read_committed" if kind == "exactly_once" else "read_uncommitted",
     ) as pair:
         turns = [size for n in range(FEW) for size in (TOPIC_FITS, 10)]
@@ -118,22 +118,23 @@ def test_r15_a_record_that_fits_without_our_header_arrives_on_every_way_out(
         after = decided(pair)
         assert after.failure is None, after.failure
 
-        while_open(pair)
+        while_open(pair, hold)
         in_flight(pair)
         after = decided(pair)
         assert after.failure is None, after.failure
 
 
-def while_open(pair: Pair) -> None:
+def while_open(pair: Pair, hold: Path) -> None:
     """A record that leaves bare while a snapshot is open fails it by name."""
-    produce(pair.bootstrap, f"{pair.input}-hold", [("key", b"3", None)])
-    with ThreadPoolExecutor(1) as pool:
-        snapshot = pool.submit(decided, pair)
-        wait_until(
-            "a snapshot to be open", lambda: bool(pair.observer.state.open), timeout_s=20, period_s=0.02
-        )
-        send(pair, "sent", [TOPIC_FITS])
-        view = snapshot.result()
+    hold.touch()
+    try:
+        produce(pair.bootstrap, f"{pair.input}-hold", [("key", b"{}", None)])
+        wait_until("the event to run", hold.with_name(pair.ours.id).exists, timeout_s=20)
+        epoch = live.ask(pair.observer, uuid.uuid4().hex, ttl_ms=20_000)
+        # one that leaves before the worker has read the trigger is no fault
+        view = live.decided(pair.observer, epoch, meanwhile=lambda: send(pair, "sent", [TOPIC_FITS]))
+    finally:
+        hold.unlink()
     assert view.failure is not None
     assert view.failure.code == "sent-bare", view.failure
     assert "sent-out" in view.failure.culprit

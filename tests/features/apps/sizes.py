@@ -1,18 +1,21 @@
 """Records that fit the limits of producer and topics by a few bytes, on every way out.
 
-FEATURES_KIND says how the app sends: "plain" or "exactly_once".
+FEATURES_KIND says how the app sends: "plain" or "exactly_once". An event of `hold` runs while the file FEATURES_HOLD is
+there: beside it there is one with the app's id then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
 from tests.features.apps.common import ID, new_app, source
 from tests.features.apps.sizes_limits import CLIENT_BYTES, TOPIC_BYTES
 
 KIND = os.environ.get("FEATURES_KIND", "plain")
+HOLD = Path(os.environ["FEATURES_HOLD"])
 
 app = new_app(
     reply_create_topic=True,
@@ -22,6 +25,10 @@ app = new_app(
     producer_max_request_size=CLIENT_BYTES,
     **({"processing_guarantee": "exactly_once"} if KIND == "exactly_once" else {}),
 )
+
+
+def held() -> bool:
+    return HOLD.exists()
 
 
 def raw(name: str) -> Any:
@@ -68,5 +75,7 @@ async def relays(stream: Any) -> None:
 @app.agent(source(app, "hold"), name="hold")
 async def holds(stream: Any) -> None:
     """A snapshot stays open as long as an event runs."""
-    async for seconds in stream:
-        await asyncio.sleep(seconds)
+    async for _ in stream:
+        HOLD.with_name(ID).touch()
+        while held():  # noqa: ASYNC110 -- the test ends it
+            await asyncio.sleep(0.05)
