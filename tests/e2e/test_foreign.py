@@ -158,7 +158,7 @@ def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways
         to_workers += in_flight(tmp_path, name, f"{app}-in", app)
         to_till += in_flight(tmp_path, name, f"{app}-change", "till")
     assert to_workers > 0 and to_till > 0, (to_workers, to_till)
-    look(tmp_path, names[-1], app, ["--bootstrap", kafka.bootstrap, "--namespace", namespace])
+    look(tmp_path, names, app, ["--bootstrap", kafka.bootstrap, "--namespace", namespace])
 
 
 def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money_is_conserved(
@@ -274,16 +274,18 @@ def test_partitions_are_added_to_an_input_of_a_process_and_all_money_is_accounte
     assert in_flight(tmp_path, "after", there, "till", above=0) > 0
 
 
-def look(folder: Path, name: str, app: str, where: list[str]) -> None:
-    """The cut is drawn with the till, and a coin of it is traced to the change that it was sent for, and further."""
+def look(folder: Path, names: list[str], app: str, where: list[str]) -> None:
+    """A cut is drawn with the till, and a coin of it, near to some cut, is traced to the change that it was sent for,
+    and further."""
     ask = (
         'SELECT a.topic, a."partition", a."offset" FROM read_parquet($1) a JOIN read_parquet($1) c'
         ' ON (c.topic, c."partition", c."offset") = (a.cause_topic, a.cause_partition, a.cause_offset)'
         " WHERE a.sender_app = 'till' AND c.sender_app = $2 AND c.receiver_app = 'till' AND c.received LIMIT 1"
     )
     with duckdb.connect() as database:
-        rows = database.execute(ask, [str(folder / name / "*" / "around" / "*.parquet"), app]).fetchall()
-    ((topic, partition, offset),) = rows
+        near = {name: str(folder / name / "*" / "around" / "*.parquet") for name in names}
+        rows = {name: database.execute(ask, [files, app]).fetchall() for name, files in near.items()}
+    name, (topic, partition, offset) = next((name, found[0]) for name, found in rows.items() if found)
     picture = folder / "cut.svg"
     for command in (
         ["draw", name, "--storage", str(folder), "--output", str(picture)],

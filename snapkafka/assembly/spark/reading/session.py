@@ -95,11 +95,12 @@ def session(
     Raises:
         DependencyMissingError: Java or the jars are missing and cannot be fetched, or Spark does not start with them.
     """
-    given = SparkSession.getActiveSession()
-    if given is not None:
+    if not (submitted := "PYSPARK_GATEWAY_PORT" in os.environ):
+        set_environment(os.environ)  # SPARK_REMOTE: even to ask for a session would import Spark Connect
+    if (given := SparkSession.getActiveSession()) is not None:
         yield given
         return
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM and set everything
+    if submitted:  # spark-submit has started the JVM and set everything
         spark = SparkSession.builder.appName("snapkafka").getOrCreate()
     else:
         spark = _local(offsets, ui, settings or {})
@@ -196,7 +197,6 @@ def require_user_name() -> None:
 
 def _local(offsets: int, ui: bool, settings: Mapping[str, str]) -> SparkSession:
     require_user_name()
-    set_environment(os.environ)
     java_home = spark_java_home()
     os.environ["JAVA_HOME"] = str(java_home)
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)
