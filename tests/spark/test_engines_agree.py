@@ -166,7 +166,6 @@ SCENES: Final[dict[str, dict[str, Any]]] = {
     "split": {"calm": True, "split": True},
     "split and refused": {"calm": True, "split": True, "external": False, "relay": "refused"},
     "shared": {"calm": True, "shared": True},
-    "nanoseconds": {"calm": True, "nanoseconds": True},
 }
 INVARIANTS: Final = (
     Invariant(name="holds", sql='SELECT * FROM messages WHERE "offset" < 0'),
