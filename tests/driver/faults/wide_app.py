@@ -39,6 +39,7 @@ class WideApp:
             processing_guarantee="exactly_once" if kind == EXACTLY_ONCE else "at_least_once",
         )
         self.app = app
+        app.in_worker = True  # as `faust worker` sets it: Faust opens transactions then only
         raw = {"key_serializer": "raw", "value_serializer": "raw", "partitions": 1}
         self.source = app.topic(f"{name}-in", **raw)
         self.target = app.topic(f"{name}-out", **raw)
