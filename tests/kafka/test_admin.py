@@ -19,7 +19,7 @@ from snapkafka.kafka.records import to_end
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.ports import Group
-from snapkafka.protocol import Hello, InputTopic, LedgerState, TopicPartition
+from snapkafka.protocol import Assigned, Hello, InputTopic, LedgerState, TopicPartition
 from snapkafka.testing import create_topics
 from tests.kafka.waiting import until
 
@@ -196,6 +196,8 @@ async def test_a_group_of_the_new_protocol_is_described(
         inputs = tuple(InputTopic(topic=name, partitions=1) for name in (topic, other))
         state = LedgerState()
         state.apply(0, Hello(n=1, app="shop", inputs=inputs))
+        tps = tuple(TopicPartition(name, 0) for name in (topic, other))
+        state.apply(1, Assigned(process=0, n=1, generation=1, inputs=tps))
         assert (await compose_trigger(admin, state)).marker_topics == (other,)
         assert (await compose_trigger(admin, state, knowing=[name])).marker_topics == (topic, other)
     finally:

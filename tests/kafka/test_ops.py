@@ -82,7 +82,7 @@ async def test_one_that_takes_too_long_fails_by_name_and_the_next_does_not_wait_
     dead = await ledger.append(Hello(n=1, app="shop", host="gone", pid=1))
     async with process(connection, namespace, topic):
         with pytest.raises(SnapshotFailedError, match=f"{dead}"):
-            await ops.trigger(connection, namespace, ttl_ms=600, wait=True)
+            await ops.trigger(connection, namespace, ttl_ms=600, retries=0, wait=True)
         entries = [entry.record async for entry in ledger.read(until=await ledger.end())]
         assert [record.dead for record in entries if isinstance(record, Dead)] == [dead]
         assert (await ops.trigger(connection, namespace, wait=True)).status is Status.CAPTURED

@@ -90,8 +90,8 @@ def test_the_example_of_the_contract_triggers_a_snapshot(cluster: FakeCluster) -
 
 
 def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_path: Path) -> None:
-    for _ in range(3):
-        Worker(cluster.the_ledger, "shop", "orders")
+    for topic in ("orders", "refunds", "returns"):
+        Worker(cluster.the_ledger, "shop", topic)
     with served(cluster, (STORAGE, str(tmp_path))) as client:
         manifest = assembled(cluster, client, tmp_path, "snap-9874-abcde")
         answer = client.get("/v1/snapshots/snap-9874-abcde")
