@@ -277,11 +277,11 @@ def inputs_do_not_matter(complete: Any) -> Any:
     return lax
 
 
-def counts_nothing_bare(_: Any) -> Any:
+def counts_nothing_bare(settled: Any) -> Any:
     """Forget where records without a header lie."""
 
-    def lax(self: Colours, effect: Any, tp: Any, end: int, count: int = 1) -> None:
-        effect.tally.unacked -= count
+    def lax(self: Any, effect: Any, tp: Any, seq: Any, outcome: Any, *, offset: int = -1, **more: Any) -> Any:
+        return settled(self, effect, tp, seq, outcome, offset=-1 if seq is None else offset, **more)
 
     return lax
 

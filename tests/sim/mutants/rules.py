@@ -250,7 +250,7 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R10 uncounted",
         "table writes from before a late Hello are not counted",
-        patching(Colours, "bare", broken.counts_nothing_bare),
+        patching(hot_path.Work, "settled", broken.counts_nothing_bare),
         late,
     ),
 )
