@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -38,9 +38,6 @@ from snapkafka.protocol import (
     Trigger,
 )
 from snapkafka.wire import headers as wire
-
-#: A time of a producer that writes nanoseconds where Kafka has milliseconds.
-NANOSECONDS: Final = 1_767_225_600_123_456_789
 
 
 @dataclass
@@ -200,7 +197,6 @@ class Acts:
         split: `x` is also in partition 1 of the table, whose keys belong in one partition each.
         shared: alpha's table is a global one, which two of its processes write, in turns and in both partitions: `x`
             and `y` in 1 too. The second one ends later: past a red write of the first it has a white one.
-        nanoseconds: a message in flight and a change of the table have times that Spark's source cannot read.
         bulk: let alpha write so many keys to balances[1] before its cut.
     """
 
@@ -213,7 +209,6 @@ class Acts:
     relay: str = ""
     split: bool = False
     shared: bool = False
-    nanoseconds: bool = False
     bulk: int = 0
 
 
@@ -233,12 +228,11 @@ async def _play(bootstrap: str, namespace: str, acts: Acts) -> Stage:
             ledger,
             Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0}),
         )
-        times = {"message.timestamp.after.max.ms": str(2**63 - 1)} if acts.nanoseconds else {}
         for name, settings in (
-            ("orders", times),
+            ("orders", {}),
             ("credits", {}),
             ("side", {}),
-            ("balances", {"cleanup.policy": "compact", **times}),
+            ("balances", {"cleanup.policy": "compact"}),
         ):
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
@@ -334,14 +328,12 @@ async def _relay(stage: Stage, ids: dict[str, str], kind: str) -> Sender | None:
 
 def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: Acts) -> None:
     """What is sent before the cut. Offsets are in the order of the lines."""
-    external, at_ms = acts.external, NANOSECONDS if acts.nanoseconds else 0
+    external = acts.external
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
     client: Stage | Sender = stage if external else b
     client.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
     b.send(orders, b'"x"', b'{"amount": 5}')  # orders 1: done
-    b.send(
-        orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")], at_ms=at_ms
-    )  # 2: in flight
+    b.send(orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")])  # 2: in flight
     client.send(orders, b"client", b'{"amount": 2}')  # orders 3: external
     old.send(orders, None, b"left behind")  # orders 4: of a process that left, no JSON, no key: in flight
     b.send(orders, b"\xff\xfe", b"\x80\x81")  # orders 5: no text at all, in flight
@@ -359,7 +351,7 @@ def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: Acts) -> None:
 
     stage.send(balances, b'"old"', b"100")  # balances 0: from before snapkafka
     a.send(balances, b'"x"', b"10", cause=(orders, 1))  # 1
-    a.send(balances, b'"x"', b"11", cause=(orders, 2 if acts.later_cause else 1), at_ms=at_ms)  # 2
+    a.send(balances, b'"x"', b"11", cause=(orders, 2 if acts.later_cause else 1))  # 2
     a.send(balances, b'"gone"', b"1")  # 3
     a.send(balances, b'"gone"', None)  # 4: deleted
     a.send(balances, b'"poison"', b"\xff")  # 5: no JSON
