@@ -24,7 +24,7 @@ PARTS: Final = 12
 #: A snapshot calls at least so many functions of ours.
 FUNCTIONS_MIN: Final = 220
 #: One of another kind of app calls at least so many more. What is of RocksDB is called when a partition is assigned.
-MORE_MIN: Final = {EXACTLY_ONCE: 20, ROCKSDB: 0}
+MORE_MIN: Final = {EXACTLY_ONCE: 5, ROCKSDB: 0}
 
 
 @pytest.mark.timeout(600)

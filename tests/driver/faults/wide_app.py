@@ -40,6 +40,8 @@ class WideApp:
         )
         self.app = app
         app.in_worker = True  # as `faust worker` sets it: Faust opens transactions then only
+        # Faust keeps these in the class: an app that stops would end the transactions of all apps of this process.
+        app.producer._transaction_producers, app.producer._trn_locks = {}, {}
         raw = {"key_serializer": "raw", "value_serializer": "raw", "partitions": 1}
         self.source = app.topic(f"{name}-in", **raw)
         self.target = app.topic(f"{name}-out", **raw)

@@ -20,11 +20,8 @@ from ...sends import Sends, Transaction
 
 
 class Transactions:
-    """The open transactions of one app's producer, which has one of aiokafka's per transactional id.
-
-    Args:
-        note: adds metadata to the offsets that are committed.
-    """
+    """The open transactions of one app's producer, which has one of aiokafka's per transactional id. `note` adds
+    metadata to the offsets that are committed."""
 
     def __init__(self, sends: Sends, note: Callable[[Any], Any] = lambda offsets: offsets) -> None:
         self._sends, self._note = sends, note
@@ -40,45 +37,48 @@ class Transactions:
     def watch(self, name: str, producer: Any) -> Transaction:
         """Return what holds the sends of a producer, and end that with each of its transactions."""
         sent = self._open[name] = Transaction(self._sends)
-        commit, abort, stop = producer.commit_transaction, producer.abort_transaction, producer.stop
         add_positions = producer.send_offsets_to_transaction
 
         async def with_positions(offsets: Any, group_id: str) -> None:
             """Commit positions as Faust does, and notice a fenced producer."""
             try:
-                await add_positions(self._note(offsets), group_id)
+                offsets = self._note(offsets)
+            except Exception as error:
+                self._sends.stand_down(error)
+            try:
+                await add_positions(offsets, group_id)
             except BaseException as error:
                 self._ended(sent, not_committed(error))
                 raise
 
-        async def committed() -> None:
-            await self._end(sent, commit, None)
-
-        async def aborted() -> None:
-            await self._end(sent, abort, _undone("its transaction was aborted"))
-
-        async def stopped() -> None:
-            await self._end(sent, stop, _undone("its producer stopped and left the transaction open"))
-
-        producer.commit_transaction, producer.abort_transaction = committed, aborted
-        producer.send_offsets_to_transaction, producer.stop = with_positions, stopped
+        producer.commit_transaction = self._ending(sent, producer.commit_transaction, None)
+        aborted = _undone("its transaction was aborted")
+        producer.abort_transaction = self._ending(sent, producer.abort_transaction, aborted)
+        left_open = _undone("its producer stopped and left the transaction open")
+        producer.stop = self._ending(sent, producer.stop, left_open)
+        producer.send_offsets_to_transaction = with_positions
         return sent
 
-    async def _end(
+    def _ending(
         self, sent: Transaction, end: Callable[[], Awaitable[None]], failure: Unacknowledged | None
-    ) -> None:
-        """End a transaction the way Faust wants it; Faust lets nothing into it meanwhile.
+    ) -> Callable[[], Awaitable[None]]:
+        """Return what ends a transaction the way Faust wants it; Faust lets nothing into it meanwhile. `failure`: why
+        its sends do not count; None: they do, if this succeeds."""
 
-        Args:
-            failure: why its sends do not count; None: they do, if this succeeds.
-        """
-        try:
-            await end()
-        except BaseException as error:
-            failure = failure or not_committed(error)
-            raise
-        finally:
-            self._ended(sent, failure)
+        async def ended() -> None:
+            raised = None
+            try:
+                await end()
+            except BaseException as error:
+                raised = error
+                raise
+            finally:
+                try:
+                    sent.ended(failure or (None if raised is None else not_committed(raised)))
+                except Exception as fault:
+                    self._sends.stand_down(fault)
+
+        return ended
 
     def _ended(self, sent: Transaction, failure: Unacknowledged | None) -> None:
         try:
