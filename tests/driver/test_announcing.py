@@ -134,7 +134,7 @@ class Service:
 
     async def join(self) -> None:
         await self.driver.start(self.ledger, FakeAdmin(ends={TopicPartition("in", 0): 0}))
-        await self.driver.join(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
+        await self.driver.join_ledger(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
 
     async def given(self) -> float:
         """For so long Faust had to wait."""

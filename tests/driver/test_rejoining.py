@@ -69,7 +69,7 @@ async def test_a_new_ledger_gets_nothing_before_it_is_open_and_nothing_that_was_
     ledger.may_open.set()
     ledger.may_write.set()
     await driver.start(ledger, FakeAdmin())
-    await driver.join(Hello(n=0, app="shop", host="box", pid=7))
+    await driver.join_ledger(Hello(n=0, app="shop", host="box", pid=7))
     assert driver.machine.process == 0
 
     ledger.may_open.clear()
@@ -114,7 +114,7 @@ async def joined() -> tuple[Any, Remade]:
     ledger.may_open.set()
     ledger.may_write.set()
     await driver.start(ledger, FakeAdmin())
-    await driver.join(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
+    await driver.join_ledger(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
     return driver, ledger
 
 
@@ -147,7 +147,7 @@ async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_agai
     await trim(ledger)
     driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
     await driver.start(ledger, FakeAdmin())
-    await driver.join(Hello(n=0, app="shop", host="box", pid=7))
+    await driver.join_ledger(Hello(n=0, app="shop", host="box", pid=7))
     process = driver.machine.process
     assert process == 21
     assert len(list(driver.machine.ledger.living())) == 21
