@@ -41,7 +41,7 @@ class Running:
         self.namespace = f"a{uuid.uuid4().hex[:8]}"
         self.app = f"audited-{self.namespace}"
         self.envs, self.env = envs or ({}, {}), {"SMALL_APP_ID": self.app} | env
-        self.sent = self.wanted = 0
+        self.sent = self.wanted = self.worldly = 0
 
     @contextmanager
     def started(self) -> Iterator[RunningSystem]:
@@ -68,18 +68,22 @@ class Running:
         worldly = [("world", f'"w{n % 5}"', value) for n, value in enumerate(values) if value.isdigit()]
         asyncio.run(self._send(records + worldly))
         self.sent += len(values)
+        self.worldly += len(worldly)
 
     def more(self) -> None:
         """Let `under_load` send another round of events."""
         self.wanted = self.sent + ROUND
 
-    def outputs(self) -> int:
-        tps = [TopicPartition(f"{self.app}-out", partition) for partition in range(2)]
+    def outputs(self, topic: str = "out", partitions: int = 2) -> int:
+        tps = [TopicPartition(f"{self.app}-{topic}", partition) for partition in range(partitions)]
         return sum(self.observer.call(self.observer.admin.log_ends(tps)).values())
 
     def settle(self) -> None:
         """Wait until every event has been processed; markers count as well, so this is a lower bound."""
         wait_until("the events", lambda: self.outputs() >= self.sent, timeout_s=90, system=self.system)
+        wait_until(
+            "the global table", lambda: self.outputs("world-changelog", 1) >= self.worldly, timeout_s=90
+        )
 
     @contextmanager
     def under_load(self) -> Iterator[None]:
