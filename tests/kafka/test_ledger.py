@@ -300,9 +300,7 @@ async def test_a_writer_notices_as_soon_as_it_writes_and_notifies_its_readers(
 async def test_a_ledger_that_is_the_same_is_not_taken_for_another(
     ledgers: Callable[[], KafkaLedger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from snapkafka.kafka.ledger import reader as reader_module
-
-    monkeypatch.setattr(reader_module, "WATCH_S", 0.1)
+    monkeypatch.setattr("snapkafka.kafka.ledger.reader.WATCH_S", 0.1)
     ledger, other = ledgers(), ledgers()
     await ledger.open()
     await other.open()

@@ -34,6 +34,7 @@ from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import succeed
 
+from .asking_again import COORDINATOR_MOVES, COORDINATOR_WITHIN_S
 from .groups import SUBSCRIPTION
 from .requests import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
 
@@ -44,16 +45,9 @@ SESSION_S: Final = 30.0
 BEAT_EVERY_S: Final = 3.0
 #: What the broker waits for other members of a new group is its `group.initial.rebalance.delay.ms`: 3 s by default.
 REBALANCE_MS: Final = 10_000
-#: A coordinator that moves is found again within this time.
-COORDINATOR_WITHIN_S: Final = 15.0
 AGAIN_S: Final = 0.2
 #: A subscription to nothing, in the form that all of Kafka's tools read: version, topics, user data.
 NOTHING: Final = SUBSCRIPTION.encode((0, [], b""))
-_MOVES: Final = (
-    errors.GroupCoordinatorNotAvailableError,
-    errors.NotCoordinatorForGroupError,
-    errors.GroupLoadInProgressError,
-)
 _LOST: Final = (
     errors.UnknownMemberIdError,
     errors.IllegalGenerationError,
@@ -188,7 +182,7 @@ class GroupHold:
 
     async def _ask(self, request: Callable[[], Any]) -> Any:
         """Send a request to the group's coordinator, and once more if the coordinator moves."""
-        passing = (*_MOVES, errors.NodeNotReadyError, errors.KafkaConnectionError)
+        passing = (*COORDINATOR_MOVES, errors.NodeNotReadyError, errors.KafkaConnectionError)
 
         async def once() -> Any:
             try:

@@ -180,8 +180,7 @@ class KafkaLedger:
         """Raise where records are lost that were read."""
         if self._lost is None and (leader_epoch != self._leader_epoch or self._replaced.is_set()):
             try:
-                end = await self.end()
-                self._lost = await lost_range(self._marks, await self.start(), end, self._standing)
+                self._lost = await lost_range(self._marks, self.start, self.end, self._standing)
             except SnapkafkaError:
                 return  # it is looked at again
             self._leader_epoch = leader_epoch

@@ -78,12 +78,15 @@ class Marks:
         self.settled, self._settling = self._settling, self.end
 
     def agrees(self, offset: int, mark: int) -> bool:
-        """Return whether this is the record that was read there."""
-        return self._marks[offset - self.first] in (mark, UNKNOWN)
+        """Return whether this is the record that was read there; it is, as far as is remembered."""
+        return offset < self.first or self._marks[offset - self.first] in (mark, UNKNOWN)
 
 
 async def lost_range(
-    marks: Marks, start: int, end: int, standing: Callable[[int, int], Awaitable[dict[int, int]]]
+    marks: Marks,
+    start: Callable[[], Awaitable[int]],
+    end: Callable[[], Awaitable[int]],
+    standing: Callable[[int, int], Awaitable[dict[int, int]]],
 ) -> tuple[int, int] | None:
     """Return the first offset, and one past the last, at which something else stands than was read, or nothing.
 
@@ -91,7 +94,7 @@ async def lost_range(
     record differs. A reader that has not noticed reads on where the log has grown again, and that agrees.
 
     Args:
-        start, end: of the log now.
+        start, end: ask for those of the log now.
         standing: asks for the marks of what stands in a range now, by offset.
     """
 
@@ -99,10 +102,12 @@ async def lost_range(
         found = await standing(first, upto) if first < upto else {}
         return [n for n in range(first, upto) if not marks.agrees(n, found.get(n, NO_RECORD))]
 
-    low, high = max(start, marks.first), min(end, marks.end)
+    seen = marks.end  # before the log is asked: what is read meanwhile has been appended since
+    begin, upto = await start(), await end()
+    low, high = max(begin, marks.first), min(upto, seen)
     settled = max(low, min(marks.settled, high))
     first = low if low < settled and await differing(settled - 1, settled) else settled
     lost = await differing(first, high)
-    if end < marks.end:
-        lost += [high if low <= high else start, marks.end - 1]  # of what is left no mark may be remembered
+    if upto < seen:
+        lost += [high if low <= high else begin, seen - 1]  # of what is left no mark may be remembered
     return (min(lost), max(lost) + 1) if lost else None

@@ -83,6 +83,7 @@ async def test_groups_that_cannot_be_seen_are_no_proof_that_there_are_none(why: 
     (entry,) = await external_readers(FakeAdmin(failure=why), CAPTURED)
     assert entry == OpenEntry(group="")
     assert "DESCRIBE" in next(unseen_paths([entry]))
+    assert await external_readers(FakeAdmin(failure=why), CAPTURED, sinks=["*"]) == (), "nobody writes back"
 
 
 def test_an_earlier_look_counts_unless_it_has_seen_nothing() -> None:
@@ -92,8 +93,3 @@ def test_an_earlier_look_counts_unless_it_has_seen_nothing() -> None:
     assert still_open([unseen], [till], []) == (till,), "they could not be seen then, and can be now"
     assert still_open([bank], [unseen], []) == (bank, unseen)
     assert still_open([bank], [], ["*"]) == ()
-
-
-async def test_whoever_there_is_writes_nothing_back() -> None:
-    admin = FakeAdmin(failure=LedgerUnusableError("no right"))
-    assert await external_readers(admin, CAPTURED, sinks=["*"]) == ()

@@ -15,6 +15,7 @@ from snapkafka.kafka import Connection
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.reader import SLICE_S, read_entries
+from snapkafka.kafka.ledger.tail_marks import Marks, lost_range
 from snapkafka.kafka.login import clients
 from snapkafka.ports import Entry
 from snapkafka.protocol import LedgerRecord, Pause
@@ -117,3 +118,18 @@ async def test_who_is_in_a_hurry_while_a_gulp_is_taken_is_not_rested_upon() -> N
     await asyncio.wait_for(gulps.rest(), 5)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(gulps.rest(), 0.01)
+
+
+@pytest.mark.parametrize("while_asked", ["end", "standing"])
+async def test_r11_what_is_appended_while_a_reader_asks_what_stands_is_not_lost(while_asked: str) -> None:
+    marks, log = Marks(), {offset: 100 + offset for offset in range(6)}
+    for offset in range(5):
+        marks.add(offset, log[offset])
+
+    async def answer(what: str, value: Any) -> Any:
+        if what == while_asked:
+            marks.add(5, log[5])
+        return value
+
+    asks = (lambda: answer("start", 0), lambda: answer("end", 5), lambda *_: answer("standing", log))
+    assert await lost_range(marks, *asks) is None
