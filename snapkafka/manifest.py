@@ -30,7 +30,6 @@ from snapkafka.manifest_entries import (
     AppendedEntry,
     CheckEntry,
     Column,
-    CutEntry,
     ExternalEntry,
     FileEntry,
     InvariantEntry,
@@ -90,7 +89,6 @@ class Manifest:
     namespace: str
     verdict: str
     content: str
-    cut: CutEntry
     engine: str
     dialect: str = DIALECT
     digest_algorithm: str = DIGEST_ALGORITHM

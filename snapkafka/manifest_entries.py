@@ -30,16 +30,6 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutEntry:
-    """What divides white from red. `kind`: "trigger", the record that began epoch `epoch` of the ledger. `at_ms`: when,
-    milliseconds since 1970, by the ledger's clock; 0: unknown."""
-
-    kind: str
-    epoch: int
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """Times for people, ISO 8601 in UTC; they only decide which of two ledgers of a storage is the newer.
 

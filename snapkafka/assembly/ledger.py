@@ -57,9 +57,6 @@ class ClusterFacts:
     topics: tuple[TopicEntry, ...] = ()
 
 
-NO_FACTS: Final = ClusterFacts()
-
-
 class Desk:
     """The ledger of a namespace, read to its end when the block is entered.
 

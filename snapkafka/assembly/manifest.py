@@ -14,7 +14,6 @@ from snapkafka.checks import Checked, CutView, ReadRange, Verdict, decide
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.manifest import (
     CheckEntry,
-    CutEntry,
     ExternalEntry,
     InvariantEntry,
     LogEntry,
@@ -101,7 +100,6 @@ def manifest_of(
         namespace=spec.namespace,
         verdict=verdict_of(captured, checked.outcomes, openness),
         content=content_digest(made.tables, parents),
-        cut=CutEntry(kind="trigger", epoch=captured.epoch, at_ms=settings.ledger.triggered_ms),
         engine=made.engine,
         ledger=settings.ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from snapkafka.checks import CutView, in_flight
 from snapkafka.manifest import LedgerEntry
-from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.offsets import TornEvent
 from snapkafka.protocol.records import Position, TopicPartition
 
@@ -50,7 +49,10 @@ def input_rows(view: CutView) -> list[dict[str, Any]]:
             "receiver": source.receiver,
             "key_codec": _needed(source.key_codec),
             "value_codec": _needed(source.value_codec),
-            **started(source),
+            "position": source.position,
+            "done": sorted(
+                {at for agent in source.agents for at in agent.started_above if not in_flight(source, at)}
+            ),
         }
         for source in view.captured.inputs
     ]
@@ -68,17 +70,6 @@ def inputs_of(view: CutView) -> Inputs:
 
 def _needed(codec: str) -> str | None:
     return None if codec in (*JSON_CODECS, *TEXT_CODECS) else normal_name(codec)
-
-
-def started(source: InputCut) -> dict[str, Any]:
-    """Return the progress of the agents of an input, as columns."""
-    above = sorted({offset for agent in source.agents for offset in agent.started_above})
-    return {
-        "position": source.position,
-        "reach": max((agent.offset for agent in source.agents), default=source.position),
-        "above": above,
-        "done": [offset for offset in above if not in_flight(source, offset)],
-    }
 
 
 def changelog_rows(view: CutView) -> list[dict[str, Any]]:

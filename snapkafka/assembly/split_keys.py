@@ -3,7 +3,7 @@
 Faust writes a change of a table to the partition of the event that makes it. So a key has one row as long as all its
 events come from one partition, which Faust's partitioner (murmur2) sees to. A producer that places keys in another way
 (librdkafka's default, a client in another language), a topic that was given more partitions, or an agent that keys a
-table by something else than its events, splits the key: each partition has a row of it, and each row a part of its
+table by something other than its events, splits the key: each partition has a row of it, and each row a part of its
 value. The snapshot is consistent, and what it shows is wrong all the same. So it is named beside the verdict.
 
 Nothing of that holds for tables of sets, of windows and global ones, with `use_partitioner`, or in apps with a

@@ -80,14 +80,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "white-unsettled": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "process {process} got no result for this send (seq {seq}), which landed past its white end {a}: not sent",
+        "process {process} got no result for this send (seq {seq}): past the white end {a}, it counts as not sent",
         "a send timed out and landed late",
         "take another snapshot",
     ),
     "disorder-left": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "record of process {process}, which has left, has seq {seq}, after a record of it with seq {a}: sent late",
+        "record of process {process}, which has left, has seq {seq}, after one with seq {a}: a late send, or a copy",
         "a late send, or a copy, of a process that has left",
         "nothing",
     ),
@@ -102,7 +102,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "gap-failed": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "of process {process}, seq {a} to {b} are missing before this record; of some it got no acknowledgement",
+        "of process {process}, seq {a} to {b} are missing before this record; some of them were not acknowledged",
         "sends that were refused, or have no result",
         "as for `send-failed`",
     ),
@@ -124,7 +124,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "left-late": Kind(
         "V1",
         Weight.UNVERIFIABLE,
-        "record of process {process} (seq {seq}), declared dead before the snapshot, past the end seen here ({a})",
+        "process {process} was declared dead before the snapshot; its record (seq {seq}) lies past the end then ({a})",
         "a process that was taken for dead went on sending; or who triggered the snapshot may not describe the topic",
         "see why it paused for so long; grant DESCRIBE on the topic to who triggers",
     ),
@@ -160,7 +160,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "red-birth": Kind(
         "V2",
         Weight.FAILS,
-        "{app} received this record (seq {seq}) before the cut, but its sender, {process}, joined after epoch {b}",
+        "{app} received this record (seq {seq}), but its sender, process {process}, joined after the trigger ({b})",
         "a receiver took in a record of a process that joined after the trigger",
         _BUG,
     ),
@@ -182,7 +182,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unread": Kind(
         "V2",
         Weight.UNVERIFIABLE,
-        "offsets {offset} to {a}, which {app} received and of which any may be red, are no longer in the log",
+        "offsets {offset} to {a} are no longer in the log: {app} received them, and any of them may be red",
         "retention deleted records that were received before the cut",
         _SOONER,
     ),
@@ -258,7 +258,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Weight.NOTE,
         "{text}; each row holds a part of the key's value: its events come from several partitions",
         "a producer places keys otherwise than Faust (murmur2), a topic was given more partitions, or a table is keyed "
-        "by something else than its events",
+        "by something other than its events",
         "let the producer use `murmur2_random`, or put `group_by` before the table; then write those keys again",
     ),
     "gone": Kind(
@@ -368,7 +368,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     **_of_each(
         "crowded",
         ("V1", "V2", "V4", "V5"),
-        "{a} records of the partition may break a rule, and there are more: these were judged, up to this one",
+        "more than {a} records of the partition may break a rule; only those up to this one were judged",
         "a sender, or a tool, has written very many records out of turn",
         "see the first witnesses of V1; take another snapshot",
     ),

@@ -11,7 +11,7 @@ In a pure changelog a run goes on over missing seqs if as many offsets are missi
 is for V3 to judge.
 
 Some rules compare records far apart: a seq that comes again, an event that ran twice, a red cause. From the kept ones
-`sequences.wanted` derives which others they need (`Wanted`); with these the log is summarised once more, and only if
+`sequences.CutLog` derives which others they need (`Wanted`); with these the log is summarised once more, and only if
 there are any. A sound log is a handful of records. Too many may be kept, too few never: then the findings are those of
 the whole log, however it was divided into stretches, up to `KEPT_MAX` records.
 """

@@ -40,7 +40,7 @@ CHECKS: Final = ("V1", "V2", "V4", "V5")
 #: With other faults a record may get into the log when its sender has left.
 IN_ORDER: Final = frozenset({"stop", "restart"})
 #: Doubts that come of what processes report of their own sends.
-REPORTED: Final = frozenset({"gap-failed", "send-failed", "hole"})
+REPORTED: Final = frozenset({"gap-failed", "send-failed"})
 
 
 @dataclass(slots=True)

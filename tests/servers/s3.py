@@ -54,7 +54,7 @@ class EmbeddedS3(Served):
             secret_access_key=self.secret,
             client_options={"allow_http": True},
         )
-        with pytest.raises(GenericError, match="ETag Header missing"):  # which no bucket has
+        with pytest.raises(GenericError):  # the answer has no ETag, as only objects do
             whole.put(name, b"")
         return f"s3a://{name}"
 

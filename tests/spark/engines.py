@@ -23,7 +23,7 @@ from snapkafka.assembly import (
     opened,
 )
 from snapkafka.assembly.embedded.engine import EmbeddedEngine
-from snapkafka.assembly.ledger import NO_FACTS, ClusterFacts
+from snapkafka.assembly.ledger import ClusterFacts
 from snapkafka.assembly.pipeline import Engine as OfJob
 from snapkafka.assembly.pipeline import Task
 from snapkafka.checks import Checked, CutView, Status
@@ -56,7 +56,7 @@ class Engine:
         self, view: CutView, settings: Settings, store: LocalStore, **more: Any
     ) -> tuple[Manifest, Work]:
         """Assemble a snapshot as it was looked at, with a base, invariants and facts or without."""
-        given: dict[str, Any] = {"base": None, "wanted": (), "facts": NO_FACTS, **more}
+        given: dict[str, Any] = {"base": None, "wanted": (), "facts": ClusterFacts(), **more}
         task = Task(view=view, store=store, require_same_log=lambda: None, **given)
         store.root.mkdir(parents=True, exist_ok=True)
         return self.of(settings).assemble(task, settings)
@@ -79,7 +79,7 @@ class Engine:
             sinks: topics that whoever reads them may read; None: who reads is not asked.
         """
         with looked_at(stage, name, **options) as (desk, captured, view, settings):
-            facts = NO_FACTS
+            facts = ClusterFacts()
             if sinks is not None:
                 facts = ClusterFacts(external_readers=desk.facts(captured, sinks).external_readers)
             base = None

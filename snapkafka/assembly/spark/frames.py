@@ -18,12 +18,11 @@ from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.rows import changelog_rows, input_rows
 from snapkafka.checks import CutView
 
-#: `position` is the least of the agents', `reach` the highest; `above` has the offsets past them that some agent has
-#: started, `done` those of them that every agent has. Codecs are those that say more than what JSON or text would show
-#: by themselves: others than ours write to an input, as they like.
+#: `position` is the least of the agents'; `done` has the offsets past it that every agent has started. Codecs are those
+#: that say more than what JSON or text would show by themselves: others than ours write to an input, as they like.
 INPUTS: Final = (
-    "app string, topic string, partition int, position bigint, reach bigint, above array<bigint>, "
-    "done array<bigint>, log_end bigint, receiver bigint, key_codec string, value_codec string"
+    "app string, topic string, partition int, position bigint, done array<bigint>, log_end bigint, receiver bigint, "
+    "key_codec string, value_codec string"
 )
 PROCESSES: Final = "process bigint, sender_app string, left boolean"
 SENDERS: Final = "process bigint, topic string, partition int, white_end bigint"

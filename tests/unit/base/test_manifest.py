@@ -16,7 +16,6 @@ from snapkafka.manifest_entries import (
     AppendedEntry,
     CheckEntry,
     Column,
-    CutEntry,
     FileEntry,
     InvariantEntry,
     LedgerEntry,
@@ -96,7 +95,6 @@ def example() -> Manifest:
         namespace="shop",
         verdict="INCONSISTENT",
         content=content_digest([table]),
-        cut=CutEntry(kind="trigger", epoch=18, at_ms=1_767_225_600_000),
         engine="spark",
         ledger=LedgerEntry(
             topic="_snapkafka.shop",

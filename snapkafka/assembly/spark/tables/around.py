@@ -31,7 +31,7 @@ from .tables import still_to_start, without_void
 BROADCAST_MAX: Final = 100_000
 
 #: What of an input is near the cut: offsets `[low, middle)` about its position, `[late, high)` behind the first white
-#: end of a sender; `check` is how a cause in a header names its topic. The others are those of `lookups.INPUTS`.
+#: end of a sender; `check` is how a cause in a header names its topic. The others are those of `frames.INPUTS`.
 REACHES: Final = (
     "app string, topic string, partition int, receiver bigint, position bigint, done array<bigint>, log_end bigint, "
     "key_codec string, value_codec string, check bigint, low bigint, middle bigint, late bigint, high bigint"

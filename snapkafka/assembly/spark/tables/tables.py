@@ -122,11 +122,6 @@ def timestamp_type() -> Column:
     return name
 
 
-def still_to_start(offset: Column, *, of: str = "") -> Column:
-    """Return whether some agent of the joined input (columns that begin with `of`) has still to start `offset`."""
-    return (offset >= fn.col(f"{of}position")) & ~fn.array_contains(f"{of}done", offset)
-
-
-def has_started(offset: Column, *, of: str = "") -> Column:
-    """Return whether some agent of the joined input (columns that begin with `of`) has started `offset`."""
-    return (offset < fn.col(f"{of}reach")) | fn.array_contains(f"{of}above", offset)
+def still_to_start(offset: Column) -> Column:
+    """Return whether some agent of the joined input has still to start `offset`."""
+    return (offset >= fn.col("position")) & ~fn.array_contains("done", offset)
