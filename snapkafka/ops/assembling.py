@@ -48,7 +48,6 @@ class Launch:
         """Check that this environment has the engine of a job, if the job runs in it.
 
         Raises:
-            BadInputError: the job assembles, and its options name both engines.
             DependencyMissingError: it has none.
         """
         if not self.python:

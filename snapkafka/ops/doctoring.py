@@ -77,9 +77,6 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     )
 
 
-# -- findings in the ledger ----------------------------------------------------------------------------------
-
-
 def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
     living = list(state.living())
     if not living:
@@ -311,6 +308,3 @@ async def _about_access(work: Opened) -> list[Advice]:
             )
         )
     return found
-
-
-# -- findings in the cluster ---------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -191,6 +191,7 @@ class Keeper:
     who: str
     spec: JobSpec
     notify: Callable[[str], None] | None
+    taken: set[str] = field(default_factory=set)
 
     async def next(self, last: KeptRound | None, now_ms: int) -> KeptRound:
         """Run the round of a moment, and note whatever befalls it; what befalls the first one is raised."""
@@ -228,6 +229,7 @@ class Keeper:
                 ttl_ms=request.ttl_ms,
                 wait=True,
             )
+            self.taken.add(taken.id)
             found = await self._assembled(taken)
         except OF_ONE as error:
             found = _failed(name, error)
@@ -273,10 +275,11 @@ class Keeper:
         )
 
     async def _pruned(self) -> tuple[str, ...]:
-        """Prune the namespace, if that was asked for."""
+        """Prune, if that was asked for: the namespace, or with a predicate only what was taken for it."""
         if self.request.keep_last is None:
             return ()
-        storage, policy = self.request.storage, Policy(last=self.request.keep_last, namespace=self.namespace)
+        storage, among = self.request.storage, self.taken if self.request.until else None
+        policy = Policy(last=self.request.keep_last, namespace=self.namespace, among=among)
         planned = await plan_pruning(storage, policy, where=self.where)
         return tuple(item.id for item in (await prune(storage, policy, planned, where=self.where)).removed)
 

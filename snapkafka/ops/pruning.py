@@ -23,17 +23,16 @@ from typing import Final
 import msgspec
 
 from snapkafka.checks.verdict import GOOD
-from snapkafka.errors import BadInputError, LedgerUnusableError, UnknownSnapshotError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.errors import BadInputError, UnknownSnapshotError
 from snapkafka.kafka.ledger.reading import LedgerReading, opened
 from snapkafka.kafka.ledger.settings import RECORD_BYTES_MAX
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
-from snapkafka.protocol.forking import LEDGER, fork_of
+from snapkafka.protocol.forking import LEDGER
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.protocol.records import Fork
 from snapkafka.query.manifest_heads import oldest_first
+from snapkafka.restore.forks import list_forks
 from snapkafka.restore.session import admin_of
 from snapkafka.store import LEFTOVER_AFTER_S, Leftover, Store, manifest_name, open_store
 from snapkafka.wire.codec import encode
@@ -61,14 +60,9 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
         LedgerUnusableError: reading a ledger is unauthorized.
         BrokerUnavailableError: no broker answers.
     """
-    why: dict[str, str] = {}
     async with admin_of(where) as admin:
-        topics = set(await admin.describe_topics())
-        for topic in sorted(topics):
-            if topic.startswith(LEDGER) and fork_of(topic):
-                fork = await _fork(where, admin, topic)
-                if fork is not None:
-                    why[fork.snapshot] = f"fork {fork.fork} was created from it"
+        topics = await admin.describe_topics()
+    why = {it.snapshot: f"fork {it.fork} was created from it" for it in await list_forks(where)}
     there = {namespace for namespace in namespaces if LEDGER + namespace in topics}
     for namespace in sorted(there):
         async with opened(where, namespace) as work:
@@ -82,27 +76,17 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
     return InUse(why=why, unknown=frozenset(namespaces) - there)
 
 
-async def _fork(where: Connection | Cluster, admin: KafkaTopicAdmin, ledger: str) -> Fork | None:
-    """Read the fork of a ledger; None: it was dropped meanwhile, or nothing of it was written yet."""
-    try:
-        async with opened(where, ledger.removeprefix(LEDGER)) as work:
-            return work.reading.state.fork
-    except LedgerUnusableError:
-        if ledger in await admin.describe_topics([ledger]):
-            raise
-        return None
-
-
 NOTHING_IN_USE: Final = InUse()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The number of newest snapshots to keep. `namespace`: the policy applies to this one; empty: to all in the
-    storage."""
+    storage. `among`: it counts and removes these ids alone; None: all."""
 
     last: int | None
     namespace: str = ""
+    among: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +242,10 @@ def reasons_to_keep(
         if policy.namespace not in ("", namespace):
             keep(newest_first, "of another namespace")
         keep([m for m in newest_first if m.verdict in GOOD][:1], "newest good snapshot")
-        keep(newest_first[: policy.last or 0], f"one of the newest {policy.last}")
+        if policy.among is not None:
+            keep([m for m in newest_first if m.id not in policy.among], "taken by another command")
+        counted = [m for m in newest_first if policy.among is None or m.id in policy.among]
+        keep(counted[: policy.last or 0], f"one of the newest {policy.last}")
         if namespace in in_use.unknown:
             keep(newest_first, "the ledger of its namespace is not in this cluster")
     queue = [*why]

@@ -16,9 +16,9 @@ from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.restore.rules import Mask, Suppression
 
 from .editing import RuleCount
+from .rules import Mask, Suppression
 from .state import parts_of
 from .topics import NewTopic
 
@@ -118,11 +118,10 @@ class Plan:
     `plan`: its name. `request`: what was asked for, with the id of the snapshot. `place`: of the manifest, `digest`:
     its content. `taken_ms`: when the snapshot was triggered, by the ledger's clock, ms since 1970 (0: unknown).
     `namespace`, `apps`: by their names in the target. `topics`: to be created; `existing`: those that exist, and are
-    empty. `stored`: external records from the snapshot.
-    `absent`: missing external records. `open`: readers that leave the snapshot open. `resumes`, `stage`: the open plan
-    that this one continues; empty: it is a new one. `replaces`: the open plan that this one replaces. `notes`: further
-    facts, a sentence each. `rules`: the present
-    matches of each rule about erased keys and of each mask.
+    empty. `stored`: external records from the snapshot. `absent`: missing external records. `open`: readers that leave
+    the snapshot open. `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`:
+    the open plan that this one replaces. `notes`: further facts, a sentence each. `rules`: the present matches of each
+    rule about erased keys and of each mask.
     """
 
     kind: PlanKind

@@ -267,8 +267,8 @@ async def plan_recovery(where: Connection | Cluster, request: Request, *, bulk: 
     """Plan a recovery, with every reason to refuse it. Change nothing.
 
     Raises:
-        BadInputError: an invalid name or storage; something cannot be examined or
-            masked, or a rule about erased keys or a mask matches nothing.
+        BadInputError: an invalid name or storage; something cannot be examined or masked, or a rule about erased keys
+            or a mask matches nothing.
         UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
         DependencyMissingError: the extra `restore` is not installed.
     """

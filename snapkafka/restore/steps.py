@@ -61,8 +61,6 @@ QUIET_WITHIN_S: Final = 70.0
 QUIET_POLL_S: Final = 0.2
 #: The hold is looked at after so many records: they are in the client for less than a second.
 HOLD_EVERY: Final = 200
-#: The metadata of an offset that a restore has set: a worker that cannot read the ledger then does not start.
-NOTE: Final = RESTORED_METADATA + "{plan}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -266,7 +264,9 @@ class RecoveryRun:
 
     async def _set_groups(self, positions: Sequence[AgentPosition]) -> None:
         """Set the offsets of each group as its member, and read them back."""
-        note = NOTE.format(plan=self.plan.plan)
+        note = (
+            f"{RESTORED_METADATA}{self.plan.plan}"  # a worker that cannot read the ledger then does not start
+        )
         for app, offsets in sorted(group_offsets(positions).items()):
             await self.require_mine()
             await self.holds[app].commit(offsets, note)

@@ -298,7 +298,6 @@ class DrillRun:
             storage=self.folder,
             who=self.who,
             ttl_ms=TTL_MS,
-            retries=2,
             wait=True,
         )
         return found.id

@@ -67,6 +67,7 @@ class Keeper:
         self.errors: list[Exception | None] = []
         self.answers: list[tuple[CheckEntry, ...]] = []
         self.reported: list[ops.KeptRound] = []
+        self.store: LocalStore | None = None
         monkeypatch.setattr(MODULE, "assemble", self._assemble)
 
     async def _assemble(self, where: Any, spec: ops.JobSpec, **_: Any) -> tuple[ops.JobResult, ...]:
@@ -76,6 +77,8 @@ class Keeper:
         (name,) = spec.snapshots
         (epoch,) = (item.epoch for item in await ops.list_snapshots(self.cluster, "ns") if item.id == name)
         place = f"{spec.storage}/{name}.json"
+        if self.store is not None:
+            write_snapshot(self.store, name, epoch, namespace="ns", verdict=self.verdict)
         self.cluster.the_ledger.put(Verdict(n=100 * epoch, epoch=epoch, verdict=self.verdict, manifest=place))
         found = ops.JobResult(
             id=name,
@@ -271,6 +274,17 @@ async def test_it_goes_on_until_the_predicate_holds(keeper: Keeper) -> None:
     assert (keeper.reported[0].found, keeper.reported[0].witnesses) == (1, (ROW,))
     assert {(spec.asked, spec.invariants) for spec in keeper.asked} == {(("termination",), ())}
     assert len({spec.snapshots for spec in keeper.asked}) == 5, "each is a snapshot of its own"
+
+
+async def test_only_what_was_taken_for_the_predicate_is_pruned(keeper: Keeper, tmp_path: Path) -> None:
+    keeper.store = LocalStore(tmp_path)
+    for number in range(3):
+        write_snapshot(keeper.store, f"hourly-{number}", epoch=number + 1, namespace="ns")
+    keeper.answers = [(NOT_YET,), (NOT_YET,), (HOLDS,)]
+    await keeper.rounds(9, until="termination", keep_last=1)
+    first, second, last = keeper.reported
+    assert [it.removed for it in keeper.reported] == [(), (first.id,), (second.id,)]
+    assert {it.id for it in keeper.store.list()} == {"hourly-0", "hourly-1", "hourly-2", last.id}
 
 
 @pytest.mark.parametrize("verdict", ["INCONSISTENT", "UNVERIFIABLE"])
