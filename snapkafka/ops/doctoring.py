@@ -20,9 +20,9 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
+from .doctoring_cluster import about_groups, about_lost_headers, about_topics, not_examined
 from .listing import Clock
 from .pruning import checkpoint_due
-from .topics import about_groups, about_lost_headers, about_topics, not_examined
 
 #: How long after a snapshot its records must still be there.
 ASSEMBLY_WITHIN_MS: Final = 3_600_000

@@ -95,9 +95,7 @@ async def show(
         found = details(reading, view, now_ms)
         if view.captured_at is None:
             return found
-        captured = reading.state.captured(view.epoch)
-        until = await restorable(work.admin, captured, cut_ms=found.triggered_ms, now=clock)
-        return msgspec.structs.replace(found, restorable=until)
+        return msgspec.structs.replace(found, restorable=await _restorable(work, view, clock))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,24 +136,19 @@ async def verdicts(
         past = [entry for entry in known if entry.offset >= first]
         reading.entries = None
         for entry in past:
-            if isinstance(entry.record, Verdict) and (
-                found := _verified(work.reading, entry.offset, entry.record)
-            ):
+            if found := _verified(reading, entry.offset, entry.record):
                 yield found
         if not live:
             return
         async for entry in work.ledger.read(reading.state.end):
             reading.apply(entry)
-            if isinstance(entry.record, Verdict) and (
-                found := _verified(reading, entry.offset, entry.record)
-            ):
+            if found := _verified(reading, entry.offset, entry.record):
                 yield found
 
 
-def _verified(reading: LedgerReading, offset: int, record: Verdict) -> Verified | None:
-    """Return the verdict with its snapshot; None if the ledger no longer knows that."""
-    view = reading.state.snapshots.get(record.epoch)
-    if view is None:
+def _verified(reading: LedgerReading, offset: int, record: object) -> Verified | None:
+    """Return a verdict with its snapshot; None if it is none, or the ledger no longer knows that."""
+    if not isinstance(record, Verdict) or (view := reading.state.snapshots.get(record.epoch)) is None:
         return None
     return Verified(
         offset=offset,
@@ -234,17 +227,15 @@ async def freshness(
     """
     async with opened(where, namespace) as work:
         found = freshness_in(work.reading, clock())
-        views = work.reading.state.snapshots.values()
-        newest_good = max((view for view in views if _usable(view)), key=_epoch, default=None)
-        kept = await _restorable(work, newest_good, clock)
+        newest_good = _newest(work.reading, _usable)
+        kept = None if newest_good is None else await _restorable(work, newest_good, clock)
         return replace(found, restorable=kept, now_ms=clock())
 
 
 def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
     """Return the facts from the ledger itself: all except how long a snapshot is restorable."""
-    views = sorted(reading.state.snapshots.values(), key=_epoch)
-    newest = next((view for view in reversed(views) if captured(view)), None)
-    newest_good = next((view for view in reversed(views) if _usable(view)), None)
+    views = reading.state.snapshots.values()
+    newest, newest_good = _newest(reading, captured), _newest(reading, _usable)
     return Freshness(
         now_ms=now_ms,
         captured_ms=None if newest is None else reading.times_ms[newest.epoch - 1],
@@ -267,15 +258,11 @@ def _usable(view: SnapshotView) -> bool:
     return captured(view) and good(view)
 
 
-def _epoch(view: SnapshotView) -> int:
-    return view.epoch
+def _newest(reading: LedgerReading, wanted: Callable[[SnapshotView], bool]) -> SnapshotView | None:
+    return max(filter(wanted, reading.state.snapshots.values()), key=lambda view: view.epoch, default=None)
 
 
-async def _restorable(
-    work: Opened, view: SnapshotView | None, clock: Callable[[], int]
-) -> RestorableEntry | None:
-    if view is None:
-        return None
+async def _restorable(work: Opened, view: SnapshotView, clock: Clock) -> RestorableEntry:
     cut_ms = work.reading.times_ms[view.epoch - 1]
     return await restorable(work.admin, gather(work.reading.state, view.epoch), cut_ms=cut_ms, now=clock)
 

@@ -264,9 +264,7 @@ class RecoveryRun:
 
     async def _set_groups(self, positions: Sequence[AgentPosition]) -> None:
         """Set the offsets of each group as its member, and read them back."""
-        note = (
-            f"{RESTORED_METADATA}{self.plan.plan}"  # a worker that cannot read the ledger then does not start
-        )
+        note = f"{RESTORED_METADATA}{self.plan.plan}"  # by it a worker without the ledger does not start
         for app, offsets in sorted(group_offsets(positions).items()):
             await self.require_mine()
             await self.holds[app].commit(offsets, note)

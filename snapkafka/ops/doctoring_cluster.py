@@ -1,0 +1,337 @@
+"""Findings of `doctor` in the cluster: topics, headers, partitions and consumer groups.
+
+A transform, a proxy or a mirror may remove headers. Every `Closed` in the ledger names the offset at which the last
+white record of its process was acknowledged: that record left with a header, so it must have one in the log.
+
+A snapshot copies nothing, so three causes may remove its records: time (`retention.ms`), size (`retention.bytes`) and
+compaction (`min.compaction.lag.ms`). A changelog has to hold the state as well, however old: one that deletes by age
+holds it only if the deleted records have expired anyway, as windows do. So an input must keep its records for the time
+that assembly needs (`within`); the changelog of a windowed table, for that and the lifetime of its windows; any other
+changelog, for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from snapkafka.advice import Advice, Weight, note, problem, warning
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.ledger.reading import Opened, outputs_of
+from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers
+from snapkafka.ports import Group, Topic
+from snapkafka.protocol.facts import unlike_counts
+from snapkafka.protocol.ledger_state import LedgerState, ProcessView
+from snapkafka.protocol.records import FOREIGN, TopicPartition
+from snapkafka.topic_config import UNBOUNDED, TopicSettings
+from snapkafka.units import format_ms
+from snapkafka.wire.headers import HEADER
+
+
+def not_examined(code: str, error: SnapkafkaError, so: str = "") -> Advice:
+    """Compose the finding that something could not be examined."""
+    return warning(code, f"{error}{so}", error.hint)
+
+
+async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
+    """Check the partitions of topics, and whether they keep what assembly needs."""
+    needed = roles(views)
+    try:
+        described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
+    except SnapkafkaError as error:
+        return [not_examined("topics-unseen", error)]
+    found = list(about_partitions(views, described))
+    for role in needed:
+        if role.topic not in described:
+            continue
+        try:
+            holding, own = await work.admin.topic_settings(role.topic)
+        except SnapkafkaError as error:
+            found.append(not_examined("settings-unseen", error))
+            continue
+        for code, weight, what, changes in judged(role, holding, within_ms):
+            before = {name: own.get(name) for name in changes}
+            found.append(
+                Advice(
+                    code=code,
+                    weight=weight,
+                    what=what,
+                    do="change its settings: `snapkafka doctor -v` prints the command",
+                    subject=role.topic,
+                    command=change_command(role.topic, changes, work.bootstrap),
+                    undo=change_command(role.topic, before, work.bootstrap),
+                )
+            )
+    return found
+
+
+def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
+    counts = {name: topic.partitions for name, topic in described.items()}
+    for view in views:
+        app = view.hello.app
+        for source in view.hello.inputs:
+            if source.topic not in described:
+                yield problem(
+                    "topic-missing",
+                    f"topic {source.topic}, an input of app {app}, does not exist",
+                    "create it and restart the app: Faust does not see topics created later",
+                    subject=source.topic,
+                )
+            elif (now := counts[source.topic]) != source.partitions and view.hello.mode != FOREIGN:
+                yield warning(
+                    "partitions-added",
+                    f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
+                    "restart the app",
+                    subject=source.topic,
+                )
+        for said in unlike_counts(view.hello, counts):
+            yield problem(
+                "partition-counts",
+                said,
+                "make the counts equal and restart the app: Faust fails at the first write to the table",
+            )
+
+
+async def about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
+    """Report the groups without snapkafka that read our inputs and outputs."""
+    state = work.reading.state
+    try:
+        groups = await work.admin.groups()
+    except SnapkafkaError as error:
+        return [
+            not_examined(
+                "groups-unseen", error, ": no markers are sent; headers alone separate before from after"
+            )
+        ]
+    found = []
+    for group in groups:
+        if group.name.startswith(OWN_GROUPS) or knows_markers(state, group):
+            continue
+        found += list(_about_external_group(state, group, inputs, outputs_of(state) - inputs))
+    return found
+
+
+def _about_external_group(
+    state: LedgerState, group: Group, inputs: set[str], outputs: set[str]
+) -> Iterator[Advice]:
+    joined = sum(view.hello.app == group.name for view in state.living())
+    topics = group.topics or frozenset()
+    if joined:
+        yield problem(
+            "members-without",
+            f"group {group.name} has {len(group.members)} members, {joined} of them with snapkafka",
+            "install it in all of them: what the others do is in no snapshot",
+        )
+        return
+    known = any(view.hello.app == group.name and state.unretired(view) for view in state.processes.values())
+    if known and group.members:
+        yield problem(
+            "app-runs-without",
+            f"app {group.name} runs without snapkafka ({len(group.members)} group members): every snapshot"
+            " with it fails",
+            f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
+        )
+        return
+    if read := sorted(inputs & topics):
+        yield note(
+            "external-reader",
+            f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
+            f"if it skips records with a null value: name {group.name} in knows_markers (--config)",
+            subject=group.name,
+        )
+    if read := sorted(outputs & topics):
+        yield note(
+            "external-output-reader",
+            f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
+            " snapshot",
+            "if it writes back to inputs, install snapkafka in it: what came through it cannot be verified",
+            subject=group.name,
+        )
+
+
+#: One record is read of each of so many partitions at most.
+EXAMINED_MAX: Final = 200
+
+
+async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
+    """Report the topics in which a record that left with a header has none."""
+    topics = {source.topic for view in views for source in view.hello.inputs}
+    topics |= {table.changelog for view in views for table in view.hello.tables}
+    sent = {tp: at for tp, at in _last_sent(work.reading.state).items() if tp.topic in topics}
+    wanted = dict(sorted((tp, offset) for tp, (offset, _) in sent.items())[:EXAMINED_MAX])
+    if not wanted:
+        return []
+    try:
+        starts, ends = await work.admin.log_starts(wanted), await work.admin.log_ends(wanted)
+        found = await work.admin.record_headers(
+            {tp: offset for tp, offset in wanted.items() if starts.get(tp, 0) <= offset < ends.get(tp, 0)}
+        )
+    except SnapkafkaError as error:
+        return [warning("headers-unseen", str(error), error.hint)]
+    lost: dict[str, TopicPartition] = {}
+    for tp, pairs in sorted(found.items()):
+        if all(name != HEADER for name, _ in pairs):
+            lost.setdefault(tp.topic, tp)
+    return [
+        problem(
+            "headers-lost",
+            f"the record at offset {wanted[tp]} of {tp}, sent by {sent[tp][1]}, lost its header {HEADER}",
+            f"let the proxy, mirror or transform on the way to this topic pass the header {HEADER} on",
+            subject=f"offset {wanted[tp]} of {tp}",
+        )
+        for tp in lost.values()
+    ]
+
+
+def _last_sent(state: LedgerState) -> dict[TopicPartition, tuple[int, str]]:
+    """Return the place of the last acknowledged white record, by the latest snapshot that names the partition, and its
+    sender."""
+    found: dict[TopicPartition, tuple[int, str]] = {}
+    for _, snapshot in sorted(state.snapshots.items(), reverse=True):
+        latest: dict[TopicPartition, tuple[int, str]] = {}
+        for process, (_, closed) in snapshot.closed.items():
+            name = state.processes[process].name if process in state.processes else f"process {process}"
+            for end in closed.sent:
+                tp = TopicPartition(end.topic, end.partition)
+                if end.last_seq >= 0 and end.white_end > latest.get(tp, (-1, ""))[0] + 1:
+                    latest[tp] = end.white_end - 1, name
+        found = latest | found
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRole:
+    """The role of a topic in a snapshot. `table`, `app`: of which it is the changelog (empty: an input). `expires_ms`,
+    `sets`: see `protocol.records.Table`."""
+
+    topic: str
+    app: str = ""
+    table: str = ""
+    expires_ms: int = 0
+    sets: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"changelog {self.topic}" if self.table else f"input {self.topic}"
+
+
+class Shortfall(NamedTuple):
+    """A problem of a topic's settings; `changes`: setting -> the value that fixes it."""
+
+    code: str
+    weight: Weight
+    what: str
+    changes: Mapping[str, str]
+
+
+def roles(views: Iterable[ProcessView]) -> list[TopicRole]:
+    """Return the topics that snapshots of these processes need; one that is both counts as a changelog."""
+    found: dict[str, TopicRole] = {}
+    for view in views:
+        found |= {source.topic: TopicRole(topic=source.topic) for source in view.hello.inputs}
+    for view in views:
+        for table in view.hello.tables:
+            found[table.changelog] = TopicRole(
+                topic=table.changelog,
+                app=view.hello.app,
+                table=table.name,
+                expires_ms=table.expires_ms,
+                sets=table.sets,
+            )
+    return [role for _, role in sorted(found.items())]
+
+
+def judged(role: TopicRole, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
+    """Find what is wrong with the effective settings of a topic.
+
+    Args:
+        within_ms: how long after a snapshot assembly has read everything.
+    """
+    settings = TopicSettings.parse(holding)
+    if role.table and not role.expires_ms:
+        finding = _state_is_lost(role, settings, within_ms)
+        if finding is not None:
+            yield finding
+            return
+    elif settings.deletes:
+        yield from _deleted_too_soon(role, settings, within_ms)
+    lag_ms = settings.uncompacted_ms
+    if settings.compacts and lag_ms < within_ms:
+        yield Shortfall(
+            "compaction",
+            Weight.WARNING,
+            f"Kafka may compact {role.name} {f'after {format_ms(lag_ms)}' if lag_ms else 'at once'} "
+            f"(min.compaction.lag.ms={lag_ms}): late assembly may lose values",
+            {"min.compaction.lag.ms": str(within_ms)},
+        )
+
+
+def _state_is_lost(role: TopicRole, settings: TopicSettings, within_ms: int) -> Shortfall | None:
+    """Find a changelog that has to hold all of the state, and does not."""
+    bounds: dict[str, str] = {}
+    if settings.retention_ms is not None:
+        bounds["retention.ms"] = format_ms(settings.retention_ms)
+    if settings.retention_bytes is not None:
+        bounds["retention.bytes"] = f"{settings.retention_bytes:,} bytes a partition"
+    unbounded = dict.fromkeys(bounds, str(UNBOUNDED))
+    if role.sets and settings.compacts:
+        return Shortfall(
+            "sets-compacted",
+            Weight.PROBLEM,
+            f"{role.name} of a table of sets has cleanup.policy={settings.policy}:"
+            " compaction loses members of sets",
+            {"cleanup.policy": "delete"} | unbounded,
+        )
+    if not settings.deletes or not unbounded:
+        return None
+    changes = unbounded
+    if not role.sets:  # as Faust makes it
+        changes = {"cleanup.policy": "compact"}
+        if settings.uncompacted_ms < within_ms:
+            changes["min.compaction.lag.ms"] = str(within_ms)
+    kind = "a table of sets" if role.sets else f"table {role.table}"
+    return Shortfall(
+        "state-deleted",
+        Weight.PROBLEM,
+        f"{role.name} of {kind} has cleanup.policy={settings.policy} and keeps {' and '.join(bounds.values())}:"
+        " older keys are lost",
+        changes,
+    )
+
+
+def _deleted_too_soon(role: TopicRole, settings: TopicSettings, within_ms: int) -> Iterator[Shortfall]:
+    retention_ms, needed_ms = settings.retention_ms, within_ms + role.expires_ms
+    if retention_ms is not None and retention_ms < needed_ms:
+        need = f"assembly needs them for {format_ms(needed_ms)}"
+        if role.expires_ms:
+            need += f" (windows of {format_ms(role.expires_ms)}, and {format_ms(within_ms)} until it has read them)"
+        yield Shortfall(
+            "retention",
+            Weight.PROBLEM,
+            f"{role.name} keeps records for {format_ms(retention_ms)}, {need}",
+            {"retention.ms": str(needed_ms)},
+        )
+    if (size := settings.retention_bytes) is not None:
+        yield Shortfall(
+            "retention-bytes",
+            Weight.WARNING,
+            f"{role.name} keeps {size:,} bytes of a partition: under load less than the {format_ms(needed_ms)}"
+            " that assembly needs",
+            {"retention.bytes": str(UNBOUNDED)},
+        )
+
+
+def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str) -> str:
+    """Return Kafka's command that makes these settings of a topic; None removes a setting from the topic itself."""
+    add = ",".join(
+        f"{name}={f'[{value}]' if ',' in value else value}"
+        for name, value in changes.items()
+        if value is not None
+    )
+    delete = ",".join(name for name, value in changes.items() if value is None)
+    return (
+        f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics --entity-name {topic}"
+        + (f" --add-config {add}" if add else "")
+        + (f" --delete-config {delete}" if delete else "")
+    )
