@@ -59,9 +59,9 @@ class Config:
     hear: Annotated[frozenset[Way], Meta(min_length=1)] = HEAR_ALL
     cause: bool = True
     ttl_ms: Annotated[int, Meta(ge=TTL_MS_RANGE[0], le=TTL_MS_RANGE[1])] = 5_000
-    # Somebody who wants more than one a second triggers by himself.
-    every: Annotated[float, Meta(ge=1)] | None = None
-    min_pause: Annotated[float, Meta(ge=0)] = 0.0
+    # Somebody who wants more than one a second triggers by himself; 1e9 s are for ever.
+    every: Annotated[float, Meta(ge=1, le=1e9)] | None = None
+    min_pause: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
     web: bool = True
     sources: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     changelog_lag: str | None = None
