@@ -78,7 +78,7 @@ class DemoSnapshot:
 
     @property
     def tables_path(self) -> str:
-        return str(self.storage / manifests.file_stem(self.id))
+        return str((self.storage / self.manifest.tables[0].files[0].path).parents[1])
 
     @property
     def cut_us(self) -> list[int]:

@@ -39,7 +39,7 @@ def print_report(console: Console, taken: list[DemoSnapshot], engine: str) -> No
     console.print("Each naive number is true, but of a different moment; a snapshot shows one.")
     console.print()
     first = taken[0]
-    tables = ",".join(table.name for table in first.manifest.tables)
+    tables = ",".join(table.name for table in first.manifest.tables if table.files)
     console.print(f"Tables   {short(first.tables_path)}/{{{tables}}}", soft_wrap=True)
     console.print(f"Manifest {short(first.manifest_path)}")
     console.print()
