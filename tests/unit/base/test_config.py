@@ -22,9 +22,6 @@ def test_hear_and_sources_may_be_any_collection(kind: Any) -> None:
     config = Config(namespace="shop", hear=kind(["markers"]), sources=kind(["a", "b"]))
     config.validate()
     assert (config.hear, config.sources) == (frozenset({"markers"}), ("a", "b"))
-
-
-def test_hear_may_be_one() -> None:
     one: Any = "markers"
     assert Config(namespace="shop", hear=one) == Config(namespace="shop", hear=frozenset({"markers"}))
 
