@@ -121,11 +121,11 @@ class CutView:
 
     @property
     def global_tables(self) -> list[tuple[TopicPartition, ...]]:
-        """The changelog partitions of each global table that has several of them, in order."""
+        """The changelog partitions of each global table that has several of them, in order; without recreated ones."""
         found: dict[tuple[str, str], set[TopicPartition]] = defaultdict(set)
         for tp, cuts in self.changelogs.items():
             for cut in cuts:
-                if cut.is_global:
+                if cut.is_global and tp not in self.recreated:
                     found[cut.app, cut.table].add(tp)
         return [tuple(sorted(tps)) for _, tps in sorted(found.items()) if len(tps) > 1]
 

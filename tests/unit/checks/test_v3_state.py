@@ -246,16 +246,16 @@ def test_v3_a_deletion_that_may_be_gone_from_a_delta_leaves_its_key_in_the_state
 # -- global tables -------------------------------------------------------------------------------------------
 
 
-def of_global(*partitions: list[tuple[int, int]], is_global: bool = True, **changes: Any) -> list[Finding]:
+def of_global(*partitions: list[tuple[int, int]], cut_short: int = -1, **changes: Any) -> list[Finding]:
     """What V3 finds of a table whose changelog partitions hold these records: hash of the key, epoch."""
     logs = [Changelog(TopicPartition("table", n), process=1, keeping=None) for n in range(len(partitions))]
     for log, records in zip(logs, partitions, strict=True):
         for key, epoch in records:
             log.write(key, "v", epoch=epoch)
     cut = captured(logs)
-    cut = replace(cut, changelogs=tuple(replace(c, is_global=is_global, **changes) for c in cut.changelogs))
-    view = CutView(cut, {log.tp: log.bounds for log in logs})
-    return v3(view, [record for log in logs for record in log.log])
+    cut = replace(cut, changelogs=tuple(replace(c, is_global=True, **changes) for c in cut.changelogs))
+    bounds = {it.tp: replace(it.bounds, end=0) if n == cut_short else it.bounds for n, it in enumerate(logs)}
+    return v3(CutView(cut, bounds), [record for log in logs for record in log.log])
 
 
 def test_a_key_of_a_global_table_in_several_partitions_has_no_order_that_the_log_shows() -> None:
@@ -266,6 +266,7 @@ def test_a_key_of_a_global_table_in_several_partitions_has_no_order_that_the_log
     assert KINDS["state-unordered"].weight is Weight.UNVERIFIABLE
     assert of_global([(7, 0)], [(8, 0), (7, EPOCH)]) == []
     assert of_global([(7, 0)], []) == []
+    assert len(of_global([(7, 0)], [(7, 0)], [(7, 0)], cut_short=2)) == 1
 
 
 def test_of_a_global_table_of_sets_two_partitions_are_enough() -> None:
