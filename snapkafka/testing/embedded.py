@@ -230,7 +230,7 @@ class EmbeddedKafka:
                 raise BrokerUnavailableError(
                     f"Kafka ended with status {status} while starting on port {self.port}; its last words:\n"
                     + self.last_log_lines(),
-                    hint="they give the reason: where an address is in use, take another port",
+                    hint="take another port if theirs is in use; if Java crashed, remove `classes` in the cache",
                 )
             with self.log_file.open("rb") as log:
                 log.seek(self._logged)
