@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -101,15 +101,11 @@ def options_of(request: type[msgspec.Struct], fields: Iterable[str] = ()) -> dic
     return {name: found[name] for name in fields or found}
 
 
-def flags_of(request: msgspec.Struct, *, but: Collection[str] = ()) -> Iterator[str]:
-    """Yield the options of a command that differ from their defaults; with `=`, as a value may begin with a dash.
-
-    Args:
-        but: fields to leave out.
-    """
+def flags_of(request: msgspec.Struct) -> Iterator[str]:
+    """Yield the options of a command that differ from their defaults; with `=`, as a value may begin with a dash."""
     for found in options_of(type(request)).values():
         value = getattr(request, found.field)
-        if value == found.default or not found.flag or found.field in but:
+        if value == found.default or not found.flag:
             continue
         if found.type is bool:
             yield found.flag

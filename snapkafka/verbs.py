@@ -16,8 +16,25 @@ Text = Annotated[str, Meta(max_length=2_000, pattern=TEXT)]
 Texts = Annotated[tuple[Text, ...], Meta(max_length=200)]
 
 
+#: Field -> its name in the contract.
+CONTRACT: Final = {
+    "id": "snapshot_id",
+    "manifest": "checkpoint_manifest_uri",
+    "parent": "parent_snapshot_id",
+    "snapshot": "snapshot_id",
+    "storage": "target_storage_uri",
+    "triggered_ms": "initiated_at_ms",
+    "type": "snapshot_type",
+    "who": "initiated_by_node_id",
+}
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request. Unknown fields are refused."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, rename=CONTRACT):
+    """A result about a snapshot. Every interface encodes it by the names of the contract."""
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,31 +64,17 @@ class Change(Request, frozen=True):
 # -- options of several verbs ---------------------------------------------------------------------------------
 
 STORED: Final = option("--storage URI", "Directory or URI of the tables. Default: from the ledger.")
-TABLES: Final = option("--storage URI", "Directory or URI of the tables.")
 TTL: Final = option("--ttl TIME", "Fail if not captured within TIME: 5s, 1min, 500 (ms).", bare="ms")
 APPS: Final = option("--apps APP", "Only these apps, comma-separated. Repeatable.", commas=True)
-LATEST_GOOD: Final = option("ID", "Id, epoch or `latest` (newest good).")
 KEEP_LAST: Final = option("--keep-last N", "Keep the newest N snapshots.", ge=0)
 SUPPRESS: Final = option("--suppress FILE", "TOML file with keys that stay erased.")
 UNMATCHED: Final = option("--allow-unmatched", "Accept rules of --suppress or --mask that match nothing.")
-KEYS: Final = option("--keys N", "List up to N keys per table and kind of change.", ge=0)
-VALUES: Final = option("--values", "Show the values of the listed keys.")
 
 
 # -- take -----------------------------------------------------------------------------------------------------
 
 
-class Trigger(
-    Request,
-    frozen=True,
-    rename={
-        "type": "snapshot_type",
-        "parent": "parent_snapshot_id",
-        "storage": "target_storage_uri",
-        "who": "initiated_by_node_id",
-        "knowing": "knows_markers",
-    },
-):
+class Trigger(Request, frozen=True, rename=CONTRACT | {"knowing": "knows_markers"}):
     """Take a snapshot. Services keep running."""
 
     snapshot_id: Annotated[
@@ -170,8 +173,8 @@ class Diff(Request, frozen=True):
         str, option("--fork NAME", "Show what this fork has changed, by A, a snapshot of the fork.")
     ] = ""
     storage: Annotated[str, STORED] = ""
-    keys: Annotated[int, KEYS] = 0
-    values: Annotated[bool, VALUES] = False
+    keys: Annotated[int, option("--keys N", "List up to N keys per table and kind of change.", ge=0)] = 0
+    values: Annotated[bool, option("--values", "Show the values of the listed keys.")] = False
 
 
 class Trace(Request, frozen=True):
@@ -246,7 +249,7 @@ class Restore(Request, frozen=True):
     Shows the plan and asks. All state is replaced with that of the snapshot; nothing is merged.
     """
 
-    name: Annotated[str, LATEST_GOOD] = "latest"
+    name: Annotated[str, option("ID", "Id, epoch or `latest` (newest good).")] = "latest"
     storage: Annotated[str, STORED] = ""
     into: Annotated[
         str, option("--into HOST:PORT", "Restore into this empty cluster, from --storage alone.")
@@ -353,7 +356,7 @@ class Prune(Request, frozen=True):
     Shows the plan and asks. Keeps the newest good snapshot, and any that another snapshot, a restore or a fork needs.
     """
 
-    storage: Annotated[str, TABLES] = ""
+    storage: Annotated[str, option("--storage URI", "Directory or URI of the tables.")] = ""
     keep_last: Annotated[int | None, KEEP_LAST] = None
 
 
@@ -363,7 +366,7 @@ class TopicsCreate(Request, frozen=True):
     Faust does not consume a topic that is missing when a worker starts.
     """
 
-    names: Annotated[tuple[str, ...], option("NAME...", "Names of the topics.")]
+    names: Annotated[tuple[str, ...], option("NAME", "Names of the topics.")]
     partitions: Annotated[int, option("--partitions N", "Number of partitions of each.", ge=1)] = 1
     compact: Annotated[
         bool, option("--compact", "Keep the last record of each key: cleanup.policy=compact.")

@@ -13,6 +13,7 @@ from typing import Final
 
 from snapkafka.manifest import CheckEntry, Manifest
 from snapkafka.units import format_bytes
+from snapkafka.verbs import Result
 
 #: How often progress is printed where it cannot overwrite itself.
 LINE_EVERY_S: Final = 60.0
@@ -37,8 +38,7 @@ class Working:
     steps: tuple[Step, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Result, frozen=True, kw_only=True):
     """The work that a snapshot took. `offsets_read`: a compacted log has fewer records. `bytes_written`: of files."""
 
     id: str

@@ -27,7 +27,7 @@ from snapkafka.manifest import (
 from snapkafka.options import option, options_of
 from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.snapshots import Unread
-from snapkafka.verbs import Where
+from snapkafka.verbs import Result, Where
 
 from .cluster import AROUND_RECORDS, require_around, require_isolation
 from .progress import Work
@@ -164,12 +164,7 @@ def changed(spec: JobSpec, **fields: Any) -> JobSpec:
     )
 
 
-class JobResult(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    rename={"id": "snapshot_id", "manifest": "checkpoint_manifest_uri"},
-):
+class JobResult(Result, frozen=True, kw_only=True):
     """The result of the job for one snapshot: what its manifest says, and the work done. It has no tables after a
     verification.
 

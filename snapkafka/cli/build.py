@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from snapkafka import ops
 from snapkafka.assembly import read_system
@@ -23,6 +24,8 @@ from .helps import HELPS
 from .running import connect, console, print_json, run
 
 T = TypeVar("T")
+P = TypeVar("P")
+D = TypeVar("D")
 F = TypeVar("F", bound=Callable[..., Any])
 
 AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
@@ -36,6 +39,22 @@ CONFIG: Final = inspect.Parameter(
         typer.Option(metavar="FILE", help="TOML file that describes the system.", envvar="SNAPKAFKA_CONFIG"),
     ],
 )
+
+
+class WithoutType:
+    """A command whose help shows no type beside `--help`."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        found = super().get_help_option(ctx)  # type: ignore[misc]  # of the command
+        if found is not None:
+            found.metavar = ""
+        return found
+
+
+class Command(WithoutType, TyperCommand): ...
+
+
+class Group(WithoutType, TyperGroup): ...
 
 
 def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
@@ -54,6 +73,7 @@ def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
             help=inspect.getdoc(found.request or function),
             epilog=f"Example: snapkafka {found.example}",
             rich_help_panel=found.panel,
+            cls=Command,
             **settings,
         )(_expanded(name, function))
         return function
@@ -63,7 +83,7 @@ def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
 
 def group(app: typer.Typer, name: str, text: str) -> typer.Typer:
     """Register a group of commands, and return it."""
-    made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich")
+    made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich", cls=Group)
     found = HELPS[name]
     app.add_typer(made, name=name, epilog=f"Example: snapkafka {found.example}", rich_help_panel=found.panel)
     return made
@@ -211,10 +231,6 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 # -- commands that change something ---------------------------------------------------------------------------
-
-
-P = TypeVar("P")
-D = TypeVar("D")
 
 
 @dataclass(frozen=True, kw_only=True)

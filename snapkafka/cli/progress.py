@@ -57,8 +57,3 @@ def progress_line(reached: CaptureProgress | Working) -> str:
         first, *others = reached.waits
         line += f"; waiting for {first.text}" + (f" and {len(others)} more" if others else "")
     return line
-
-
-def print_line(line: str) -> None:
-    """Print a line of a log on standard error."""
-    notices.print(line)

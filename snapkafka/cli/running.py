@@ -49,24 +49,19 @@ ENDED_BY: Final = {
     "interrupted": "SIGINT: Ctrl-C.",
     "terminated": "SIGTERM: `kill`, `timeout`, systemd, Kubernetes.",
 }
-
-
-def _statuses() -> list[tuple[int, str, str]]:
-    statuses = [
+#: (exit status, code, meaning), by status.
+STATUSES: Final = sorted(
+    [
         (EXIT_OK, "done", ""),
         (
             EXIT_NOT_GOOD,
             "not-good",
             "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem.",
         ),
+        *((exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()),
+        *((cls.exit_status, cls.code, cls.meaning) for cls in all_errors()),
     ]
-    statuses += [(exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()]
-    statuses += [(cls.exit_status, cls.code, cls.meaning) for cls in all_errors()]
-    return sorted(statuses)
-
-
-#: (exit status, code, meaning), by status.
-STATUSES: Final = _statuses()
+)
 
 
 def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> Connection:

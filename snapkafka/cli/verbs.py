@@ -15,7 +15,7 @@ from snapkafka import __version__, ops
 from snapkafka.units import wall_ms
 from snapkafka.verbs import Trigger, Verdicts, Where
 
-from .build import AsJson, command, group, printed, question
+from .build import AsJson, Group, command, group, printed, question
 from .commands import operate, recovery, snapshots, tables, trust
 from .helps import HELPS, SNAPKAFKA, START
 from .progress import progress_lines
@@ -23,6 +23,7 @@ from .running import connect, console, print_json, run, who
 
 app = typer.Typer(
     name="snapkafka",
+    cls=Group,
     epilog=START,
     no_args_is_help=True,
     add_completion=False,
@@ -140,7 +141,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 for name, function in COMMANDS.items():
     command(app, name)(function)
 forks = group(app, "fork", "Run a snapshot as a second system beside production.")
-question(forks, "fork list", tables.print_forks, data=lambda found: {"forks": found})
+question(forks, "fork list", recovery.print_forks, data=lambda found: {"forks": found})
 command(forks, "fork create")(recovery.create)
 command(forks, "fork drop")(recovery.drop)
 command(group(app, "topics", "Create topics of services."), "topics create")(operate.create_topics_of)

@@ -125,8 +125,8 @@ def as_data(taken: list[DemoSnapshot]) -> dict[str, Any]:
         "must_be": TOTAL,
         "snapshots": [
             {
-                "id": one.id,
-                "asked_by": one.summary.who,
+                "snapshot_id": one.id,
+                "initiated_by_node_id": one.summary.who,
                 "capture_ms": one.summary.capture_ms,
                 "cut_us": one.cut_us,
                 "events_running": one.running,
@@ -137,7 +137,7 @@ def as_data(taken: list[DemoSnapshot]) -> dict[str, Any]:
                     "total": one.money.total,
                     "naive_total": one.naive.total,
                 },
-                "manifest": one.manifest_path,
+                "checkpoint_manifest_uri": one.manifest_path,
                 "tables": one.tables_path,
             }
             for one in taken

@@ -26,6 +26,7 @@ from snapkafka.query.locate import find_manifest, manifest_places
 from snapkafka.runtime.child import await_child, run_child
 from snapkafka.runtime.extras import require_engine
 from snapkafka.store import Damage, Store, altered, file_damage, open_manifest, open_store
+from snapkafka.verbs import Result
 
 #: The job. Not imported: it takes seconds and gigabytes that end with it.
 JOB: Final = (sys.executable, "-m", "snapkafka.assembly")
@@ -160,8 +161,7 @@ async def _job(
     return report.snapshots
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExaminedFiles:
+class ExaminedFiles(Result, frozen=True, kw_only=True):
     """The result. `good`: nothing is damaged, and by the manifest the snapshot may be relied on.
 
     `verdict`: that of the manifest, empty if it cannot be read.

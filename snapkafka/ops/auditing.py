@@ -20,6 +20,7 @@ from snapkafka.query.engine import MAIN, Placed, engine, in_thread
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
+from snapkafka.verbs import Result
 from snapkafka.wire.audit import TOPIC, Audited, read
 
 from .assembling import assemble
@@ -55,8 +56,7 @@ class AuditedWorker:
     pause_us: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditReport:
+class AuditReport(Result, frozen=True, kw_only=True):
     """The result of an audit. `same`: there are tables, all were audited, and nothing differs."""
 
     snapshot: str

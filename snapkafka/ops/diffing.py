@@ -26,13 +26,13 @@ from snapkafka.query.sql import select
 from snapkafka.restore.session import admin_of
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest, sql_text
+from snapkafka.verbs import Result
 
 #: The schemas of the two snapshots.
 SIDES: Final = ("before", "after")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedTables:
+class ComparedTables(Result, frozen=True, kw_only=True):
     """One of the two snapshots."""
 
     id: str

@@ -18,6 +18,7 @@ from snapkafka.protocol.captured_snapshot import Captured, NeverRead, Uncaptured
 from snapkafka.protocol.ledger_state import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import CheckResult
 from snapkafka.units import wall_ms
+from snapkafka.verbs import CONTRACT, Result
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,20 +30,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotInfo(
-    msgspec.Struct,
+    Result,
     frozen=True,
     kw_only=True,
-    rename={
-        "id": "snapshot_id",
+    rename=CONTRACT
+    | {
         "bytes": "total_size_bytes",
         "closed": "nodes_completed",
         "failed": "nodes_failed",
-        "manifest": "checkpoint_manifest_uri",
-        "type": "snapshot_type",
-        "parent": "parent_snapshot_id",
-        "who": "initiated_by_node_id",
-        "triggered_ms": "initiated_at_ms",
-        "storage": "target_storage_uri",
         "required": "nodes_total",
         "reported": "nodes_reported",
         "in_flight": "in_flight_messages",

@@ -25,6 +25,7 @@ from snapkafka.protocol import records
 from snapkafka.protocol.gather import contaminated
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.query.stored import StoredFiles, stored
+from snapkafka.verbs import Result
 
 from .info import instant
 
@@ -43,12 +44,7 @@ class Holding(StrEnum):
     UNPROVEN = "unproven"
 
 
-class Evaluation(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    rename={"id": "snapshot_id", "triggered_ms": "initiated_at_ms"},
-):
+class Evaluation(Result, frozen=True, kw_only=True):
     """An invariant in a snapshot. `triggered_ms`: the instant that it shows, milliseconds since 1970. `found`: the
     number of violating rows. Where its manifest was read: `rows` has the first of them, `sql` is the query;
     `unreadable`: why it could not be read."""
@@ -274,8 +270,7 @@ def prove_violations(
     return verdict in GOOD or (alone and not contaminated)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
+class Violation(Result, frozen=True, kw_only=True):
     """An invariant that a snapshot violates. `found`: the number of rows, of which `rows` holds the first."""
 
     id: str

@@ -20,11 +20,13 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import structs
 
 from snapkafka.assembly.invariant_files import load, parse_parameters
 from snapkafka.assembly.spec import PLAIN_SPEC, JobResult, JobSpec, changed
@@ -48,7 +50,7 @@ from snapkafka.manifest import WitnessEntry
 from snapkafka.store import lies_in, locked, open_store, read_manifest, written_down
 from snapkafka.units import wall_ms
 from snapkafka.until import within
-from snapkafka.verbs import Keep
+from snapkafka.verbs import Keep, Result
 
 from .assembling import BESIDE_US, assemble
 from .info import SnapshotInfo
@@ -84,8 +86,7 @@ class Answer(StrEnum):
     UNPROVEN = "unproven"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRound:
+class KeptRound(Result, frozen=True, kw_only=True):
     """A moment of the schedule and the outcome of its snapshot.
 
     `removed`: the pruned ones; `why`, `code`: of a failure, and of a pruning that failed. `violated`: the invariants
@@ -208,7 +209,7 @@ class Keeper:
             what = f"{type(error).__name__}: {error}"
             found = _failed(name, error if isinstance(error, SnapkafkaError) else InternalError(what))
         not_yet_ms = last.not_yet_ms if last and found.not_yet_ms is None else found.not_yet_ms
-        return replace(found, not_yet_ms=not_yet_ms)
+        return structs.replace(found, not_yet_ms=not_yet_ms)
 
     async def round_of(self, name: str, now_ms: int) -> KeptRound:
         """Run the round of the snapshot of this name, or the rest of it: trigger, assemble and verify, prune.
@@ -233,13 +234,13 @@ class Keeper:
             found = await self._assembled(taken)
         except OF_ONE as error:
             found = _failed(name, error)
-        found = replace(found, checkpoint_due=due)
+        found = structs.replace(found, checkpoint_due=due)
         try:
-            return replace(found, removed=await self._pruned())
+            return structs.replace(found, removed=await self._pruned())
         except SnapkafkaError as error:  # the snapshot stands all the same
             if found.outcome is Outcome.FAILED:
                 return found
-            return replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
+            return structs.replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
 
     async def _assembled(self, taken: SnapshotInfo) -> KeptRound:
         """Assemble a captured snapshot; return its round.
@@ -250,7 +251,7 @@ class Keeper:
         found = KeptRound(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
         if taken.verdict:  # by a keeper that was cut short after it
             good = taken.verdict in GOOD
-            return replace(
+            return structs.replace(
                 found,
                 outcome=Outcome.VERIFIED if good else Outcome.NOT_GOOD,
                 verdict=taken.verdict,
@@ -263,8 +264,8 @@ class Keeper:
         except OF_ALL:
             raise
         except SnapkafkaError as error:
-            return replace(found, outcome=Outcome.FAILED, why=error.message, code=error.code)
-        return replace(
+            return structs.replace(found, outcome=Outcome.FAILED, why=error.message, code=error.code)
+        return structs.replace(
             found,
             outcome=Outcome.VERIFIED if result.good else Outcome.NOT_GOOD,
             verdict=result.verdict,

@@ -39,6 +39,7 @@ from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import Verdict
 from snapkafka.units import wall_ms
+from snapkafka.verbs import Result
 
 from .info import Details, SnapshotInfo, details, summary
 from .invariants import Holding, invariants_in
@@ -98,8 +99,7 @@ async def show(
         return msgspec.structs.replace(found, restorable=await _restorable(work, view, clock))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Verified(Result, frozen=True, kw_only=True):
     """A verdict and its snapshot.
 
     `offset`: of the verdict in the ledger; reading may continue at the next one. `triggered_ms`: the instant that the

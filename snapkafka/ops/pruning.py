@@ -35,6 +35,7 @@ from snapkafka.query.manifest_heads import oldest_first
 from snapkafka.restore.forks import list_forks
 from snapkafka.restore.session import admin_of
 from snapkafka.store import LEFTOVER_AFTER_S, Leftover, Store, manifest_name, open_store
+from snapkafka.verbs import Result
 from snapkafka.wire.codec import encode
 
 from .invariants import invariants_in
@@ -89,8 +90,7 @@ class Policy:
     among: Collection[str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedSnapshot:
+class PlannedSnapshot(Result, frozen=True, kw_only=True):
     """A snapshot, and `why` it is kept; empty: it is removed. Then `bytes`: of its manifest and its files; `foreign`:
     other files among them, which stay."""
 

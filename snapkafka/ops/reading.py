@@ -27,11 +27,11 @@ from snapkafka.query.sandbox import Asked, select_apart
 from snapkafka.query.sql import named_in, over_all, select
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
+from snapkafka.verbs import Result
 from snapkafka.wire import headers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queried:
+class Queried(Result, frozen=True, kw_only=True):
     """The result of a query, in values that JSON has: bytes as hex digits, times as ISO 8601, in UTC.
 
     `id`, `epoch`, `verdict` are those of the snapshot whose tables need no schema. `more`: there are more `rows`.

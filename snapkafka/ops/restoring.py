@@ -30,6 +30,7 @@ from snapkafka.restore.target import Target
 from snapkafka.restore.topics import workers_of
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
+from snapkafka.verbs import Result
 from snapkafka.wire import headers as wire
 
 #: How often the members of groups are counted.
@@ -49,8 +50,7 @@ class CheckedTable:
     keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedRestore:
+class CheckedRestore(Result, frozen=True, kw_only=True):
     """A system compared with a snapshot. `misplaced`: the groups that do not stand where they have to, a sentence each.
     `plan`: the restore on which its apps run, and `restored`: its snapshot; empty: none."""
 

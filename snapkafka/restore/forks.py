@@ -7,12 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, cast
 
-from snapkafka.errors import (
-    ForkFailedError,
-    ForkRefusedError,
-    LedgerUnusableError,
-    PlanChangedError,
-)
+from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.kafka.ledger.reading import Opened, opened
@@ -22,6 +17,7 @@ from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries
+from snapkafka.verbs import Result
 
 from .session import admin_of
 
@@ -36,8 +32,7 @@ class GroupRemoval(Protocol):
     def delete_groups(self, groups: list[str]) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fork:
+class Fork(Result, frozen=True, kw_only=True):
     """A fork as its ledger describes it.
 
     `stage`: "creating" or "ready". `namespace`: the fork's; `source`: production's. `created_ms`, `expires_ms`: since

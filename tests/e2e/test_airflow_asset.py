@@ -111,12 +111,12 @@ def test_a_verified_snapshot_starts_the_dag_that_is_scheduled_on_the_asset(tmp_p
             event = json.loads(str(extra))
             print("the event:", event)
             found = event.get("payload", event)
-            assert (found["id"], found["verdict"][:8]) == ("friday", "VERIFIED")
+            assert (found["snapshot_id"], found["verdict"][:8]) == ("friday", "VERIFIED")
             logs = "".join(
                 path.read_text() for path in (airflow.home / "logs").rglob("*.log") if REPORT in str(path)
             )
             assert (
-                f"consistent as of {found['triggered_ms']}" in logs.replace("', '", " ")
-                or str(found["triggered_ms"]) in logs
+                f"consistent as of {found['initiated_at_ms']}" in logs.replace("', '", " ")
+                or str(found["initiated_at_ms"]) in logs
             )
         assert ours(airflow.home) == []

@@ -37,7 +37,7 @@ def test_the_result_as_data(tmp_path: Path, engine: str) -> None:
         assert one["verdict"] == "VERIFIED"
         assert one["money"]["total"] == TOTAL
         assert one["money"]["in_tables"] + one["money"]["in_flight"] == TOTAL
-        assert Path(one["manifest"]).is_file()
+        assert Path(one["checkpoint_manifest_uri"]).is_file()
         assert any(Path(one["tables"], "state").iterdir())
     assert "Assembly and verification by the embedded engine" in done.stderr
     if engine == "both":

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
+from snapkafka import ops
 from snapkafka.errors import TimedOutError
 from snapkafka.testing import wait_until
 from tests.e2e.parts import live
@@ -34,11 +34,10 @@ def test_a_round_that_was_killed_is_finished_by_the_next_and_repeated_by_none(
                 *("--bootstrap", system.bootstrap, "--namespace", namespace),
             ]
 
-        def kept(every: str, *options: str) -> dict[str, Any]:
+        def kept(every: str, *options: str) -> ops.KeptRound:
             done = subprocess.run(command(every, *options), capture_output=True, text=True, timeout=900)
             assert done.returncode == 0, done.stderr[-3000:]
-            found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-            return found
+            return msgspec.json.decode(done.stdout.splitlines()[-1], type=ops.KeptRound)
 
         jobs: list[psutil.Process] = []
         killed = subprocess.Popen(command("1d"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -67,17 +66,17 @@ def test_a_round_that_was_killed_is_finished_by_the_next_and_repeated_by_none(
         assert not list(tmp_path.glob("keep-*.json"))
 
         first = kept("1d")
-        assert (first["id"], first["outcome"], first["type"]) == (view.trigger.id, "verified", "full")
-        assert Path(first["manifest"]).exists()
+        assert (first.id, first.outcome, first.type) == (view.trigger.id, "verified", "full")
+        assert Path(first.manifest).exists()
         assert kept("1d") == first
         assert len(system.observer.state.snapshots) == 1
 
         # moments of a few seconds, so that each round is at another one
         child = kept("7s", "--incremental")
-        assert (child["type"], child["removed"]) == ("incremental", [])
+        assert (child.type, child.removed) == ("incremental", ())
         stored = {path.stem for path in tmp_path.glob("keep-*.json")}
-        assert stored == {first["id"], child["id"]}, "the newest stays, and the full one that it builds on"
+        assert stored == {first.id, child.id}, "the newest stays, and the full one that it builds on"
         newest = kept("11s")
-        assert newest["type"] == "full"
-        assert set(newest["removed"]) == stored
-        assert {path.stem for path in tmp_path.glob("keep-*.json")} == {newest["id"]}
+        assert newest.type == "full"
+        assert set(newest.removed) == stored
+        assert {path.stem for path in tmp_path.glob("keep-*.json")} == {newest.id}

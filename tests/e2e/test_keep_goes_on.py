@@ -7,11 +7,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from snapkafka import ops
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import EmbeddedKafka, RunningSystem, create_topics, wait_until
 from tests.observing import Observer, observing
@@ -55,7 +56,7 @@ class Kept:
             system=self.system,
         )
 
-    def round(self, storage: str) -> dict[str, Any]:
+    def round(self, storage: str) -> ops.KeptRound:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "snapkafka", "keep", "--once", "--incremental", "--json"),
@@ -68,8 +69,8 @@ class Kept:
             timeout=1200,
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        assert found["outcome"] == "verified", found
+        found = msgspec.json.decode(done.stdout.splitlines()[-1], type=ops.KeptRound)
+        assert found.outcome is ops.Outcome.VERIFIED, found
         return found
 
 
@@ -83,41 +84,41 @@ def test_every_next_round_is_green(namespace: str, tmp_path: Path) -> None:
                 kept = Kept(system, observer, app, tmp_path)
                 kept.start("1")
                 kept.send("a")
-                assert (first := kept.round("old"))["type"] == "full"
+                assert (first := kept.round("old")).type == "full"
                 kept.send("b")
                 second = kept.round("old")
-                assert (second["type"], second["why_full"]) == ("incremental", "")
+                assert (second.type, second.why_full) == ("incremental", "")
 
                 system.interrupt(system.workers[-1])
                 kept.start("2")
                 kept.send("a")
                 dropped = kept.round("old")
-                assert dropped["type"] == "incremental"
-                assert f"cannot build on {second['id']}: table lengths of app {app}" in dropped["why_full"]
+                assert dropped.type == "incremental"
+                assert f"cannot build on {second.id}: table lengths of app {app}" in dropped.why_full
                 kept.send("c")
-                assert (kept.round("old"))["why_full"] == "", "it builds on the one with its whole state"
+                assert kept.round("old").why_full == "", "it builds on the one with its whole state"
 
                 kept.send("a", at_ms=NANOSECONDS)
                 kept.send("d", at_ms=1_700_000_000_000)
                 kept.send("b", at_ms=NANOSECONDS)
                 strange = kept.round("old")
-                assert (strange["type"], strange["why_full"]) == ("incremental", "")
+                assert (strange.type, strange.why_full) == ("incremental", "")
 
                 elsewhere = kept.round("new")
-                assert elsewhere["type"] == "full", "nothing that it could build on lies there"
+                assert elsewhere.type == "full", "nothing that it could build on lies there"
                 kept.send("e")
                 last = kept.round("new")
-                assert (last["type"], last["why_full"]) == ("incremental", "")
+                assert (last.type, last.why_full) == ("incremental", "")
                 parents = {view.trigger.id: view.trigger.parent for view in observer.state.snapshots.values()}
-                assert (parents[last["id"]], parents[first["id"]]) == (elsewhere["id"], "")
+                assert (parents[last.id], parents[first.id]) == (elsewhere.id, "")
         finally:
             for worker in system.workers:
                 print(worker.last_lines(40))
             system.stop()
     queried = subprocess.run(
         [
-            *(sys.executable, "-m", "snapkafka", "query", "--json", "--snapshot", last["id"]),
-            *("--storage", str(Path(last["manifest"]).parent)),
+            *(sys.executable, "-m", "snapkafka", "query", "--json", "--snapshot", last.id),
+            *("--storage", str(Path(last.manifest).parent)),
             "SELECT key, value, table_name FROM state ORDER BY key",
         ],
         capture_output=True,

@@ -100,11 +100,8 @@ def test_a_violation_is_found_by_the_next_round_and_is_over_when_a_snapshot_hold
     assert json.loads(violated["rows"][0]["what"]) == {"key": "ben", "value": "-5"}
     assert "violated" in listed
     (violation,) = after["violations"]
-    assert violation["snapshot_id"] == broken["id"]
+    assert violation["snapshot_id"] == broken["snapshot_id"]
     assert [row["what"] for row in violation["rows"]] == [violated["rows"][0]["what"]]
     outcomes = {item["snapshot_id"]: item["holding"] for item in after["evaluations"]}
-    assert (outcomes[held["id"]], outcomes[broken["id"]], outcomes[again["id"]]) == (
-        "holds",
-        "violated",
-        "holds",
-    )
+    found = [outcomes[item["snapshot_id"]] for item in (held, broken, again)]
+    assert found == ["holds", "violated", "holds"]

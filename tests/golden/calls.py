@@ -16,7 +16,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+import msgspec
 import pytest
+from msgspec import structs
 from typer.main import get_command
 
 from snapkafka import __version__, manifest, ops
@@ -180,9 +182,9 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path, long: str) -> None:
         verdict="VERIFIED",
         manifest="/snaps/keep-1.json",
     )
-    not_yet = dataclasses.replace(kept, answer=ops.Answer.NOT_YET, found=2, witnesses=(witness,))
+    not_yet = structs.replace(kept, answer=ops.Answer.NOT_YET, found=2, witnesses=(witness,))
     failed = ops.KeptRound(id="keep-2", outcome=ops.Outcome.FAILED, why="not captured within 5.0 s")
-    holds = dataclasses.replace(
+    holds = structs.replace(
         kept, id="keep-3", answer=ops.Answer.HOLDS, not_yet_ms=1_000_000, holds_ms=1_030_000
     )
     answers: Mapping[str, Any] = {
@@ -215,6 +217,9 @@ def lengthened(value: T, long: str) -> T:
         found = f"{value}{long}"
     elif isinstance(value, tuple) and type(value) is tuple:
         found = tuple(lengthened(item, long) for item in value)
+    elif isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        found = structs.replace(value, **{name: lengthened(getattr(value, name), long) for name in names})
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = (field.name for field in dataclasses.fields(value) if field.init)
         found = dataclasses.replace(

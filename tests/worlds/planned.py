@@ -127,7 +127,7 @@ DIFFERENT = checked(
     "position of app accounts in orders[0] is 8, expected 7",
 )
 DRILL = ops.Drill(
-    id="drill-1",
+    fork="drill-1",
     trusted=True,
     reasons=(),
     namespace="shop",

@@ -22,7 +22,7 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
 
 APP = "python -m faust -A shop worker"
 FOUND = {
-    "trusted": True, "reasons": [], "snapshot": "friday", "epoch": 4, "id": "drill-1", "rpo_s": 61.0,
+    "trusted": True, "reasons": [], "snapshot_id": "friday", "epoch": 4, "fork": "drill-1", "rpo_s": 61.0,
     "rto_s": 12.5, "logs": {APP: "the app's last line"},
 }  # fmt: skip
 WITHIN_S = 20.0

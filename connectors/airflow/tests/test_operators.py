@@ -115,7 +115,9 @@ class Job:
         monkeypatch.setattr(ops, "verify", run)
 
 
-TOLD = {"id": "s", "epoch": 7, "verdict": "VERIFIED", "good": True, "manifest": "/snaps/s.json"}
+TOLD = {
+    "snapshot_id": "s", "epoch": 7, "verdict": "VERIFIED", "good": True, "checkpoint_manifest_uri": "/snaps/s.json",
+}  # fmt: skip
 
 
 def test_assembly_runs_in_the_python_of_the_connection_with_its_credentials(
@@ -134,7 +136,7 @@ def test_assembly_runs_in_the_python_of_the_connection_with_its_credentials(
         "SNAPKAFKA_KAFKA_SASL_USERNAME": "ann", "SNAPKAFKA_KAFKA_SASL_PASSWORD": "secret",
     }  # fmt: skip
     assert "secret" not in repr(job.options["launch"])
-    assert context["ti"].pushed == {"manifest": "/snaps/s.json"}
+    assert context["ti"].pushed == {"checkpoint_manifest_uri": "/snaps/s.json"}
 
 
 def test_verification_passes_a_good_snapshot(
@@ -159,7 +161,7 @@ def test_an_inconsistent_snapshot_fails_for_good_with_its_records_in_the_log(
     with caplog.at_level(logging.INFO, "told"), pytest.raises(AirflowFailException, match="is INCONSISTENT"):
         task.execute(context)
     assert "V2: orders[1] offset 42: is red" in caplog.text
-    assert context["ti"].pushed == {"manifest": "/snaps/s.json"}
+    assert context["ti"].pushed == {"checkpoint_manifest_uri": "/snaps/s.json"}
     assembling = operators.SnapkafkaAssembleOperator(task_id="assemble", snapshot_id="s")
     assert assembling.execute(context)["good"] is False  # its tables are evidence
 
@@ -233,7 +235,7 @@ def test_an_old_snapshot_or_none_fails_the_check(cluster: FakeCluster, context: 
         young.execute(context)
     found = asyncio.run(ops.trigger(cluster, "ns", snapshot_id="s", wait=True))
     cluster.the_ledger.put(Verdict(n=1, epoch=found.epoch, verdict="VERIFIED"))
-    assert young.execute(context)["id"] == "s"
+    assert young.execute(context)["snapshot_id"] == "s"
     old = operators.SnapkafkaFreshnessOperator(task_id="old", max_age=timedelta(hours=3))
     with pytest.raises(AirflowException, match=r"s, is .* s old"):
         old.execute(context)  # the ledger in memory begins in 1970

@@ -50,7 +50,8 @@ async def test_a_captured_snapshot_wakes_the_sensor(cluster: FakeCluster, contex
     assert deferred.value.method_name == "execute_complete"
     event = await first(again(deferred.value.trigger))
     assert event["status"] == "captured"
-    assert sensor.execute_complete(context, event) == {"id": "s", "epoch": event["epoch"], "capture_ms": 2}
+    found = sensor.execute_complete(context, event)
+    assert found == {"snapshot_id": "s", "epoch": event["epoch"], "capture_ms": 2}
 
 
 async def test_a_failed_snapshot_fails_the_sensor_with_the_reason(
@@ -70,7 +71,7 @@ async def test_a_failed_snapshot_fails_the_sensor_with_the_reason(
 def test_without_a_triggerer_the_sensor_waits_itself(cluster: FakeCluster, context: dict[str, Any]) -> None:
     asyncio.run(ops.trigger(cluster, "ns", snapshot_id="s"))
     sensor = SnapkafkaCapturedSensor(task_id="captured", snapshot_id="s", deferrable=False)
-    assert sensor.execute(context)["id"] == "s"
+    assert sensor.execute(context)["snapshot_id"] == "s"
     unknown = SnapkafkaCapturedSensor(task_id="unknown", snapshot_id="t", deferrable=False)
     with pytest.raises(AirflowException, match="no snapshot 't'"):
         unknown.execute(context)
@@ -100,7 +101,8 @@ async def test_a_good_verdict_is_an_event_and_a_bad_one_is_none(cluster: FakeClu
     cluster.the_ledger.put(Verdict(n=1, epoch=epoch, verdict="INCONSISTENT"))
     offset = cluster.the_ledger.put(Verdict(n=2, epoch=epoch, verdict="VERIFIED", manifest="/snaps/s.json"))
     event = await first(trigger)
-    assert (event["id"], event["verdict"], event["manifest"]) == ("s", "VERIFIED", "/snaps/s.json")
+    assert (event["snapshot_id"], event["verdict"]) == ("s", "VERIFIED")
+    assert event["checkpoint_manifest_uri"] == "/snaps/s.json"
     assert (
         trigger.asset_state_store.kept[WATERMARK] == offset
     )  # of the bad one; the event is not confirmed yet
@@ -114,7 +116,7 @@ async def test_a_watcher_that_starts_again_reads_on(cluster: FakeCluster) -> Non
     cluster.the_ledger.put(Verdict(n=2, epoch=epoch, verdict="VERIFIED", manifest="second"))
     trigger = SnapkafkaVerdictTrigger(namespace="ns")
     trigger.asset_state_store = state
-    assert (await first(trigger))["manifest"] == "second"
+    assert (await first(trigger))["checkpoint_manifest_uri"] == "second"
 
 
 def test_the_asset_of_a_namespace() -> None:

@@ -14,7 +14,6 @@ import typer
 from snapkafka import ops
 from snapkafka.cli.build import AsJson, Proposal, printed, propose
 from snapkafka.cli.commands.snapshots import coloured, witness_line
-from snapkafka.cli.progress import print_line
 from snapkafka.cli.running import connect, console, notices, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, all_errors
 from snapkafka.kafka.login.connection import Connection
@@ -48,7 +47,7 @@ def keep(
             who=who(),
             spec=spec,
             report=partial(print_json, in_lines=True) if as_json else _print_round,
-            notify=None if as_json else print_line,
+            notify=None if as_json else notices.print,
         ),
         as_json=as_json,
         in_lines=True,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from snapkafka import ops
 from snapkafka.cli.build import AsJson, Proposal, ask_one_way, printed, propose
 from snapkafka.cli.commands.snapshots import count, headline
-from snapkafka.cli.commands.tables import moment
 from snapkafka.cli.running import connect, console, notices, run, who
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
-from snapkafka.units import rounded_ms, wall_ms
+from snapkafka.units import rounded_ms, utc_time, wall_ms
 from snapkafka.verbs import Change, ForkCreate, ForkDrop, Restore, Where
 
 
@@ -320,3 +319,24 @@ def _print_dropped(found: tuple[ops.Dropping, ...]) -> None:
             console.print("fork ", (it.fork, "bold"), f" stays: {it.kept}")
         else:
             console.print("removed fork ", (it.fork, "bold"), f": {count(len(it.topics), 'topic')}")
+
+
+def print_forks(found: Sequence[ops.Fork]) -> None:
+    """Print one line for each fork."""
+    if not found:
+        console.print("No forks.")
+    console.table(
+        found,
+        "fork",
+        "of=source",
+        "snapshot",
+        "state=stage",
+        ("created", lambda it: moment(it.created_ms)),
+        ("expires", lambda it: moment(it.expires_ms) if it.expires_ms else "never"),
+        ("topics", lambda it: len(it.topics)),
+        "by=who",
+    )
+
+
+def moment(at_ms: int) -> str:
+    return f"{utc_time(at_ms)}Z" if at_ms else "unknown"

@@ -14,8 +14,8 @@ from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.checks.kinds import OF_STATE
 from snapkafka.cli.build import AsJson, ask_one_way, printed
 from snapkafka.cli.layout import COLOURS, Line, Part
-from snapkafka.cli.progress import print_line, progress_lines
-from snapkafka.cli.running import connect, console, run
+from snapkafka.cli.progress import progress_lines
+from snapkafka.cli.running import connect, console, notices, run
 from snapkafka.cli.screen import Screen
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
@@ -242,7 +242,7 @@ JUDGING: Final = ("storage", "invariants", "parameters", "unpickle", "engine")
 
 def assemble(
     snapshots: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Ids, epochs or `latest` (newest captured).")
+        list[str], typer.Argument(metavar="ID", help="Ids, epochs or `latest` (newest captured).")
     ],
     at: Where,
     spec: Annotated[ops.JobSpec, JUDGING],
@@ -299,7 +299,7 @@ def _judge(verb: str, at: Where, spec: ops.JobSpec, *, as_json: bool) -> None:
     with progress_lines(printed=not as_json) as progress:
         found: tuple[ops.JobResult, ...] = run(
             lambda: getattr(ops, verb)(
-                connect(at.bootstrap), wanted, notify=None if as_json else print_line, progress=progress
+                connect(at.bootstrap), wanted, notify=None if as_json else notices.print, progress=progress
             ),
             as_json=as_json,
         )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -17,7 +15,6 @@ from snapkafka.cli.running import connect, console, data_output, print_json, run
 from snapkafka.errors import BadInputError
 from snapkafka.ops.diffing import KeyChange, Progressed
 from snapkafka.runtime.extras import require_extra
-from snapkafka.units import utc_time
 from snapkafka.verbs import Draw, Query, Where
 
 # -- diff -----------------------------------------------------------------------------------------------------
@@ -85,10 +82,6 @@ def _position(position: int | None) -> str:
     return "none" if position is None else str(position)
 
 
-#: How names of columns with bytes end.
-RAW: Final = "_raw"
-
-
 # -- draw ----------------------------------------------------------------------------------------------------
 
 
@@ -116,7 +109,7 @@ def draw(at: Where, asked: Draw, as_json: AsJson = False) -> None:
     if as_json:
         print_json(
             {
-                "id": found.id,
+                "snapshot_id": found.id,
                 "epoch": found.epoch,
                 "output": str(output),
                 "shown": found.shown,
@@ -136,6 +129,10 @@ def draw(at: Where, asked: Draw, as_json: AsJson = False) -> None:
 
 
 # -- query ----------------------------------------------------------------------------------------------------
+
+
+#: How names of columns with bytes end.
+RAW: Final = "_raw"
 
 
 def query(at: Where, asked: Query, as_json: AsJson = False) -> None:
@@ -171,7 +168,9 @@ def _print_queried(found: ops.Queried) -> None:
     if len(hidden) == len(found.columns):
         hidden = []
     columns = [name for name in found.columns if name not in hidden]
-    console.table(found.rows, *((name, partial(_cell_of, name)) for name in columns), whole=True)
+    console.table(
+        found.rows, *((name, lambda row, name=name: cell(row[name])) for name in columns), whole=True
+    )
     if hidden:
         console.print(f"Not shown: {', '.join(hidden)} (bytes; --csv).", style="dim")
     if found.more:
@@ -179,11 +178,7 @@ def _print_queried(found: ops.Queried) -> None:
     console.note("note", found.trust.not_compared)
 
 
-def _cell_of(name: str, row: Mapping[str, Any]) -> str:
-    return cell(row[name])
-
-
-# -- trace, and the list of forks -----------------------------------------------------------------------------
+# -- trace ----------------------------------------------------------------------------------------------------
 
 
 def print_trace(found: ops.Trace) -> None:
@@ -200,24 +195,3 @@ def step_line(step: ops.TraceStep) -> str:
     what = "marker of" if step.marker else "sent by"
     when = f"after snapshot {step.after or f'of epoch {step.epoch}'}" if step.epoch else "before any snapshot"
     return f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {when}"
-
-
-def print_forks(found: Sequence[ops.Fork]) -> None:
-    """Print one line for each fork."""
-    if not found:
-        console.print("No forks.")
-    console.table(
-        found,
-        "fork",
-        "of=source",
-        "snapshot",
-        "state=stage",
-        ("created", lambda it: moment(it.created_ms)),
-        ("expires", lambda it: moment(it.expires_ms) if it.expires_ms else "never"),
-        ("topics", lambda it: len(it.topics)),
-        "by=who",
-    )
-
-
-def moment(at_ms: int) -> str:
-    return f"{utc_time(at_ms)}Z" if at_ms else "unknown"

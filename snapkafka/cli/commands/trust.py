@@ -15,7 +15,7 @@ from snapkafka.advice import Advice, Weight
 from snapkafka.cli.build import AsJson, printed
 from snapkafka.cli.commands.snapshots import coloured, count
 from snapkafka.cli.layout import Part
-from snapkafka.cli.progress import print_line, progress_lines
+from snapkafka.cli.progress import progress_lines
 from snapkafka.cli.running import connect, console, data_output, notices, run, who, write_file
 from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
 from snapkafka.errors import EXIT_NOT_GOOD
@@ -61,7 +61,7 @@ def print_advice(found: Sequence[Advice], *, verbose: bool) -> None:
 def doctor(at: Where, asked: Doctor, as_json: AsJson = False) -> None:
     """Print the findings; exit with status 30 if there is a problem."""
     if asked.offline:
-        _look_offline(asked, as_json=as_json)
+        _check_offline(asked, as_json=as_json)
         return
 
     def show(found: ops.Checkup) -> None:
@@ -78,7 +78,7 @@ def doctor(at: Where, asked: Doctor, as_json: AsJson = False) -> None:
 # -- --offline ------------------------------------------------------------------------------------------------
 
 
-def _look_offline(asked: Doctor, *, as_json: bool) -> None:
+def _check_offline(asked: Doctor, *, as_json: bool) -> None:
     """Print an app as it is defined; exit with status 30 if a snapshot would not work, or would not hold all of it."""
     found = run(lambda: _given(_described(asked.offline)), as_json=as_json)
     printed(
@@ -146,7 +146,7 @@ def audit(
                 **msgspec.structs.asdict(asked),
                 who=who(),
                 capturing=progress,
-                notify=None if as_json else print_line,
+                notify=None if as_json else notices.print,
                 progress=progress,
             ),
             as_json=as_json,
@@ -192,7 +192,7 @@ def _result(part: ops.AuditedPartition) -> str:
 
 
 #: After Ctrl-C: workers leave their groups, and topics are deleted.
-PUTS_AWAY_WITHIN_S = 180.0
+CLEANS_UP_WITHIN_S = 180.0
 
 
 def drill(
@@ -213,7 +213,7 @@ def drill(
             notify=lambda text: notices.print(f"drill: {text}"),
         ),
         as_json=json_file == "-",
-        ends_within_s=PUTS_AWAY_WITHIN_S,
+        ends_within_s=CLEANS_UP_WITHIN_S,
     )
     if json_file != "-":
         _print_drill(found)
@@ -250,7 +250,7 @@ def _print_drill(found: ops.Drill) -> None:
     else:
         console.print(("the backup cannot be trusted", "bold red"))
     if found.kept or not found.removed:
-        console.print(f"not removed: fork {found.id} (`snapkafka fork drop {found.id}`)")
+        console.print(f"not removed: fork {found.fork} (`snapkafka fork drop {found.fork}`)")
 
 
 # -- invariants -----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.assembly.spec import JobResult
@@ -11,6 +11,7 @@ from snapkafka.manifest import CheckEntry
 from snapkafka.protocol.forking import prefix_of, prefixed
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.verbs import Result
 
 #: Parameters of ready-made invariants that hold names of topics or apps.
 NAMES: Final = ("topics", "apps")
@@ -40,18 +41,17 @@ class Compared:
     equal: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drill:
+class Drill(Result, frozen=True, kw_only=True):
     """The result of a drill.
 
-    `id`: of this drill alone, and the name of its fork. `trusted`: the backup can be trusted; otherwise `reasons`
+    `fork`: its name, which no other drill has. `trusted`: the backup can be trusted; otherwise `reasons`
     state why not, a sentence each. `rpo_s`: the age of the snapshot when the drill began, all of which a disaster
     would cost. `rto_s`: from the start of the fork until its apps had processed the messages in flight; None: they did
     not. `source`, `of_fork`: both snapshots as they were verified; None: they were not. `removed`: nothing of the fork
     is left; `kept`: it was to be kept. `logs`: the last lines of the commands, if a phase failed.
     """
 
-    id: str
+    fork: str
     trusted: bool
     reasons: tuple[str, ...]
     namespace: str
@@ -67,7 +67,7 @@ class Drill:
     of_fork: JobResult | None = None
     removed: bool = False
     kept: bool = False
-    logs: Mapping[str, str] = field(default_factory=dict)
+    logs: Mapping[str, str] = {}
 
 
 def records_of(found: JobResult) -> int:

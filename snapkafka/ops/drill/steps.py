@@ -363,7 +363,7 @@ class DrillRun:
     def result(self, namespace: str, began: str) -> Drill:
         """Put the result together."""
         return Drill(
-            id=self.fork,
+            fork=self.fork,
             trusted=not self.reasons,
             reasons=tuple(self.reasons),
             namespace=namespace,

@@ -19,12 +19,13 @@ import msgspec
 import pytest
 
 from snapkafka import ops
-from snapkafka.cli import progress, running
+from snapkafka.cli import running
 from snapkafka.cli.commands import trust as doctor_command
 from snapkafka.cli.screen import UNBOUNDED
 from snapkafka.drivers.faust.describe import DescribedApp
 from snapkafka.errors import BadInputError
-from tests.golden.calls import ENVIRONMENT, call
+from snapkafka.verbs import CONTRACT
+from tests.golden.calls import ENVIRONMENT, Printed, call
 
 #: What rich or a careless `replace` would change: codes of emojis, tags, a closing tag, escaped ones, paths of Windows.
 TAIL: Final = r":user:id:42 00:ab:cd [x] [red] [/] [/bold] \[y] a\[b C:\dir\ :smile: \\ ends>"
@@ -154,9 +155,25 @@ def answering(name: str, filled: Filled) -> Any:
 def queried(filled: Filled) -> ops.Queried:
     found: ops.Queried = filled.structure(ops.Queried)
     columns = ("key", filled.text())
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         found, columns=columns, rows=tuple({name: filled.text() for name in columns} for _ in "ab")
     )
+
+
+def run_filled(verb: str, monkeypatch: pytest.MonkeyPatch, *more: str, flags: bool = False) -> Printed:
+    arguments, functions = VERBS[verb]
+    filled = Filled(flags=flags)
+    for name in functions:
+        monkeypatch.setattr(ops, name, answering(name, filled))
+    where = WHERE[:2] if verb in ("topics create", "prune") else WHERE
+    return call([*verb.split(), *arguments, *where, *more])
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"restore", "fork create", "prune"}))
+def test_json_has_the_names_of_the_contract(verb: str, world: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_filled(verb, monkeypatch, "--json", *(["-"] if verb == "drill" else []))
+    assert found.stdout.startswith("{")
+    assert re.findall(rf'"({"|".join(CONTRACT)})": "', found.stdout) == []
 
 
 @pytest.mark.parametrize("flags", [False, True])
@@ -164,12 +181,7 @@ def queried(filled: Filled) -> ops.Queried:
 def test_a_verb_prints_data_as_it_is(
     verb: str, flags: bool, world: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments, functions = VERBS[verb]
-    filled = Filled(flags=flags)
-    for name in functions:
-        monkeypatch.setattr(ops, name, answering(name, filled))
-    where = WHERE[:2] if verb in ("topics create", "prune") else WHERE
-    found = call([*verb.split(), *arguments, *where])
+    found = run_filled(verb, monkeypatch, flags=flags)
     assert "Traceback" not in found.stderr
     assert list(changed(found.stdout + found.stderr)) == []
     assert found.stdout.count("<") or verb in ("draw", "verify --offline")
@@ -193,11 +205,3 @@ def test_errors_and_advice(world: None, monkeypatch: pytest.MonkeyPatch) -> None
     found = call(["list", *WHERE])
     assert list(changed(found.stderr)) == []
     assert found.stderr.count("<") == 2
-
-
-def test_progress(world: None) -> None:
-    """Bars and lines of a job name its steps and topics."""
-    text = Filled(flags=False).text()
-    with running.notices.console.capture() as captured:
-        progress.print_line(text)
-    assert list(changed(captured.get())) == []

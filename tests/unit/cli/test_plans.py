@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from snapkafka import ops
@@ -180,7 +181,7 @@ def test_a_drill_has_its_status(
 
     async def drill(where: Any, namespace: str, request: Drill, **options: Any) -> ops.Drill:
         requests.append(request)
-        return replace(planned.DRILL, trusted=trusted)
+        return structs.replace(planned.DRILL, trusted=trusted)
 
     monkeypatch.setattr(ops, "drill", drill)
     file = tmp_path / "drill.json"

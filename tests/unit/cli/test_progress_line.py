@@ -69,7 +69,7 @@ def test_elsewhere_it_is_a_line_a_minute(
 def test_whoever_read_the_log_may_be_gone_and_the_work_goes_on() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    work = "from snapkafka.cli.progress import print_line\nfor _ in 1, 2: print_line('a')\nprint('done')"
+    work = "from snapkafka.cli.running import notices\nfor _ in 1, 2: notices.print('a')\nprint('done')"
     with os.fdopen(writer, "w") as gone:
         ended = subprocess.run([sys.executable, "-c", work], stdout=subprocess.PIPE, stderr=gone, check=False)
     assert (ended.stdout, ended.returncode) == (b"done\n", 0)

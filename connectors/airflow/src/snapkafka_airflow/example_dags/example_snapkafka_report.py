@@ -27,7 +27,7 @@ with DAG(
             for event in events
         ]
         for snapshot in found:
-            print("consistent as of", snapshot["triggered_ms"], snapshot["manifest"])
+            print("consistent as of", snapshot["initiated_at_ms"], snapshot["checkpoint_manifest_uri"])
         return found
 
     report()

@@ -126,7 +126,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
                 f"the backup cannot be trusted (exit status {EXIT_NOT_GOOD}, {MEANINGS[EXIT_NOT_GOOD][0]}):"
                 f" {'; '.join(found['reasons'])}"
             )
-        return {key: found[key] for key in ("id", "trusted", "snapshot", "epoch", "rpo_s", "rto_s")}
+        return {key: found[key] for key in ("fork", "trusted", "snapshot_id", "epoch", "rpo_s", "rto_s")}
 
 
 def _failure(status: int, last: str) -> AirflowException:

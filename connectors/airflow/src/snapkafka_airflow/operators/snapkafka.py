@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 #: XCom key of the manifest's URI.
-MANIFEST: Final = "manifest"
+MANIFEST: Final = "checkpoint_manifest_uri"
 #: What the log holds of a check's witnesses; the manifest holds twenty.
 WITNESSES_MAX: Final = 20
 
@@ -174,11 +174,11 @@ class _JobOperator(SnapkafkaBaseOperator):
                 )  # fmt: skip
         context["ti"].xcom_push(key=MANIFEST, value=found.manifest)
         return {
-            "id": found.id,
+            "snapshot_id": found.id,
             "epoch": found.epoch,
             "verdict": found.verdict,
             "good": found.good,
-            "manifest": found.manifest,
+            MANIFEST: found.manifest,
         }
 
 
@@ -303,4 +303,4 @@ class SnapkafkaFreshnessOperator(SnapkafkaBaseOperator):
                 f"the newest good snapshot of {hook.namespace}, {found.verified_id}, is {age_s:.0f} s old;"
                 f" at most {most_s:.0f} s are allowed"
             )
-        return {"id": found.verified_id, "age_s": age_s}
+        return {"snapshot_id": found.verified_id, "age_s": age_s}

@@ -66,7 +66,7 @@ class SnapkafkaCapturedSensor(BaseSensorOperator):
             raise AirflowException(
                 f"snapshot {self.snapshot_id} was not captured within {self.timeout:g} s"
             ) from None
-        return {"id": found.id, "epoch": found.epoch, "capture_ms": found.capture_ms}
+        return {"snapshot_id": found.id, "epoch": found.epoch, "capture_ms": found.capture_ms}
 
     def execute_complete(self, context: Any, event: dict[str, Any] | None = None) -> dict[str, Any]:
         """Take what the trigger found."""
@@ -74,5 +74,5 @@ class SnapkafkaCapturedSensor(BaseSensorOperator):
             raise AirflowException("the trigger ended without an event: retry the task")
         if event["status"] == "error":
             raise AirflowException(event["message"])
-        self.log.info("snapshot %s was captured in %s ms", event["id"], event["capture_ms"])
-        return {key: event[key] for key in ("id", "epoch", "capture_ms")}
+        self.log.info("snapshot %s was captured in %s ms", event["snapshot_id"], event["capture_ms"])
+        return {key: event[key] for key in ("snapshot_id", "epoch", "capture_ms")}

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from snapkafka import ops
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka_airflow.hooks.snapkafka import SnapkafkaHook
@@ -51,9 +53,9 @@ class SnapkafkaCapturedTrigger(BaseTrigger):
         yield TriggerEvent(
             {
                 "status": "captured",
-                "id": found.id,
+                "snapshot_id": found.id,
                 "epoch": found.epoch,
-                "triggered_ms": found.triggered_ms,
+                "initiated_at_ms": found.triggered_ms,
                 "capture_ms": found.capture_ms,
             }
         )
@@ -65,8 +67,8 @@ class SnapkafkaCapturedTrigger(BaseTrigger):
 class SnapkafkaVerdictTrigger(BaseEventTrigger):
     """Fire for each verdict in the ledger that calls a snapshot good; for an `AssetWatcher`.
 
-    The event holds the snapshot's id, epoch, verdict, manifest and the instant that it shows. A triggerer that starts
-    again goes on where the last one stood, if Airflow keeps state for assets; a snapshot may then be reported twice.
+    The event holds what `snapkafka verdicts` prints. A triggerer that starts again goes on where the last one stood, if
+    Airflow keeps state for assets; a snapshot may then be reported twice.
 
     Args:
         only_good: False reports every verdict.
@@ -101,7 +103,7 @@ class SnapkafkaVerdictTrigger(BaseEventTrigger):
                 async for found in ops.verdicts(hook.get_conn(), hook.namespace, start=start):
                     start = found.offset + 1
                     if found.good or not self.only_good:
-                        yield TriggerEvent(_payload(found))
+                        yield TriggerEvent(to_builtins(found))
                     await self._remember(start)
             except (BrokerUnavailableError, LedgerUnusableError) as error:
                 self.log.warning("the ledger of %s cannot be read: %s", self.namespace, error)
@@ -127,14 +129,3 @@ class SnapkafkaVerdictTrigger(BaseEventTrigger):
             await store.aset(WATERMARK, offset)
         except Exception:
             self.log.warning("the state of the asset cannot be written", exc_info=True)
-
-
-def _payload(found: ops.Verified) -> dict[str, Any]:
-    return {
-        "id": found.id,
-        "epoch": found.epoch,
-        "verdict": found.verdict,
-        "manifest": found.manifest,
-        "triggered_ms": found.triggered_ms,
-        "verified_ms": found.verified_ms,
-    }
