@@ -70,9 +70,7 @@ class Guard:
             RefusedError: a foreign page may have sent the request, or its token is unknown.
         """
         names = self._names
-        if not is_loopback(
-            self._settings.host
-        ):  # tokens and TLS guard the address that the client has connected to
+        if not is_loopback(self._settings.host):  # then tokens and TLS guard its own address
             names = names | {(scope.get("server") or ("",))[0]}
         if why := foreign(headers.get("host", ""), headers.get("origin", ""), names=names):
             raise RefusedError("forbidden", why, "use the page of this service, by a name that it was given")

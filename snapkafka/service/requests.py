@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from snapkafka import ops
 from snapkafka.assembly.invariant_files import ready_made
+from snapkafka.checks.verdict import Verdict
 from snapkafka.errors import BadInputError, SnapshotFailedError
 from snapkafka.protocol.ledger_state import SnapshotView, Status
 from snapkafka.verbs import TEXT, Request, Text, Texts, Trigger
@@ -82,7 +83,7 @@ class ListRequest(Request, frozen=True, kw_only=True):
 
     status: tuple[Status, ...] = ()
     type: Kind | Literal[""] = ""
-    verdict: Texts = ()
+    verdict: tuple[Verdict, ...] = ()
     initiated_by: Text = ""
     app: Text = ""
     id_prefix: Text = ""

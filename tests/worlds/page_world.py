@@ -14,6 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from msgspec import structs
+
 from snapkafka import ops
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
@@ -138,7 +140,7 @@ def system(folder: Path) -> FakeCluster:
         started = processes
         snapshot(cluster, folder, name)
     Worker(ledger, "slow", "slow-orders", closes=False, member="slow-1")
-    Worker(ledger, "slow", "slow-orders", closes=False, member="slow-2")
+    Worker(ledger, "slow", "slow-payments", closes=False, member="slow-2")
     failed = ledger.put(Trigger(n=1, id="failed", who="a-test")) + 1
     ledger.put(
         Abort(n=2, epoch=failed, code="ttl", reason="not captured within 5000 ms", culprit="process 7")
@@ -163,7 +165,7 @@ async def forks(*_: Any) -> tuple[ops.Fork, ...]:
         apps=("drill-7.shop-0", "drill-7.shop-1"), topics=("drill-7.orders-0",), created_ms=now - 60_000,
         expires_ms=now + 3_600_000, who="anna",
     )  # fmt: skip
-    return drill, dataclasses.replace(drill, fork="try", expires_ms=now - 1_000, who="ben")
+    return drill, structs.replace(drill, fork="try", expires_ms=now - 1_000, who="ben")
 
 
 # -- a small system, for what people do with the page ---------------------------------------------------------
