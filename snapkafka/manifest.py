@@ -223,4 +223,4 @@ def load(text: str, *, where: str = "manifest") -> Manifest:
     except msgspec.ValidationError as misfit:
         raise BadInputError(f"{where}: {misfit}", hint="see schemas/manifest.schema.json") from None
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise BadInputError(f"{where} is not JSON: {error}", hint="is it a manifest, and whole?") from error
+        raise BadInputError(f"{where} is not JSON: {error}", hint="is it a whole manifest?") from error

@@ -67,7 +67,7 @@ class _Chosen:
         if self._job.spec.engine == "embedded":
             raise BadInputError(
                 f"the embedded engine does not do {reason}",
-                hint="leave --engine to auto, or take spark",
+                hint="leave --engine at auto, or set it to spark",
             )
         if self._job.spec.engine == "auto":
             self._job.notify(f"taking Spark: the embedded engine does not do {reason}")

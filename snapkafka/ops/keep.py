@@ -167,7 +167,7 @@ async def keep(
         )
         return TimedOutError(
             f"{request.until} did not hold in time; {so_far}",
-            hint="a longer --timeout, or `snapkafka query` on the last snapshot to see what it waits for",
+            hint="set a longer --timeout, or query the last snapshot to see what it waits for",
         )
 
     timeout_s = None if request.timeout_ms is None else request.timeout_ms / 1_000

@@ -243,5 +243,5 @@ async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:
             return
     raise ForkFailedError(
         f"topic {there[0]} was deleted and is still there after {GONE_WITHIN_S:g} s",
-        hint="see whether delete.topic.enable is on, and run the command again",
+        hint="check whether delete.topic.enable is on, and run the command again",
     )

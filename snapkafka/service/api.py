@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -101,6 +102,7 @@ ROUTES: Final[dict[tuple[str, str], Api]] = {
 }
 
 
+@cache
 def document() -> dict[str, Any]:
     """Return the OpenAPI document."""
     kinds = [kind for it in ROUTES.values() for kind in (it.answer, it.asked) if isinstance(kind, type)]

@@ -94,15 +94,9 @@ def make_app(
             Route("/page/{name}", _page),
         ],
         lifespan=lifespan,
-        exception_handlers={
-            SnapkafkaError: _known,
-            HTTPException: _http,
-            Exception: _bug,
-        },
+        exception_handlers={SnapkafkaError: _known, HTTPException: _http, Exception: _bug},
     )
-    inner.router.redirect_slashes = (
-        False  # an unknown route is an unknown route, with a problem for an answer
-    )
+    inner.router.redirect_slashes = False  # an unknown route is answered by a problem
     return Guard(metrics.around(inner), settings)
 
 

@@ -79,9 +79,7 @@ class Metrics:
         good = follower.latest_good() if follower.version and follower.followed else None
         self._kept = None
         if good is not None:
-            with contextlib.suppress(
-                SnapkafkaError, TimeoutError
-            ):  # what is known is better than no metrics at all
+            with contextlib.suppress(SnapkafkaError, TimeoutError):  # the other metrics are still known
                 self._kept = await follower.restorable(good)
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 

@@ -248,7 +248,9 @@ class Handlers:
         """Handle `POST /v1/snapshots/{id}/query`."""
         asked = await body_of(request, QueryRequest)
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
-            raise BadInputError(f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for less")
+            raise BadInputError(
+                f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for fewer rows"
+            )
         place = self._manifest_of(self._found(request))
         async with _one_of(self._queries, "queries"):
             found = await ops.query(

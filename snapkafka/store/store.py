@@ -271,7 +271,7 @@ class Store:
                     return new
         raise StorageError(
             f"manifest {self.place(name)} was replaced by others {PUTS_MAX} times while it was written",
-            hint="see who else assembles this snapshot, and run it again",
+            hint="find out who else assembles this snapshot, then run it again",
         )
 
     def _same_rows(self, text: str, manifest: Manifest) -> Manifest | None:

@@ -210,7 +210,7 @@ class EmbeddedKafka:
         if status != 0:
             raise BrokerUnavailableError(
                 f"Kafka could not format its folder:\n{self.last_log_lines()}",
-                hint="look at the settings given",
+                hint="check the given settings",
             )
 
     def _launch(self) -> None:

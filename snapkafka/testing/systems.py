@@ -357,7 +357,7 @@ def _namespace(targets: Sequence[str], apps: Sequence[Any]) -> str:
         namespaces[target] = driver.config.namespace
     if len(set(namespaces.values())) > 1:
         each = ", ".join(f"{target}: {namespace}" for target, namespace in namespaces.items())
-        raise BadInputError(f"the apps are in different namespaces ({each})", hint="one snapshot is of one")
+        raise BadInputError(f"the apps are in different namespaces ({each})", hint="a snapshot covers one")
     return next(iter(namespaces.values()))
 
 

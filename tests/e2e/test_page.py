@@ -48,7 +48,7 @@ def test_the_page_in_a_real_browser(tmp_path: Path, pytestconfig: pytest.Config)
     for name, processes in SIZES.items():
         wall = seen["details"][name]["wall"]
         assert wall["read"] == processes
-        crossing = "received and not sent, sum of amount" in " ".join(wall["text"])
+        crossing = "such a cut is inconsistent" in " ".join(wall["text"])
         assert (wall["backward"] > 0) is crossing, wall["text"]
     assert seen["details"]["twenty"]["wall"]["backward"] > 0
     if pytestconfig.getoption("--rewrite"):

@@ -221,7 +221,7 @@ class KafkaTopicAdmin:
         found = (await self.describe_topics([topic])).get(topic)
         if found is None:
             raise LedgerUnusableError(
-                f"topic {topic} does not exist", hint="see whether it was deleted just now"
+                f"topic {topic} does not exist", hint="check whether it was deleted just now"
             )
         return found.partitions
 

@@ -45,4 +45,4 @@ class ExistingOffsets(dict[TopicPartition, int]):
     """Offsets of the partitions that exist; `[]` of another one raises `LedgerUnusableError`, which names it."""
 
     def __missing__(self, tp: TopicPartition) -> int:
-        raise LedgerUnusableError(f"{tp} does not exist", hint="see whether its topic was deleted just now")
+        raise LedgerUnusableError(f"{tp} does not exist", hint="check whether its topic was deleted just now")

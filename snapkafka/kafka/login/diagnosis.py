@@ -95,7 +95,7 @@ def refusal(where: str, error: BaseException) -> SnapkafkaError | None:
     if any(kind.__module__.split(".")[0] == "gssapi" for kind in type(error).__mro__):
         return AuthenticationError(
             f"Kerberos has no ticket for the broker at {where}: {reason}",
-            hint="`kinit`, or KRB5_CLIENT_KTNAME names a keytab; sasl.kerberos.service.name is the broker's",
+            hint="run `kinit`, or let KRB5_CLIENT_KTNAME name a keytab; sasl.kerberos.service.name is the broker's",
         )
     return refusal(where, error.__cause__) if error.__cause__ is not None else None
 
