@@ -115,8 +115,8 @@ class Show(Request, frozen=True):
 class Keep(Request, frozen=True):
     """Take, assemble, verify and prune snapshots on a schedule.
 
-    `--once` is for timers and CronJobs. `--invariants` evaluates SQL on each snapshot: a standing watch. `--until` ends
-    when a condition holds that stays true once it is, such as: a computation has ended.
+    `--once` is for timers and CronJobs. `--invariants` evaluates SQL on each snapshot: a standing watch.
+    `--until` ends once a condition holds that can never turn false again, such as: a computation has ended.
     """
 
     every_ms: Annotated[int, option("--every TIME", "Interval between snapshots: 10min, 1h.")]
@@ -273,7 +273,7 @@ class Restore(Request, frozen=True):
 class ForkCreate(Request, frozen=True):
     """Create a fork of a snapshot.
 
-    Topics under a prefix, with the state and the messages in flight.
+    Creates topics under a prefix, with the state and the messages in flight.
     """
 
     fork: Annotated[str, option("NAME", "Name of the fork: letters, digits and dashes.")]

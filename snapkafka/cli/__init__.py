@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
-from snapkafka.errors import DependencyMissingError
+from snapkafka.errors import DependencyMissingError, OutputError, SnapkafkaError
 from snapkafka.lazy import lazily
 from snapkafka.runtime.extras import require_extra
 from snapkafka.runtime.signals import raise_on_ending_signals
@@ -21,11 +22,20 @@ else:
 def main() -> None:
     """Run the command; never return."""
     raise_on_ending_signals()
+    failed: SnapkafkaError
     try:
         require_extra("cli", "the command")
-    except DependencyMissingError as error:
-        print(f"error: {error.message}\n       {error.hint}", file=sys.stderr)
-        sys.exit(error.exit_status)
-    from .verbs import app
+        from .verbs import app
 
-    app(prog_name="snapkafka")
+        try:
+            app(prog_name="snapkafka")
+        finally:
+            if sys.stdout is not None:  # it was closed before the start
+                sys.stdout.flush()
+    except DependencyMissingError as error:
+        failed = error
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left in its buffer
+        failed = OutputError(f"the output cannot be written: {error.strerror}")
+    print(f"error: {failed.message}\n       {failed.hint}", file=sys.stderr)
+    sys.exit(failed.exit_status)

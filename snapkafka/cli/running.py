@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import getpass
 import io
 import json
@@ -36,6 +37,8 @@ from .screen import standard
 
 #: A command that was asked to end does so, whatever a broker or a storage keeps it waiting for.
 ENDS_WITHIN_S: Final = 4.8
+#: Of standard output: `| head` has ended, the disk is full.
+OUTPUT_GONE: Final = (errno.EPIPE, errno.ENOSPC)
 T = TypeVar("T")
 
 #: Results go here.
@@ -110,8 +113,6 @@ def run(
     try:
         require_text()
         return run_until_signalled(work, ends_within_s=ends_within_s)
-    except BrokenPipeError:  # of `| head`
-        raise
     except SnapkafkaError as error:
         message, advice = error.message, error.hint
         print_error(error.code, message, advice, error.exit_status)
@@ -119,6 +120,8 @@ def run(
         notices.print(f"       {_plain(advice)}", hang=7)
         raise typer.Exit(error.exit_status) from None
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in OUTPUT_GONE and error.filename is None:
+            raise
         bug = InternalError(f"a bug in snapkafka: {type(error).__name__}: {error}")
         print_error(bug.code, bug.message, bug.hint, bug.exit_status)
         notices.print(("error:", "bold red"), " a bug in snapkafka; please report it with this:", hang=7)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -124,22 +123,18 @@ question(app, "trace", tables.print_trace)
 for name in ("pause", "resume", "retire"):
     question(app, name, partial(snapshots.print_switched, console))
 question(app, "checkpoint", partial(snapshots.print_checkpointed, console))
-COMMANDS: dict[str, Callable[..., None]] = {
-    "keep": operate.keep,
-    "query": tables.query,
-    "draw": tables.draw,
-    "assemble": snapshots.assemble,
-    "verify": snapshots.verify,
-    "audit": trust.audit,
-    "drill": trust.drill,
-    "invariants": trust.invariants,
-    "restore": recovery.restore,
-    "doctor": trust.doctor,
-    "prune": operate.prune,
-    "serve": operate.serve,
-}
-for name, function in COMMANDS.items():
-    command(app, name)(function)
+command(app, "keep")(operate.keep)
+command(app, "query")(tables.query)
+command(app, "draw")(tables.draw)
+command(app, "assemble")(snapshots.assemble)
+command(app, "verify")(snapshots.verify)
+command(app, "audit")(trust.audit)
+command(app, "drill")(trust.drill)
+command(app, "invariants")(trust.invariants)
+command(app, "restore")(recovery.restore)
+command(app, "doctor")(trust.doctor)
+command(app, "prune")(operate.prune)
+command(app, "serve")(operate.serve)
 forks = group(app, "fork", "Run a snapshot as a second system beside production.")
 question(forks, "fork list", recovery.print_forks, data=lambda found: {"forks": found})
 command(forks, "fork create")(recovery.create)

@@ -316,8 +316,6 @@ def _print_rows(title: str, item: Evaluation) -> None:
 
 def _state(found: InvariantHistory) -> str:
     since = found.not_evaluated_since
-    return (
-        found.state
-        if found.state is not Holding.UNPROVEN or since is None
-        else f"not evaluated since {since.id}"
-    )
+    if found.state is Holding.UNPROVEN and since is not None:
+        return f"not evaluated since {since.id}"
+    return found.state

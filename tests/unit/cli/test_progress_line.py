@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.console import Console
 from snapkafka.assembly.progress import Step, Working
 from snapkafka.cli import Screen, progress
 from snapkafka.cli.progress import progress_line, progress_lines
+from snapkafka.errors import OutputError
 from snapkafka.ops import CaptureProgress
 from snapkafka.ops.info import WaitRow
 
@@ -64,6 +66,22 @@ def test_elsewhere_it_is_a_line_a_minute(
         "s: 3 of 3 after 62.0 s",
         "s: 3 of 3 after 2 min",
     ]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('a')",
+        "from snapkafka.cli.running import print_json as p, run\n    run(lambda: p({}, in_lines=True), as_json=True)",
+    ],
+)
+def test_standard_output_on_a_full_disk_is_an_error_by_name(code: str) -> None:
+    program = f"from snapkafka.cli import main, verbs\ndef app(**_):\n    {code}\nverbs.app = app\nmain()"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (OutputError.exit_status, 2), done.stderr
 
 
 def test_whoever_read_the_log_may_be_gone_and_the_work_goes_on() -> None:
