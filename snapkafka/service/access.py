@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-import logging
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.store.uri import canonical
-
-logger = logging.getLogger("snapkafka")
 
 #: A token that can be guessed protects nothing.
 TOKEN_CHARS_MIN: Final = 16
@@ -78,43 +74,6 @@ class Tokens:
         if not found:
             raise BadInputError(f"{where} has no tokens", hint="write one role:token a line")
         return cls(tuple(found))
-
-
-class FileTokens:
-    """The tokens of a file as it is by then: a token can be revoked while the service runs. A file that cannot be read
-    is logged, and the tokens stay as they are.
-
-    Raises:
-        OSError, UnicodeDecodeError, BadInputError: it is invalid at the start.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
-        self._read_at = self._changed()
-        self._tokens = self._read()
-
-    def __bool__(self) -> bool:
-        return bool(self._tokens)
-
-    def role(self, token: str) -> Role | None:
-        """Find the role of a token; None: it is unknown."""
-        if (changed := self._changed()) != self._read_at:
-            self._read_at = changed
-            try:
-                self._tokens = self._read()
-            except (OSError, UnicodeDecodeError, BadInputError) as error:
-                logger.warning("snapkafka: %s has changed and is not taken: %s", self._path, error)
-        return self._tokens.role(token)
-
-    def _read(self) -> Tokens:
-        return Tokens.parse(self._path.read_text("utf-8"), str(self._path))
-
-    def _changed(self) -> tuple[int, int, int]:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return 0, 0, 0
-        return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 # -- storage roots --------------------------------------------------------------------------------------------

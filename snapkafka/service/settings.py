@@ -11,7 +11,7 @@ from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.options import option
 from snapkafka.store.uri import canonical
 
-from .access import FileTokens, Tokens, is_loopback
+from .access import Tokens, is_loopback
 
 #: How the names of bounds end.
 BOUNDS: Final = ("_max", "_s", "_mb")
@@ -27,9 +27,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     port: Annotated[int, option("--port PORT", "Port to listen on; 0: any free port.")] = 8023
     certificate: Annotated[str, option("--tls-certificate FILE", "Certificate with its chain, as PEM.")] = ""
     key: Annotated[str, option("--tls-key FILE", "Private key, as PEM.")] = ""
-    tokens: Annotated[
-        Tokens | FileTokens, option("", "Roles by token; none: who reaches the port may do anything.")
-    ] = Tokens()
+    tokens: Annotated[Tokens, option("", "Roles by token; none: who reaches the port may do anything.")] = (
+        Tokens()
+    )
     roots: Annotated[
         tuple[str, ...],
         option("--storage-root URI", "Allow tables and manifests below this URI. Repeatable."),

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -20,7 +21,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import KeptRound, Outcome
 from snapkafka.ops.pruning import PlannedSnapshot
 from snapkafka.runtime.extras import require_extra
-from snapkafka.service.access import FileTokens, Tokens
+from snapkafka.service.access import Tokens
 from snapkafka.service.settings import Settings
 from snapkafka.store import Leftover
 from snapkafka.units import format_bytes, local_time
@@ -232,12 +233,12 @@ def serve(
     run(work, as_json=False)
 
 
-def _tokens(path: str) -> Tokens | FileTokens:
+def _tokens(path: str) -> Tokens:
     """Return the tokens of a file or of the environment, where there are any."""
     if not path:
         text = os.environ.get("SNAPKAFKA_SERVICE_TOKENS", "")
         return Tokens.parse(text, "SNAPKAFKA_SERVICE_TOKENS") if text else Tokens()
     try:
-        return FileTokens(path)
+        return Tokens.parse(Path(path).read_text("utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"--tokens {path} cannot be read: {error}", hint="check the path") from error

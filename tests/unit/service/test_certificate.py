@@ -1,4 +1,4 @@
-"""The certificate of the service, and its file of tokens, which is read again while the service runs."""
+"""The certificate of the service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from snapkafka.service import Settings, make_app, serve
-from snapkafka.service.access import FileTokens, Role
 from tests.unit.service.test_grpc import door
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE
@@ -54,21 +53,3 @@ async def test_the_certificate_is_presented(tmp_path: Path, kind: str) -> None:
     certify(tmp_path, "first")
     async with serving(tmp_path, kind) as port, asyncio.timeout(120):
         assert await asyncio.to_thread(presented, port) == (tmp_path / "cert.pem").read_text()
-
-
-def test_tokens_of_a_file_are_those_of_now(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "tokens"
-    old, new = "o" * 20, "n" * 20
-    path.write_text(f"read:{old}\n")
-    tokens = FileTokens(str(path))
-    assert tokens
-    assert (tokens.role(old), tokens.role(new)) == (Role.READ, None)
-    path.write_text(f"admin:{new}\nread:{'x' * 30}\n")
-    assert (tokens.role(old), tokens.role(new)) == (None, Role.ADMIN)
-    for broken in ("", "boss:of-all\n", "admin"):
-        path.write_text(broken)
-        assert (tokens.role(old), tokens.role(new)) == (None, Role.ADMIN)
-    path.unlink()
-    assert tokens.role(new) is Role.ADMIN
-    assert "has changed and is not taken" in caplog.text
-    assert new not in caplog.text
