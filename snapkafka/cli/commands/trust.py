@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -80,21 +81,12 @@ def doctor(at: Where, asked: Doctor, as_json: AsJson = False) -> None:
 
 def _check_offline(asked: Doctor, *, as_json: bool) -> None:
     """Print an app as it is defined; exit with status 30 if a snapshot would not work, or would not hold all of it."""
-    found = run(lambda: _given(_described(asked.offline)), as_json=as_json)
-    printed(
-        found,
-        lambda found: _print_described(found, verbose=asked.verbose),
-        as_json=as_json,
-        good=found.well,
-    )
+    found = run(lambda: _described(asked.offline), as_json=as_json)
+    show = partial(_print_described, verbose=asked.verbose)
+    printed(found, show, as_json=as_json, good=found.well)
 
 
-async def _given(found: DescribedApp) -> DescribedApp:
-    """Return an app that was imported before the event loop started, as Faust imports it."""
-    return found
-
-
-def _described(path: str) -> DescribedApp:
+async def _described(path: str) -> DescribedApp:
     try:
         return describe_app_at(path)
     except ModuleNotFoundError as error:
