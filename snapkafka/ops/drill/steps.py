@@ -81,6 +81,7 @@ class DrillRun:
     rto_s: float | None = None
     rpo_s: float | None = None
     forking_since: float = 0.0
+    taken: str = ""
     created: bool = False
     removed: bool = True
     logs: dict[str, str] = field(default_factory=dict)
@@ -160,12 +161,12 @@ class DrillRun:
         return "worked off"
 
     async def _snapshot(self) -> str:
-        name = await self._while_running(self.trigger())
+        self.taken = await self._while_running(self.trigger())
         await self.workers.end()  # what follows reads the log
-        return name
+        return self.taken
 
     async def _verify_fork(self) -> str:
-        found = await self.assemble(self.phases[-1].what)
+        found = await self.assemble(self.taken)
         self.of_fork = self._judge(found, "the fork's snapshot")
         assert self.found is not None
         rows = {table.name: table.rows for table in self.found.tables}
