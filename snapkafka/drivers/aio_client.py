@@ -280,14 +280,16 @@ class AioClient:
                 partition = producer._partition(topic, None, key, value, key, value)
             if partition not in partitions:
                 return None, partition
-            tp = TheirTopicPartition(topic, partition)
-            batches = accumulator._batches.get(tp)
-            batch = batches[-1] if batches else accumulator._append_batch(accumulator.create_builder(), tp)
+            if batches := accumulator._batches.get((topic, partition)):
+                batch = batches[-1]
+            else:
+                tp = TheirTopicPartition(topic, partition)
+                batch = accumulator._append_batch(accumulator.create_builder(), tp)
             future = batch.append(key, value, timestamp_ms, headers=headers or [])
         except Exception:  # of the record itself, or of the app's partitioner: aiokafka raises it
             return None, partition
         if future is not None:
-            _log.debug("Sending (key=%s value=%s) to %s", key, value, tp)
+            _log.debug("Sending (key=%s value=%s) to %s", key, value, batch.tp)
         return future, partition
 
     async def send_marker(self, partition: Partition, upto: SendMarkers) -> None:

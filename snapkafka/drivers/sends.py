@@ -185,9 +185,8 @@ class Sends:
         if self.host.absent:
             return None
         effect = None if waiting is None else waiting.effect
-        cause = (
-            self.cause() if effect is None else None
-        )  # it may start what has waited, which asks for markers
+        # First, as it may start what has waited, which asks for markers.
+        cause = self.cause() if effect is None else None
         last = partition.last
         if machine.process is None or not (
             last is batch or last is None or last.client is batch.client or last.future.done()

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
+import faust
 import pytest
+from faust.types.tuples import TP
 
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
@@ -19,10 +21,10 @@ from snapkafka.protocol import (
     Hello,
     InputTopic,
     LedgerRecord,
-    TopicPartition,
     Trigger,
     take_checkpoint,
 )
+from snapkafka.wire import headers as wire
 from tests.kafka.waiting import until
 from tests.worlds.fakes import FakeAdmin, FakeLedger
 
@@ -64,12 +66,7 @@ async def test_a_new_ledger_gets_nothing_before_it_is_open_and_nothing_that_was_
 ):
     """In the new ledger an old process id is somebody else's. And what is written to a topic before `open` has looked
     at it, which the broker may have made with settings that are for no one, is in the way of setting these right."""
-    driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
-    ledger = Remade()
-    ledger.may_open.set()
-    ledger.may_write.set()
-    await driver.start(ledger, FakeAdmin())
-    await driver.join_ledger(Hello(n=0, app="shop", host="box", pid=7))
+    driver, ledger = await joined()
     assert driver.machine.process == 0
 
     ledger.may_open.clear()
@@ -106,9 +103,9 @@ async def test_r12_the_timer_of_a_snapshot_runs_out_in_its_own_ledger_only() -> 
     await driver.stop()
 
 
-async def joined() -> tuple[Any, Remade]:
+async def joined(app: Any = None) -> tuple[Any, Remade]:
     """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
-    driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
+    driver: Any = FaustDriver(app=app, config=Config(namespace="n"))
     driver.recorder = SimpleNamespace(take=driver.write)
     ledger = Remade()
     ledger.may_open.set()
@@ -127,12 +124,19 @@ async def make_anew(driver: Any, ledger: Remade) -> None:
 
 async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> None:
     """A record of a global table was met before, and is taken in after. The simulator found it."""
-    driver, ledger = await joined()
+    app: Any = faust.App("shop", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
+    rates = app.GlobalTable("rates")
+    driver, ledger = await joined(app)
+    driver.sensors.attach(app.sensors)
+    driver.tables.attach()
     driver.machine.colours.tearing = True
-    driver.tables._colours[TopicPartition("rates", 0), 3] = 9
+    message = SimpleNamespace(tp=TP("rates", 0), offset=3)
+    driver.tables.met(message.tp, message.offset, wire.Stamp(9, 0, 0))
     ledger.ledger_id += 1
     await make_anew(driver, ledger)
-    assert driver.tables._colours == {}
+    driver.machine.key_received = None  # to call it would be a fault of ours
+    await rates.on_changelog_event(SimpleNamespace(message=message, key="k", value=1))
+    assert not driver.absent
     await driver.stop()
 
 

@@ -474,6 +474,6 @@ async def test_a_producer_stamps_while_its_participant_runs_and_sends_no_batches
     producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
     async with off(group="billing", producer=producer) as part:
         assert producer.send == part._client.send
-        with pytest.raises(BadInputError, match="send_batch is not supported in a participant"):
+        with pytest.raises(BadInputError):
             await producer.send_batch(object(), "invoices", partition=0)
     assert "send" not in vars(producer) and "send_batch" not in vars(producer)

@@ -120,7 +120,7 @@ class OutgoingRecords:
                     message.key,
                     message.partition,
                     int(at * 1000.0) if at else at,
-                    list(headers.items()) if hasattr(headers, "items") else headers,
+                    list(headers.items()) if headers and hasattr(headers, "items") else headers,
                 )
             if future is None:
                 self._waiting += 1

@@ -80,16 +80,14 @@ class Tables:
 
     def __init__(self, host: Host, reads: Reads, sensors: Sensors, restored: AppliedRestores) -> None:
         self._host, self._reads, self._sensors, self._restored = host, reads, sensors, restored
-        self._colours: dict[
-            tuple[Any, int], int
-        ] = {}  # of records in Faust's queue, while an event could be torn
+        #: Of records in Faust's queue, while an event could be torn.
+        self._colours: dict[tuple[Any, int], int] = {}
         self._effects: dict[Place, int] = {}  # one past the causes that were met
         self._void: set[tuple[Any, int]] = set()  # records in Faust's queue that are not to be applied
         self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
         self._holds = False  # did one hold anything?
-        self._applied: dict[
-            Any, int
-        ] = {}  # changelog partition of a global table -> one past the last applied
+        #: Changelog partition of a global table -> one past the last applied.
+        self._applied: dict[Any, int] = {}
         self._bounds: dict[TopicPartition, int] = {}  # input -> where its log ended, when first given
 
     def attach(self) -> None:
