@@ -21,4 +21,4 @@ from .state_chain import (
     state_sql,
 )
 from .store import LEFTOVER_AFTER_S, Damage, Leftover, Store, manifest_name
-from .uri import lies_in, open_manifest, open_store, read_manifest, refuse_secrets, written_down
+from .uri import lies_in, open_manifest, open_store, read_manifest, written_down

@@ -102,10 +102,6 @@ def _never(*given: object, **more: object) -> bool:
     return False
 
 
-def _nothing(*given: object) -> dict[Any, Any]:
-    return {}
-
-
 @pytest.mark.parametrize(
     ("of", "name", "broken_one"),
     [
@@ -115,9 +111,9 @@ def _nothing(*given: object) -> dict[Any, Any]:
         (summary._Summary, "_end", _never),
         (summary._Summary, "_goes_on", lambda self, found, run, *given: run.row is not None),
         (summary, "places_due", lambda *given: set()),
-        (sequences.CutLog, "_seqs_wanted", _nothing),
-        (sequences.CutLog, "_causes_wanted", _nothing),
-        (sequences.CutLog, "_places_wanted", _nothing),
+        (sequences.CutLog, "_seqs_wanted", lambda *given: {}),
+        (sequences.CutLog, "_causes_wanted", lambda *given: {}),
+        (sequences.CutLog, "_places_wanted", lambda *given: {}),
     ],
 )
 def test_each_choice_of_records_is_needed(
