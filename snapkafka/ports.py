@@ -135,9 +135,6 @@ class TopicAdmin(Protocol):
     ) -> Mapping[TopicPartition, Sequence[tuple[str, bytes | None]]]:
         """Return the headers of the record at an offset, for each partition that has one there."""
 
-    async def log_bytes(self, topic: str) -> Mapping[int, int]:
-        """Return the size of each partition's log, on one replica."""
-
     async def groups(self) -> Sequence[Group]:
         """List every consumer group of the cluster."""
 

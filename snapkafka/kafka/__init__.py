@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .ledger.tail_marks import LedgerCutShortError
     from .login.connection import Connection
     from .login.security import Security
-    from .preflight import check_trigger, compose_trigger
+    from .preflight import compose_trigger
     from .records.bulk import KafkaBulk, KafkaRecord
     from .records.read import Record
 else:
@@ -32,7 +32,7 @@ else:
             "ledger.tail_marks": "LedgerCutShortError",
             "login.connection": "Connection",
             "login.security": "Security",
-            "preflight": "check_trigger compose_trigger",
+            "preflight": "compose_trigger",
             "records.bulk": "KafkaBulk KafkaRecord",
             "records.read": "Record",
         },

@@ -11,8 +11,9 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
+from snapkafka import verbs
 from snapkafka.checks.stopped_app import stopped_app
 from snapkafka.config import TTL_MS_RANGE
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
@@ -51,54 +52,23 @@ TYPES: Final = ("full", "incremental")
 RESERVED_IDS: Final = frozenset({LATEST, "main", "temp", "system", "information_schema", "pg_catalog"})
 
 
-class TriggerOptions(TypedDict, total=False):
-    """The facts about a snapshot that its caller chooses, see `compose_trigger`."""
-
-    type: str
-    parent: str
-    storage: str
-    who: str
-    ttl_ms: int
-    apps: Collection[str]
-    knowing: Collection[str]
-    align: bool
-    align_timeout_ms: int
-    audit: bool
-
-
 async def compose_trigger(
     admin: TopicAdmin,
     state: LedgerState,
     *,
-    snapshot_id: str = "",
     attempt: int = 1,
-    type: str = "full",  # noqa: A002 -- the word of the design
-    parent: str = "",
-    storage: str = "",
-    who: str = "",
-    ttl_ms: int = 5_000,
-    apps: Collection[str] = (),
-    knowing: Collection[str] = (),
-    align: bool = False,
-    align_timeout_ms: int = 0,
     audit: bool = False,
     catch_up: Callable[[], Awaitable[None]] | None = None,
+    **options: Any,
 ) -> Trigger:
     """Compose a trigger that is ready to be appended.
 
     Args:
         admin: the cluster; the trigger lacks facts whose access is unauthorized.
         state: the ledger up to now.
-        snapshot_id: names the snapshot; empty: an id is generated.
-        parent: the base of an incremental snapshot: an id, an epoch, `latest` for the last captured one; empty: the
-            latest verified one, in this storage if there is one.
-        storage: a path means one on this machine.
-        apps: those in scope, empty for all.
-        knowing: consumer groups that know markers although they send no `Hello`.
-        align: hold inputs back until no message is in flight, and cut then (R16).
-        align_timeout_ms: take an ordinary snapshot if it is not aligned within this time; 0: it fails by `ttl_ms`.
         audit: whether workers send what their tables hold.
         catch_up: reads the ledger to its end.
+        options: the fields of `verbs.Trigger`.
 
     It waits a little where an app seems to run without snapkafka (it may be starting) or an input has no reader.
 
@@ -108,12 +78,11 @@ async def compose_trigger(
         TriggerRefusedError: the snapshot could not succeed.
         StorageError: the URI of the storage contains a secret.
     """
-    check_trigger(state, snapshot_id=snapshot_id, type_=type, ttl_ms=ttl_ms, apps=apps)
-    align = align or align_timeout_ms != 0
-    check_alignment(state, apps, ttl_ms, align=align, timeout_ms=align_timeout_ms)
-    storage = written_down(storage)
-    parent = _parent(state, type, parent, storage)
-    snapshot_id = snapshot_id or made_id()
+    asked = verbs.Trigger(**options)
+    check_trigger(state, asked)
+    storage, apps = written_down(asked.storage), asked.apps
+    parent = _parent(state, asked.type, asked.parent, storage)
+    snapshot_id = asked.snapshot_id or made_id()
     fields = about(snapshot=snapshot_id)
     until = time.monotonic() + READERS_S
     while True:
@@ -132,19 +101,19 @@ async def compose_trigger(
         n=random.getrandbits(63),
         id=snapshot_id,
         attempt=attempt,
-        type=type,
+        type=asked.type,
         parent=parent,
         storage=storage,
-        who=who,
-        ttl_ms=ttl_ms,
+        who=asked.who,
+        ttl_ms=asked.ttl_ms,
         apps=tuple(sorted(apps)),
         ends=ends,
-        marker_topics=_marker_topics(groups, state, knowing, fields) if groups is not None else (),
+        marker_topics=_marker_topics(groups, state, asked.knowing, fields) if groups is not None else (),
         run_without=tuple(_run_without(groups or (), state, apps)),
         stopped=stopped,
         asked_at=asked_at,
-        align=align,
-        align_timeout_ms=align_timeout_ms,
+        align=asked.align or asked.align_timeout_ms != 0,
+        align_timeout_ms=asked.align_timeout_ms,
         audit=audit,
     )
 
@@ -187,28 +156,30 @@ def require_id(snapshot_id: str) -> None:
 # -- pre-flight ----------------------------------------------------------------------------------------------
 
 
-def check_trigger(
-    state: LedgerState, *, snapshot_id: str, type_: str, ttl_ms: int, apps: Collection[str]
-) -> None:
+def check_trigger(state: LedgerState, asked: verbs.Trigger) -> None:
     """Refuse a trigger that cannot succeed.
 
     Raises:
         BadInputError, TriggerRefusedError: see `compose_trigger`.
     """
-    require_id(snapshot_id)
-    if type_ not in TYPES:
-        raise BadInputError(f"type {type_!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
-    low, high = TTL_MS_RANGE
-    if not low <= ttl_ms <= high:
-        raise BadInputError(f"must be {low} to {high:,} ms, got {ttl_ms:,} ms", field="ttl")
-    for reason, problem, hint, concerned in _refusals(state, apps):
+    require_id(asked.snapshot_id)
+    if asked.type not in TYPES:
+        raise BadInputError(f"type {asked.type!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
+    for field, value, (low, high) in (
+        ("ttl", asked.ttl_ms, TTL_MS_RANGE),
+        ("align-timeout", asked.align_timeout_ms, (0, asked.ttl_ms)),
+    ):
+        if not low <= value <= high:
+            raise BadInputError(f"must be {low} to {high:,} ms, got {value:,} ms", field=field)
+    for reason, problem, hint, concerned in _refusals(state, asked):
         facts: dict[str, Any] = {"apps": concerned} if concerned else {}
         raise TriggerRefusedError(problem, hint=hint, reason=reason, **facts)
 
 
-def _refusals(state: LedgerState, apps: Collection[str]) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield why no snapshot of these apps can succeed, what counts most first: code, problem, hint, and the apps that
-    are to blame."""
+def _refusals(state: LedgerState, asked: verbs.Trigger) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Yield why no such snapshot can succeed, what counts most first: code, problem, hint, and the apps that are to
+    blame."""
+    apps = asked.apps
 
     def in_scope(views: Iterable[ProcessView]) -> list[ProcessView]:
         return [view for view in views if not apps or view.hello.app in apps]
@@ -253,22 +224,10 @@ def _refusals(state: LedgerState, apps: Collection[str]) -> Iterator[tuple[str, 
     if unlike := [said for hello in latest.values() for said in unlike_counts(hello, counts_of(hello))]:
         hint = "make the counts equal and restart the app (Faust fails at a write), or leave it out of --apps"
         yield "partition-counts", "; ".join(unlike), hint, []
-
-
-def check_alignment(
-    state: LedgerState, apps: Collection[str], ttl_ms: int, *, align: bool, timeout_ms: int
-) -> None:
-    """Refuse to align apps that send to each other in a cycle, as far as earlier snapshots show it."""
-    if not 0 <= timeout_ms <= ttl_ms:
-        raise BadInputError(
-            f"must be 0 to {ttl_ms:,} ms, the ttl; got {timeout_ms:,} ms", field="align-timeout"
-        )
-    if align and (cycle := known_graph(state, state.topics_of(state.standing(apps))).cycle()):
-        raise TriggerRefusedError(
-            f"these apps cannot be aligned, they send to each other in a cycle: {cycle}",
-            hint="leave out --align: any other snapshot works on a cycle",
-            reason="cycle",
-        )
+    graph = known_graph(state, state.topics_of(state.standing(apps)))
+    if (asked.align or asked.align_timeout_ms) and (cycle := graph.cycle()):
+        problem = f"these apps cannot be aligned, they send to each other in a cycle: {cycle}"
+        yield "cycle", problem, "leave out --align: any other snapshot works on a cycle", []
 
 
 def _require_readers(state: LedgerState, apps: Collection[str]) -> None:

@@ -10,7 +10,6 @@ from typing import Final
 from snapkafka.advice import Advice, Weight, note, problem, warning, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.reading import Opened, captured, latest_of_apps, opened
-from snapkafka.kafka.ledger.settings import LOSES, harmful
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured
@@ -269,7 +268,7 @@ async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
 
 
 async def _about_access(work: Opened) -> list[Advice]:
-    """Check the rights on the ledger, its settings and its replicas."""
+    """Check the rights on the ledger, and its replicas."""
     found: list[Advice] = []
     topic = work.reading.topic
     try:
@@ -289,15 +288,6 @@ async def _about_access(work: Opened) -> list[Advice]:
         holding, _ = await work.admin.topic_settings(topic)
     except SnapkafkaError as error:
         return [*found, not_examined("ledger-unseen", error)]
-    for name, why in harmful(holding, 0, inherited=True).items():
-        if name not in LOSES:  # it could not have been opened
-            found.append(
-                problem(
-                    "ledger-settings",
-                    f"{topic} has {name}={holding[name]}: {why}",
-                    "set it on the topic (docs/reference/ledger.md), or restart a service that may alter the topic",
-                )
-            )
     needed = TopicSettings.parse(holding).in_sync
     if access.in_sync < needed:
         found.append(

@@ -10,13 +10,13 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Unpack
+from typing import Any, Final
 
 from snapkafka.backoff import pause_after
 from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka.ledger.reading import Opened, find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import TriggerOptions, compose_trigger, require_id
+from snapkafka.kafka.preflight import compose_trigger, require_id
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.protocol.records import (
@@ -43,7 +43,7 @@ async def trigger(
     retries: int | None = None,
     wait: bool = False,
     progress: Callable[[CaptureProgress], None] | None = None,
-    **options: Unpack[TriggerOptions],
+    **options: Any,
 ) -> SnapshotInfo:
     """Request a snapshot. The same id again returns the same snapshot, whatever the other arguments.
 
@@ -54,16 +54,14 @@ async def trigger(
             once, whatever the reason; without `wait` that is all.
         wait: whether to wait until it is captured.
         progress: called from time to time while waiting.
-        options: see `kafka.preflight.compose_trigger`.
+        options: other fields of `verbs.Trigger`.
 
     Raises:
         BadInputError, UnknownSnapshotError, TriggerRefusedError: it cannot start.
         SnapshotFailedError: the snapshot failed, now or earlier.
         StorageError: the URI of the storage contains a secret.
     """
-    require_id(
-        snapshot_id
-    )  # also where an earlier release has taken such a snapshot: what it names is another one
+    require_id(snapshot_id)
     named = retries or 0
     if named < 0:
         raise BadInputError(f"must be 0 or more, got {retries}", hint="0 tries it once", field="retries")

@@ -78,8 +78,9 @@ def _print(options: argparse.Namespace, load: float) -> None:
 def _study(keys: int, options: argparse.Namespace) -> dict[str, Found]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        bootstrap = stack.enter_context(EmbeddedKafka()).bootstrap
-        sides = _started(stack, bootstrap, folder, keys)
+        broker = stack.enter_context(EmbeddedKafka())
+        bootstrap = broker.bootstrap
+        sides = _started(stack, broker, folder, keys)
         arrived = {side.name: Arrived(bootstrap, f"{side.name}-out") for side in sides}
         for reader in arrived.values():
             stack.callback(reader.close)
@@ -104,8 +105,8 @@ def _study(keys: int, options: argparse.Namespace) -> dict[str, Found]:
         return found
 
 
-def _started(stack: ExitStack, bootstrap: str, folder: Path, keys: int) -> list[Side]:
-    names = (*cluster.MODES, faust_side.NAME)
+def _started(stack: ExitStack, broker: EmbeddedKafka, folder: Path, keys: int) -> list[Side]:
+    bootstrap, names = broker.bootstrap, (*cluster.MODES, faust_side.NAME)
     create_topics(
         bootstrap, *(f"{name}-{it}" for name in names for it in ("in", "mid")), partitions=PARTITIONS
     )
@@ -118,7 +119,7 @@ def _started(stack: ExitStack, bootstrap: str, folder: Path, keys: int) -> list[
     jobs = stack.enter_context(cluster.running(bootstrap, folder))
     for job in jobs:
         job.await_running()
-    return [*jobs, stack.enter_context(faust_side.running(bootstrap, folder))]
+    return [*jobs, stack.enter_context(faust_side.running(broker, folder))]
 
 
 def _turn(

@@ -29,7 +29,6 @@ def cluster(long: str = "") -> FakeCluster:
     )
     admin.topics = {name: Topic(1) for name in (raw, orders, bills, changelog, ledger.topic)}
     admin.ends = dict.fromkeys((in_raw, in_orders, in_bills, TopicPartition(changelog, 0)), 40)
-    admin.sizes = {raw: (4_000_000, 900_000), orders: (1_000, 900_000)}
     admin.settings[changelog] = {"cleanup.policy": "compact"}
     admin.known_groups = [fake_group(f"report{long}", frozenset({orders}))]
     admin.headers_at[in_raw, 7] = []

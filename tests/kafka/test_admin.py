@@ -80,7 +80,6 @@ ASKS: dict[str, Callable[[KafkaTopicAdmin, TopicPartition], Awaitable[object]]] 
     "starts": lambda admin, tp: admin.log_starts([tp]),
     "times": lambda admin, tp: admin.record_times({tp: 0}),
     "headers": lambda admin, tp: admin.record_headers({tp: 0}),
-    "size": lambda admin, tp: admin.log_bytes(tp.topic),
     "settings": lambda admin, tp: admin.topic_settings(tp.topic),
     "access": lambda admin, tp: admin.access(tp.topic),
     "deletion": lambda admin, tp: admin.delete_records(tp, 0),

@@ -21,7 +21,6 @@ from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.ports import Entry
 from snapkafka.protocol import Bye, Closed, Hello, SentEnd
-from snapkafka.wire import encode
 from tests.freezing import freeze, thaw
 from tests.kafka.waiting import until
 
@@ -123,20 +122,6 @@ async def test_records_come_back_in_order_with_the_brokers_time(ledgers: Callabl
     assert all(before - 2_000 < entry.timestamp_ms < time.time() * 1000 + 2_000 for entry in entries)
     assert [entry.offset async for entry in ledger.read(1, until=2)] == [1]
     assert [entry async for entry in ledger.read(3, until=3)] == []
-
-
-async def test_large_records_take_a_third_of_their_bytes(
-    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
-) -> None:
-    """Reports name the same topics again and again. Any client reads them: gzip is in every library."""
-    ledger = ledgers()
-    await ledger.open()
-    sent = tuple(SentEnd(topic="orders", partition=n, white_end=900 + n, last_seq=n) for n in range(200))
-    closed = Closed(process=1, n=1, epoch=5, report=6, sent=sent)
-    await ledger.append(closed)
-    bytes_of_log = (await admin.log_bytes(ledger.topic))[0]
-    assert bytes_of_log < len(encode(closed)) / 3
-    assert [entry.record for entry in await all_of(ledger)] == [closed]
 
 
 async def test_a_gulp_takes_all_that_was_written_in_a_rest_by_one_request(

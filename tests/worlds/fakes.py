@@ -137,7 +137,6 @@ class FakeAdmin:
     topics: dict[str, Topic] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
     may: Access = field(default=Access(frozenset({"Read", "Write", "Describe"}), in_sync=1))
-    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes, and since when (ms)
     refusals: dict[str, str] = field(default_factory=dict)  # topic -> why it is not created
     failure: Exception | None = None
     delay_s: float = 0.0
@@ -196,10 +195,6 @@ class FakeAdmin:
             if (tp, offset) in self.headers_at
         }
         return {tp: self.headers[tp] for tp in positions if tp in self.headers} | at
-
-    async def log_bytes(self, topic: str) -> dict[int, int]:
-        await self._answer()
-        return {0: self.sizes.get(topic, (0, 0))[0]}
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         await self._answer()

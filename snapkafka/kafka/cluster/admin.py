@@ -25,16 +25,10 @@ from snapkafka.until import Tries
 
 from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
 from .broker_errors import ExistingOffsets, raise_refusal
-from .descriptions import (
-    access,
-    default_settings,
-    descriptions,
-    log_sizes,
-    may_describe,
-)
+from .descriptions import access, default_settings, descriptions, may_describe
 from .group_hold import GroupHold
 from .groups import group_members, list_groups
-from .requests import DeleteTopics, DescribeCluster, DescribeLogDirs, Metadata
+from .requests import DeleteTopics, DescribeCluster, Metadata
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
@@ -184,27 +178,6 @@ class KafkaTopicAdmin:
         with translated(self.connection, f"delete what is old of {tp.topic}"):
             await admin.delete_records({KafkaPartition(*tp): RecordsToDelete(before_offset=upto)})
 
-    async def log_bytes(self, topic: str) -> dict[int, int]:
-        """Return the size of the log of each partition of a topic, on one replica.
-
-        Raises:
-            LedgerUnusableError: this needs DESCRIBE on the cluster.
-        """
-        partitions = await self._partitions_of(topic)
-        client = (await self._connected())._client
-        largest: dict[int, int] = {}
-        with translated(self.connection, f"read the size of topic {topic}"):
-            request = DescribeLogDirs([(topic, list(range(partitions)))])
-            for broker in client.cluster.brokers():
-                sizes = log_sizes(await client.send(broker.nodeId, request))
-                largest |= {n: max(size, largest.get(n, 0)) for n, size in sizes.items()}
-        if len(largest) < partitions:
-            raise LedgerUnusableError(
-                f"the size of topic {topic} is unknown",
-                hint="it needs DESCRIBE on the cluster (docs/reference/ledger.md)",
-            )
-        return largest
-
     async def record_times(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return when the first record at or past an offset was written (ms), for each partition that has one."""
         found = records_to_end(self.connection, positions, "read the age of", first=True)
@@ -216,14 +189,6 @@ class KafkaTopicAdmin:
         """Return the headers of the record at an offset, for each partition that has one there."""
         found = records_to_end(self.connection, positions, "read headers of", first=True)
         return {tp: tuple(record.headers) async for tp, record in found if record.offset == positions[tp]}
-
-    async def _partitions_of(self, topic: str) -> int:
-        found = (await self.describe_topics([topic])).get(topic)
-        if found is None:
-            raise LedgerUnusableError(
-                f"topic {topic} does not exist", hint="check whether it was deleted just now"
-            )
-        return found.partitions
 
     async def _offsets(self, which: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         asked = list(partitions)

@@ -63,17 +63,6 @@ def access(topic: Any) -> Access:
     return Access(rights=None if topic.rights == RIGHTS_UNKNOWN else rights, in_sync=min(in_sync, default=0))
 
 
-def log_sizes(response: Any) -> dict[int, int]:
-    """Return partition -> bytes on this broker; a replica that is being moved counts once."""
-    return {
-        each.number: each.size
-        for folder in response.folders
-        for topic in folder.topics
-        for each in topic.partitions
-        if not each.future
-    }
-
-
 def default_settings(broker: Mapping[str, str | None]) -> dict[str, str]:
     """Translate the settings of a broker to those of a topic that is created without any."""
     found = {name: value for name, of in BROKER_NAMES.items() if (value := broker.get(of)) is not None}

@@ -155,7 +155,6 @@ NAMES: Final[dict[int, Names]] = {
     29: _none,  # DescribeAcls
     32: _settings(reads=True),  # DescribeConfigs
     33: _settings(reads=False),  # AlterConfigs
-    35: _topics(),  # DescribeLogDirs
     36: _none,  # SaslAuthenticate
     37: _topics("topic_partitions"),  # CreatePartitions
     42: _groups("groups_names"),  # DeleteGroups

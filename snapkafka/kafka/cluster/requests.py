@@ -164,12 +164,6 @@ DeleteTopics: Final = _request(
     "DeleteTopics", 20, 5,
     "topics:[str] timeout_ms:i32", "throttle_ms:i32 topics:[name:str error:i16 why:str]", flexible=True,
 )  # fmt: skip
-DescribeLogDirs: Final = _request(
-    "DescribeLogDirs", 35, 1,
-    "topics:[name:str partitions:[i32]]",
-    "throttle_ms:i32 folders:[error:i16 folder:str topics:[name:str partitions:[number:i32 size:i64 lag:i64"
-    " future:bool]]]",
-)  # fmt: skip
 
 # Those of a member of a group, in versions that every broker from Kafka 0.11 to 4 has.
 

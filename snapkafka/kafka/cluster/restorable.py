@@ -1,10 +1,9 @@
-"""The time until which the log keeps a snapshot's records: facts from the cluster, judged by
-`retention`."""
+"""The time until which the log keeps a snapshot's records: facts from the cluster, judged by `retention`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from snapkafka.checks import CutView, LogBounds
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
@@ -15,15 +14,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.topic_config import TopicSettings
 from snapkafka.units import iso_time, wall_ms
 
-from .retention import (
-    How,
-    LogNow,
-    Need,
-    RetentionEstimate,
-    estimate_retention,
-    first_to_go,
-    needs,
-)
+from .retention import How, estimate_retention, first_to_go, needs
 
 
 async def restorable(
@@ -37,19 +28,9 @@ async def restorable(
         now: returns the time; called after the logs were read, which may take a while.
     """
     try:
-        found = await _look(admin, captured, cut_ms, now)
-    except (
-        LedgerUnusableError,
-        BrokerUnavailableError,
-    ) as error:  # a right is missing; a topic has no leader
-        found = RetentionEstimate(how=How.UNKNOWN, why=error.message)
-    return RestorableEntry(
-        how=found.how,
-        until="" if found.until_ms is None else iso_time(found.until_ms),
-        topic=found.topic,
-        partition=found.partition,
-        why=found.why,
-    )
+        return await _look(admin, captured, cut_ms, now)
+    except (LedgerUnusableError, BrokerUnavailableError) as error:  # a right is missing; no leader
+        return RestorableEntry(how=How.UNKNOWN, why=error.message)
 
 
 def in_words(entry: RestorableEntry, now_ms: int) -> str:
@@ -73,20 +54,33 @@ def in_words(entry: RestorableEntry, now_ms: int) -> str:
 
 async def _look(
     admin: TopicAdmin, captured: Captured, cut_ms: int, now: Callable[[], int]
-) -> RetentionEstimate:
+) -> RestorableEntry:
     wanted = list(needs(CutView(captured)))
     bounds = await log_bounds(admin, [need.tp for need in wanted])
     recreated = CutView(captured, bounds).recreated
     for need in wanted:
         if need.tp in recreated:
             why = "it was deleted, or recreated, since the cut"
-            return RetentionEstimate(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
+            return RestorableEntry(how=How.GONE, topic=need.tp.topic, partition=need.tp.partition, why=why)
     topics = sorted({need.tp.topic for need in wanted})
     answers = await asyncio.gather(*(admin.topic_settings(topic) for topic in topics))
     settings = {topic: TopicSettings.parse(found) for topic, (found, _) in zip(topics, answers, strict=True)}
-    logs, now_ms = await _logs(admin, wanted, bounds, settings), now()
+    first = {
+        need.tp: max(need.start, bounds[need.tp].start)
+        for need in wanted
+        if need.any_may_go or settings[need.tp.topic].deletes
+    }
+    times = await admin.record_times({tp: at for tp, at in first.items() if at < bounds[tp].end})
+    now_ms = now()
     return first_to_go(
-        estimate_retention(need, logs[need.tp], settings[need.tp.topic], cut_ms=cut_ms, now_ms=now_ms)
+        estimate_retention(
+            need,
+            bounds[need.tp],
+            settings[need.tp.topic],
+            first_ms=times.get(need.tp),
+            cut_ms=cut_ms,
+            now_ms=now_ms,
+        )
         for need in wanted
     )
 
@@ -99,39 +93,3 @@ async def log_bounds(
     there = [tp for tp in wanted if tp.topic in topics and tp.partition < topics[tp.topic].partitions]
     starts, ends = await asyncio.gather(admin.log_starts(there), admin.log_ends(there))
     return {tp: LogBounds(start=starts[tp], end=ends[tp], topic_id=topics[tp.topic].topic_id) for tp in there}
-
-
-async def _logs(
-    admin: TopicAdmin,
-    wanted: Collection[Need],
-    bounds: Mapping[TopicPartition, LogBounds],
-    settings: Mapping[str, TopicSettings],
-) -> dict[TopicPartition, LogNow]:
-    """Read the facts about the partitions; only those that matter by some setting are asked for."""
-    first = {
-        need.tp: max(need.start, bounds[need.tp].start)
-        for need in wanted
-        if need.any_may_go or settings[need.tp.topic].deletes
-    }
-    first_ms = await admin.record_times({tp: at for tp, at in first.items() if at < bounds[tp].end})
-    sizes = {
-        topic: await log_sizes(admin, topic)
-        for topic, of_topic in settings.items()
-        if of_topic.deletes and of_topic.retention_bytes is not None
-    }
-    return {
-        need.tp: LogNow(
-            bounds=bounds[need.tp],
-            first_ms=first_ms.get(need.tp),
-            size=sizes.get(need.tp.topic, {}).get(need.tp.partition),
-        )
-        for need in wanted
-    }
-
-
-async def log_sizes(admin: TopicAdmin, topic: str) -> Mapping[int, int]:
-    """Return the bytes of each partition of a topic; empty if unauthorized."""
-    try:
-        return await admin.log_bytes(topic)
-    except LedgerUnusableError:  # it takes a right on the whole cluster
-        return {}

@@ -7,7 +7,6 @@ with such settings is refused, with a remedy. docs/reference/ledger.md explains 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
@@ -16,7 +15,6 @@ from aiokafka import errors
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection, translated
-from snapkafka.logs import about
 from snapkafka.ports import HOLE, Entry, Gulps, Topic
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers
@@ -25,10 +23,8 @@ from snapkafka.wire.codec import encode, load
 from .ledger_producer import LedgerProducer
 from .namespaces import namespaces_hint
 from .reader import LedgerRecreatedError, read_entries
-from .settings import LOSES, RECORD_BYTES_MAX, UNREADABLE, harmful, settings_for
+from .settings import RECORD_BYTES_MAX, harmful, settings_for
 from .tail_marks import LedgerCutShortError, Marks, lost_range, mark_of
-
-logger = logging.getLogger("snapkafka")
 
 #: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
 APPEND_TIMEOUT_S: Final = 8.0
@@ -67,7 +63,6 @@ class KafkaLedger:
 
     def __init__(self, connection: Connection, namespace: str) -> None:
         self.connection = connection
-        self._namespace = namespace
         self.topic = topic_name(namespace)
         self._tp = TopicPartition(self.topic, 0)
         self.garbage = 0
@@ -118,7 +113,7 @@ class KafkaLedger:
                 f"ledger {self.topic} has {found.partitions} partitions; it must have exactly one",
                 hint="delete it and create it with 1 partition (docs/reference/ledger.md)",
             )
-        await self._check_settings(found.replicas, appends=create)
+        await self._check_settings(found.replicas)
         if found.topic_id != self._topic_id or self._lost is not None:
             await self._producer.drop()
             self._seen_end, self._marks, self._lost = 0, Marks(), None
@@ -145,22 +140,19 @@ class KafkaLedger:
             )
         return found
 
-    async def _check_settings(self, replicas: int, *, appends: bool) -> None:
-        """Refuse settings that lose records or make them unreadable, or that refuse what is appended."""
+    async def _check_settings(self, replicas: int) -> None:
+        """Refuse settings that lose or refuse records, or make them unreadable."""
         try:
             holding, _ = await self._admin.topic_settings(self.topic)
         except LedgerUnusableError:
             return  # without the right to look, the administrator's word is taken
-        for name, why in harmful(holding, replicas).items():
-            what = f"ledger {self.topic} has {name}={holding[name]}: {why}"
-            hint = (
-                f"delete it, or kafka-configs.sh --bootstrap-server {self.connection.bootstrap} --alter"
+        for name, why in harmful(holding, replicas):
+            raise LedgerUnusableError(
+                f"ledger {self.topic} has {name}={holding[name]}: {why}",
+                hint=f"delete it, or kafka-configs.sh --bootstrap-server {self.connection.bootstrap} --alter"
                 f" --entity-type topics --entity-name {self.topic} --add-config"
-                f" {name}={settings_for(replicas)[name]}"
+                f" {name}={settings_for(replicas)[name]}",
             )
-            if name in LOSES | UNREADABLE or (appends and name == "min.insync.replicas"):
-                raise LedgerUnusableError(what, hint=hint)
-            logger.warning("snapkafka: %s; %s", what, hint, extra=about(namespace=self._namespace))
 
     async def _is_same(self) -> bool:
         """Return whether the topic is still the one that was opened. A broker that does not answer proves nothing."""

@@ -10,10 +10,8 @@ Two kinds are left out, because brokers of some supported release do not know th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
-
-from aiokafka import codec
 
 from snapkafka.topic_config import TopicSettings
 
@@ -36,13 +34,8 @@ SETTINGS: Final = {
     "unclean.leader.election.enable": "false",  # a lost record is a lost agreement
 }
 
-#: Readers that have none of the packages for these meet records that they cannot unpack.
-_CODECS: Final = {"zstd": codec.has_zstd, "lz4": codec.has_lz4, "snappy": codec.has_snappy}
-
-#: By these records are lost.
-LOSES: Final = frozenset({"cleanup.policy", "retention.ms", "retention.bytes"})
-#: By these a reader cannot read what is there.
-UNREADABLE: Final = frozenset({"compression.type"})
+#: Not every client can unpack these.
+_CODECS: Final = frozenset({"zstd", "lz4", "snappy"})
 
 
 def settings_for(replicas: int) -> dict[str, str]:
@@ -53,33 +46,24 @@ def settings_for(replicas: int) -> dict[str, str]:
     return {**SETTINGS, "min.insync.replicas": str(max(1, min(2, replicas - 1)))}
 
 
-def harmful(holding: Mapping[str, str], replicas: int, *, inherited: bool = False) -> dict[str, str]:
-    """Find the settings that harm a ledger.
+def harmful(holding: Mapping[str, str], replicas: int) -> Iterator[tuple[str, str]]:
+    """Yield the settings with which a ledger is refused, each with the harm that it does.
 
     Args:
         holding: all effective settings of the topic.
-        replicas: the number of replicas; 0: unknown.
-        inherited: also report settings that harm only others: a codec that is installed here.
-
-    Returns:
-        name -> the harm that it does.
     """
-    settings, found = TopicSettings.parse(holding), {}
+    settings = TopicSettings.parse(holding)
     if settings.compacts:
-        found["cleanup.policy"] = "compaction would lose records"
+        yield "cleanup.policy", "compaction would lose records"
     for name, bound in (
         ("retention.ms", settings.retention_ms),
         ("retention.bytes", settings.retention_bytes),
     ):
         if bound is not None:
-            found[name] = "records that are needed would be deleted"
-    compression = holding.get("compression.type", "producer")
-    if compression in _CODECS and (inherited or not _CODECS[compression]()):
-        found["compression.type"] = (
-            "the broker compresses what is written, and a client without that codec cannot read it"
-        )
+            yield name, "records that are needed would be deleted"
+    if holding.get("compression.type") in _CODECS:
+        yield "compression.type", "a client without that codec cannot read what is written"
     if (settings.message_bytes or BATCH_BYTES_MIN) < BATCH_BYTES_MIN:
-        found["max.message.bytes"] = f"reports of up to {RECORD_BYTES_MAX:,} bytes would be refused"
-    if replicas and settings.in_sync > replicas:
-        found["min.insync.replicas"] = f"it has {replicas} replicas, so nothing could ever be written to it"
-    return found
+        yield "max.message.bytes", f"reports of up to {RECORD_BYTES_MAX:,} bytes would be refused"
+    if settings.in_sync > replicas:
+        yield "min.insync.replicas", f"it has {replicas} replicas, so nothing could ever be written to it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.errors import BadInputError
-from snapkafka.units import duration_ms
+from snapkafka.units import duration_ms, format_ms
 
 DAY_MS = 86_400_000
 
@@ -38,3 +38,17 @@ def test_a_number_alone_has_the_unit_of_its_option() -> None:
     assert duration_ms("0", "--keep", bare="min", zero=True) == 0
     with pytest.raises(BadInputError):
         duration_ms("0", "--ttl", bare="ms")
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0 ms"),
+        (59_500, "59.5 s"),
+        (60_000, "1 min"),
+        (120_001, "2 min 0.001 s"),
+        (9 * DAY_MS + 82_985_000, "9 d 23 h 3 min 5 s"),
+    ],
+)
+def test_a_time_is_printed_as_a_person_says_it(ms: int, text: str) -> None:
+    assert format_ms(ms) == text

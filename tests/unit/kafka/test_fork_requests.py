@@ -24,7 +24,6 @@ from snapkafka.kafka.cluster.requests import (
     ConsumerGroupDescribe,
     DeleteTopics,
     DescribeCluster,
-    DescribeLogDirs,
     Metadata,
     OwnRequest,
 )
@@ -125,7 +124,6 @@ def test_a_request_of_an_unknown_kind_is_refused() -> None:
         (Metadata([(b"", OURS), (b"", "_snapkafka.fork.staging.ns")], False, False), True),
         (Metadata([(b"", "_snapkafka.ns")], False, False), False),
         (Metadata(None, False, False), True),
-        (DescribeLogDirs([("orders", [0])]), False),
         (DeleteTopics(["orders"], 9), False),
         (DeleteTopics([OURS], 9), True),
         (DescribeCluster(True), True),

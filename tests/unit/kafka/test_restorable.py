@@ -64,7 +64,7 @@ async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
     assert again.why == "it was deleted, or recreated, since the cut"
 
 
-async def test_of_a_windowed_table_and_by_size() -> None:
+async def test_of_a_windowed_table() -> None:
     tp = TopicPartition("log", 0)
     cut = ChangelogCut(
         app="a", table="t", topic=tp.topic, topic_id="", partition=0, end=50, process=0, expires_ms=HOUR
@@ -73,10 +73,6 @@ async def test_of_a_windowed_table_and_by_size() -> None:
     admin = FakeAdmin(ends={tp: 100}, times={tp: 5}, settings={"log": {"retention.ms": str(3 * HOUR)}})
     found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
     assert (found.how, found.until) == ("until", "2027-01-15T10:00:00.000+00:00")
-    admin.settings["log"] |= {"retention.ms": "-1", "retention.bytes": "1000"}
-    admin.sizes["log"] = (1_001, 0)
-    found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
-    assert "of which 1,001 were written since" in found.why
 
 
 @pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])
