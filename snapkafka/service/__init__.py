@@ -8,8 +8,8 @@
 | `problems` | errors as problem+json: statuses, fields, routes |
 | `requests` | JSON and query strings as typed values, by msgspec |
 | `rows` | snapshots as `ops` describes them, with the numbers of their manifests |
-| `api`, `views` | the routes and their answers as values; the OpenAPI document made from them |
 | `routes`, `live`, `jobs` | the verbs; server-sent events; assembly in the background |
+| `api`, `views` | the routes as values, made from the signatures of `routes`; the OpenAPI document; their answers |
 | `app`, `server` | all of it as one ASGI application, and uvicorn with its bounds |
 
 It is stateless: it folds the ledger (`ledger_follower`) and reads storage, so any number of instances give the same
@@ -24,9 +24,9 @@ from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
     from .access import Tokens
-    from .api import ROUTES, document
     from .app import make_app
     from .ledger_follower import LedgerFollower
+    from .routes import ROUTES, document
     from .server import serve
     from .settings import Settings
 else:
@@ -34,9 +34,9 @@ else:
         __name__,
         {
             "access": "Tokens",
-            "api": "ROUTES document",
             "app": "make_app",
             "ledger_follower": "LedgerFollower",
+            "routes": "ROUTES document",
             "server": "serve",
             "settings": "Settings",
         },

@@ -1,125 +1,91 @@
-"""The routes of REST as values, and the OpenAPI document that is made from them."""
+"""The routes of REST: what each takes and answers is the signature of its handler, and the OpenAPI document says the
+same."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from functools import cache
-from typing import Any, Final, NamedTuple
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from snapkafka.ops import Details, Difference, InvariantDetails, SnapshotInfo
-
 from .access import Role
-from .jobs import Job
-from .requests import (
-    AssemblyRequest,
-    DiagramRequest,
-    DiffRequest,
-    ListRequest,
-    QueryRequest,
-    TriggerRequest,
-    VerifyRequest,
-)
-from .views import (
-    Access,
-    Findings,
-    Forks,
-    Invariants,
-    Page,
-    Problem,
-    Processes,
-    Restores,
-    Rows,
-    Triggered,
-)
+from .problems import Problem
 
 EVENTS: Final = "text/event-stream"
 SVG: Final = "image/svg+xml"
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Api(NamedTuple):
-    """A route: the name of its handler, the role that it needs, what it answers (a struct, or a media type), and what
-    it takes: the query string of a GET, else the body. `fresh`: whether it waits for the ledger's end first: what a
+class Route(NamedTuple):
+    """A route: the name of its handler, the role that it needs, what it takes (the query string of a GET, else the
+    body), and what it answers (a struct, or a media type). `fresh`: whether it waits for the ledger's end first: what a
     trigger or a stream answers is new by itself."""
 
     name: str
     role: Role
     summary: str
+    takes: Mapping[str, Any]
     answer: Any
-    asked: Any = None
-    status: int = 200
-    fresh: bool = True
+    status: int
+    fresh: bool
 
 
-SNAPSHOT: Final = "/v1/snapshots/{snapshot_id}"
-ROUTES: Final[dict[tuple[str, str], Api]] = {
-    ("POST", "/v1/snapshots/trigger"): Api(
-        "trigger",
-        Role.TRIGGER,
-        "Ask for a snapshot; the same snapshot_id again answers with the same snapshot.",
-        Triggered,
-        TriggerRequest,
-        202,
-        fresh=False,
-    ),
-    ("GET", "/v1/snapshots"): Api(
-        "list", Role.READ, "List snapshots, newest first, in pages.", Page, ListRequest
-    ),
-    ("GET", SNAPSHOT): Api("show", Role.READ, "All about one snapshot.", Details),
-    ("GET", f"{SNAPSHOT}/events"): Api(
-        "follow", Role.READ, "Events `snapshot` at each change, at last `end`.", EVENTS
-    ),
-    ("GET", f"{SNAPSHOT}/diff"): Api(
-        "diff", Role.READ, "List what changed from this snapshot to another.", Difference, DiffRequest
-    ),
-    ("GET", f"{SNAPSHOT}/diagram.svg"): Api(
-        "diagram", Role.READ, "Draw the cut as a space-time diagram.", SVG, DiagramRequest
-    ),
-    ("POST", f"{SNAPSHOT}/query"): Api(
-        "query", Role.READ, "Query an assembled snapshot with SQL (DuckDB).", Rows, QueryRequest
-    ),
-    ("POST", f"{SNAPSHOT}/abort"): Api("abort", Role.ADMIN, "Abort a running snapshot.", SnapshotInfo),
-    ("POST", f"{SNAPSHOT}/assemble"): Api(
-        "assemble", Role.TRIGGER, "Build its tables, and verify it.", Job, AssemblyRequest, 202
-    ),
-    ("POST", f"{SNAPSHOT}/verify"): Api(
-        "verify", Role.TRIGGER, "Verify it again, from the log.", Job, VerifyRequest, 202
-    ),
-    ("GET", "/v1/jobs/{job_id}"): Api("job", Role.READ, "A job of this instance.", Job, fresh=False),
-    ("GET", "/v1/processes"): Api("processes", Role.READ, "Processes that have joined.", Processes),
-    ("GET", "/v1/restores"): Api("restores", Role.READ, "Restores, newest first.", Restores),
-    ("GET", "/v1/forks"): Api("forks", Role.READ, "Forks.", Forks),
-    ("GET", "/v1/access"): Api("access", Role.READ, "What this client may do.", Access, fresh=False),
-    ("GET", "/v1/doctor"): Api("doctor", Role.READ, "What would spoil a snapshot.", Findings),
-    ("GET", "/v1/invariants"): Api("invariants", Role.READ, "Invariants, and whether they hold.", Invariants),
-    ("GET", "/v1/invariants/{name}"): Api(
-        "invariant", Role.READ, "The history of an invariant.", InvariantDetails
-    ),
-    ("GET", "/v1/events"): Api(
-        "events", Role.READ, "An event `changed` whenever the ledger has more.", EVENTS
-    ),
-}
+ROUTES: Final[dict[tuple[str, str], Route]] = {}
 
 
-@cache
-def document() -> dict[str, Any]:
-    """Return the OpenAPI document."""
-    kinds = [kind for it in ROUTES.values() for kind in (it.answer, it.asked) if isinstance(kind, type)]
+def route(
+    method: str,
+    path: str,
+    answer: Any = None,
+    *,
+    role: Role = Role.READ,
+    status: int = 200,
+    fresh: bool = True,
+) -> Callable[[F], F]:
+    """Register a handler. It takes `asked`, the request as a struct; `view`, the snapshot of the path; the `role` of
+    the client; or another field of the path by its name.
+
+    Args:
+        answer: of a handler that makes the response itself; else that is its return type.
+    """
+
+    def registered(handler: F) -> F:
+        takes = typing.get_type_hints(handler)
+        ROUTES[method, path] = Route(
+            handler.__name__,
+            role,
+            inspect.getdoc(handler) or "",
+            takes,
+            answer or takes["return"],
+            status,
+            fresh,
+        )
+        return handler
+
+    return registered
+
+
+def openapi() -> dict[str, Any]:
+    """Create the OpenAPI document."""
+    asked = [it.takes.get("asked") for it in ROUTES.values()]
+    kinds = [kind for kind in (*(it.answer for it in ROUTES.values()), *asked) if isinstance(kind, type)]
     kinds = list(dict.fromkeys([*kinds, Problem]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     refs = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for (method, path), it in ROUTES.items():
-        fields = re.findall(r"\{(\w+)\}", path)
         parameters: list[dict[str, Any]] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in fields
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in re.findall(r"\{(\w+)\}", path)
         ]
         operation: dict[str, Any] = {"operationId": it.name, "summary": it.summary}
-        if it.asked and method == "GET":
-            parameters += _parameters(components[it.asked.__name__])
-        elif it.asked:
-            operation["requestBody"] = {"required": True, **_content(refs[it.asked])}
+        if (kind := it.takes.get("asked")) and method == "GET":
+            parameters += _parameters(components[kind.__name__])
+        elif kind:
+            operation["requestBody"] = {"required": True, **_content(refs[kind])}
         answer = {"description": it.summary, **_content(refs.get(it.answer, {"type": "string"}), it.answer)}
         problem = {"description": "What is wrong.", **_content(refs[Problem], "application/problem+json")}
         operation |= {"parameters": parameters, "responses": {str(it.status): answer, "default": problem}}

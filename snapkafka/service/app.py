@@ -23,14 +23,13 @@ from snapkafka.ports import Cluster
 from snapkafka.units import wall_ms
 
 from .access import Role
-from .api import ROUTES, Api, document
+from .api import Route as Api
 from .guard import Guard
 from .ledger_follower import LedgerFollower
 from .metrics import Metrics
-from .overview import Overview
 from .problems import RefusedError, problem
-from .requests import json_answer
-from .routes import Handlers
+from .requests import body_of, json_answer, query_of
+from .routes import ROUTES, Handlers, document
 from .settings import Settings
 
 logger = logging.getLogger("snapkafka")
@@ -61,14 +60,9 @@ def make_app(
     """
     settings.validate()
     follower = LedgerFollower(where, namespace, clock)
-    handlers = Handlers(where, follower, settings, assemble=assemble, verify=verify)
-    overview = Overview(follower, settings, handlers.rows, list_forks=list_forks)
+    handlers = Handlers(where, follower, settings, assemble=assemble, verify=verify, list_forks=list_forks)
     routes = [
-        Route(
-            path,
-            answering(follower, api, getattr(handlers, api.name, None) or getattr(overview, api.name)),
-            methods=[method],
-        )
+        Route(path, answering(follower, api, getattr(handlers, api.name)), methods=[method])
         for (method, path), api in ROUTES.items()
     ]
     metrics = Metrics(follower, handlers.streams)
@@ -101,9 +95,9 @@ def make_app(
 
 
 def answering(
-    follower: LedgerFollower, api: Api, handler: Callable[[Request], Awaitable[Any]]
+    follower: LedgerFollower, api: Api, handler: Callable[..., Awaitable[Any]]
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of a route for clients with its role: what it answers holds what the ledger had when it was
+    """Return the endpoint of a route for clients with its role: what it answers holds what the ledger had when it was
     asked for, or has the header `Snapkafka-Stale`."""
 
     async def answered(request: Request) -> Response:
@@ -116,7 +110,12 @@ def answering(
             )
         is_fresh = not api.fresh or await follower.fresh()
         try:
-            found = await handler(request)
+            given = {**request.path_params, **({"role": role} if "role" in api.takes else {})}
+            if kind := api.takes.get("asked"):
+                given["asked"] = await (query_of if request.method == "GET" else body_of)(request, kind)
+            if "snapshot_id" in given:
+                given["view"] = follower.find(given.pop("snapshot_id"))
+            found = await handler(**given)
         except UnknownSnapshotError:
             if is_fresh:
                 raise

@@ -8,14 +8,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
 import msgspec
+from starlette.responses import Response, StreamingResponse
 
 from snapkafka.ops import SnapshotInfo
 from snapkafka.protocol.ledger_state import SnapshotView
 
+from .api import EVENTS
 from .ledger_follower import LedgerFollower
 from .problems import RefusedError
 
-EVENT_STREAM: Final = "text/event-stream"
 #: A stream on which nothing happens sends a comment now and then, so that a lost client is noticed.
 BEAT_S: Final = 10.0
 #: Of what changes more often only the last is sent.
@@ -67,8 +68,8 @@ async def progress(
                 yield ": nothing new\n\n"
 
 
-async def begun(events: AsyncIterator[str]) -> AsyncIterator[str]:
-    """Wait for the first event of a stream, which is counted from then on; return all events.
+async def stream(events: AsyncIterator[str]) -> Response:
+    """Answer with a stream once its first event is there: it is counted from then on.
 
     Raises:
         RefusedError: the limit is reached.
@@ -80,7 +81,7 @@ async def begun(events: AsyncIterator[str]) -> AsyncIterator[str]:
         async for event in events:
             yield event
 
-    return all_of_them()
+    return StreamingResponse(all_of_them(), media_type=EVENTS, headers={"X-Accel-Buffering": "no"})
 
 
 async def every_change(

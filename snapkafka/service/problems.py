@@ -14,8 +14,6 @@ from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.options import options_of
 from snapkafka.verbs import Trigger
 
-from .views import Problem
-
 PROBLEM_JSON: Final = "application/problem+json"
 #: What only a server refuses: code -> its statuses over HTTP and gRPC.
 REFUSALS: Final[Mapping[str, tuple[int, str]]] = {
@@ -37,6 +35,18 @@ FIELDS: Final[Mapping[str, str]] = {
     )
     if found.flag
 }
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An error (RFC 9457). `field`: the field or parameter that is wrong."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    hint: str
+    field: str = ""
 
 
 class RefusedError(SnapkafkaError):

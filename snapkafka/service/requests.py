@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from snapkafka import ops
 from snapkafka.assembly.invariant_files import ready_made
 from snapkafka.checks.verdict import Verdict
-from snapkafka.errors import BadInputError, SnapshotFailedError
+from snapkafka.errors import BadInputError
 from snapkafka.protocol.ledger_state import SnapshotView, Status
 from snapkafka.verbs import TEXT, Request, Text, Texts, Trigger
 
-from .live import EVENT_STREAM, begun
 from .problems import RefusedError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -145,7 +144,7 @@ async def body_of(request: HttpRequest, kind: type[T]) -> T:
     return _converted(given, kind, strict=True)
 
 
-def query_of(request: HttpRequest, kind: type[T]) -> T:
+async def query_of(request: HttpRequest, kind: type[T]) -> T:
     """Read a query string. A parameter that is a list may be repeated, or have several values with commas between.
 
     Raises:
@@ -200,14 +199,6 @@ def fits(view: SnapshotView, asked: ListRequest) -> bool:
     )
 
 
-def require_captured(view: SnapshotView) -> None:
-    if view.status not in (Status.CAPTURED, Status.COMPLETED):
-        raise SnapshotFailedError(
-            f"snapshot {view.trigger.id} is {view.status}: there is nothing to assemble",
-            hint="only a captured snapshot can be assembled",
-        )
-
-
 def require_ready_made(names: tuple[str, ...]) -> None:
     """Refuse paths: files on the machine of the service do not concern its clients."""
     if unknown := [name for name in names if name not in ready_made()]:
@@ -229,9 +220,3 @@ async def bounded(answer: Any) -> Response:
 
 def json_answer(found: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(found), status, headers, media_type="application/json")
-
-
-async def stream(events: AsyncIterator[str]) -> Response:
-    return StreamingResponse(
-        await begun(events), media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"}
-    )

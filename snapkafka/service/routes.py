@@ -1,30 +1,33 @@
-"""The verbs over HTTP: each handler reads a request, calls one function of `ops`, and returns its result as JSON."""
+"""The verbs over HTTP: each handler calls one function of `ops`, and returns its result."""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import cache, partial
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
 from msgspec.structs import asdict
-from starlette.requests import Request
 from starlette.responses import Response
 
 from snapkafka import ops
-from snapkafka.errors import BadInputError, SnapkafkaError, UnknownSnapshotError
+from snapkafka.errors import BadInputError, SnapkafkaError, SnapshotFailedError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Details, SnapshotInfo, instant
+from snapkafka.ops import Details, SnapshotInfo
+from snapkafka.ops.doctoring import Checkup
 from snapkafka.ports import Cluster
-from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.protocol.ledger_state import SnapshotView, Status
+from snapkafka.query.stored import StoredFiles
 
-from .access import within
+from .access import Role, within
+from .api import EVENTS, ROUTES, SVG, openapi, route
+from .cache import Shared
 from .jobs import Job, Jobs
 from .ledger_follower import LedgerFollower
-from .live import Streams, every_change, progress
+from .live import Streams, every_change, progress, stream
 from .problems import RefusedError
 from .requests import (
     AssemblyRequest,
@@ -34,30 +37,36 @@ from .requests import (
     QueryRequest,
     TriggerRequest,
     VerifyRequest,
-    body_of,
     bounded,
     fits,
     json_answer,
-    query_of,
-    require_captured,
     require_ready_made,
-    stream,
 )
-from .rows import Rows as SnapshotRows
+from .rows import Rows
 from .settings import Settings
-from .views import Page, Process, Processes, Rows, Triggered
+from .views import Access, Forks, Invariants, Page, Restores, Triggered, describe_restore
+
+__all__ = ["ROUTES", "Handlers", "document"]
 
 #: A trigger is estimated from the captures of so many of the newest snapshots; more than that is another system.
 ESTIMATED_FROM: Final = 50
 #: No answer about the ledger is given later than this because of what only the broker knows: that is then unknown.
 BROKER_S: Final = 0.3
+#: `doctor` asks for all topics and groups. Who asks again later gets what was found meanwhile.
+CHECKUP_S: Final = 10.0
+#: A history has so many of the newest snapshots.
+EVALUATIONS_MAX: Final = 500
+#: Each fork has a ledger of its own, which is read for the list; that is kept for so long.
+FORKS_S: Final = 10.0
+FORKS_KEPT_S: Final = 5.0
+SNAPSHOT: Final = "/v1/snapshots/{snapshot_id}"
 
 
 class Handlers:
     """Every route of /v1, for one namespace.
 
     Args:
-        assemble, verify: `ops.assemble` and `ops.verify`, or their replacements in a test.
+        assemble, verify, list_forks: those of `ops`, or their replacements in a test.
     """
 
     def __init__(
@@ -66,8 +75,9 @@ class Handlers:
         follower: LedgerFollower,
         settings: Settings,
         *,
-        assemble: Callable[..., Awaitable[Any]] = ops.assemble,
-        verify: Callable[..., Awaitable[Any]] = ops.verify,
+        assemble: Callable[..., Awaitable[Any]],
+        verify: Callable[..., Awaitable[Any]],
+        list_forks: Callable[..., Coroutine[Any, Any, Sequence[ops.Fork]]],
     ) -> None:
         self._where, self._follower, self._settings = where, follower, settings
         self._assemble, self._verify = assemble, verify
@@ -76,13 +86,16 @@ class Handlers:
         self._queries = asyncio.Semaphore(settings.queries_max)
         self._triggers = asyncio.Semaphore(settings.triggers_max)
         self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
-        self.rows = SnapshotRows(follower, settings)
+        self._rows = Rows(follower, settings)
+        self._forks: Shared[str, Sequence[ops.Fork]] = Shared(
+            partial(list_forks, where), lambda found: FORKS_KEPT_S, most=1
+        )
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
 
-    async def trigger(self, request: Request) -> Response:
-        """Handle `POST /v1/snapshots/trigger`."""
-        asked = await body_of(request, TriggerRequest)
+    @route("POST", "/v1/snapshots/trigger", Triggered, role=Role.TRIGGER, status=202, fresh=False)
+    async def trigger(self, asked: TriggerRequest) -> Response:
+        """Ask for a snapshot; the same snapshot_id again answers with the same snapshot."""
         storage = self._require_root(asked.storage, "target_storage_uri")
         if asked.retries and not asked.snapshot_id:
             raise BadInputError("retries need a snapshot_id", hint="see /openapi.json")
@@ -90,9 +103,7 @@ class Handlers:
             raise BadInputError("initiated_by_node_id is empty", hint="name who asks, such as worker-node-42")
         async with _one_of(self._triggers, "triggers"):
             found = await ops.trigger(
-                self._where,
-                self._follower.namespace,
-                **asdict(asked) | {"storage": storage},
+                self._where, self._follower.namespace, **asdict(asked) | {"storage": storage}
             )
         reading = self._follower.reading
         took = [
@@ -111,49 +122,48 @@ class Handlers:
         )
         return json_answer(answer, 202, {"Location": f"/v1/snapshots/{name}"})
 
-    async def abort(self, request: Request) -> SnapshotInfo:
-        """Handle `POST /v1/snapshots/{id}/abort`."""
-        found = await ops.abort(
-            self._where, self._follower.namespace, request.path_params["snapshot_id"], who="the service"
-        )
+    @route("POST", f"{SNAPSHOT}/abort", role=Role.ADMIN)
+    async def abort(self, view: SnapshotView) -> SnapshotInfo:
+        """Abort a running snapshot."""
+        await ops.abort(self._where, self._follower.namespace, str(view.epoch), who="the service")
         await self._follower.fresh()
-        view = self._follower.find(str(found.epoch))
-        return self.rows.row(view, await self.rows.stored(view))
+        view = self._follower.find(str(view.epoch))
+        return self._rows.row(view, await self._rows.stored(view))
 
-    # -- looking at them --------------------------------------------------------------------------------------
+    # -- reading the ledger -----------------------------------------------------------------------------------
 
-    async def list(self, request: Request) -> Page:
-        """Handle `GET /v1/snapshots`."""
-        asked = query_of(request, ListRequest)
+    @route("GET", "/v1/snapshots")
+    async def list(self, asked: ListRequest) -> Page:
+        """List snapshots, newest first, in pages."""
         views = [view for view in self._follower.newest_first() if fits(view, asked)]
         page = views[: asked.limit]
         return Page(
             namespace=self._follower.namespace,
             next_before=page[-1].epoch if len(views) > len(page) else None,
             total=len(views),
-            snapshots=await self.rows.rows(page),
+            snapshots=await self._rows.rows(page),
         )
 
-    async def show(self, request: Request) -> Details:
-        """Handle `GET /v1/snapshots/{id}`."""
-        view = self._found(request)
+    @route("GET", SNAPSHOT)
+    async def show(self, view: SnapshotView) -> Details:
+        """All about one snapshot."""
         try:
             restorable = await self._follower.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
             restorable = RestorableEntry(how="unknown", why=error.message)
         except TimeoutError:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
-        return await self.rows.whole(view, restorable)
+        return await self._rows.whole(view, restorable)
 
-    async def follow(self, request: Request) -> Response:
-        """Handle `GET /v1/snapshots/{id}/events`."""
-        view = self._found(request)
-        stored = await self.rows.stored(view)
-        describe = partial(self.rows.row, view, stored)
+    @route("GET", f"{SNAPSHOT}/events", EVENTS)
+    async def follow(self, view: SnapshotView) -> Response:
+        """Events `snapshot` at each change, at last `end`."""
+        describe = partial(self._rows.row, view, await self._rows.stored(view))
         return await stream(progress(self._follower, view, describe, self.streams))
 
-    async def events(self, request: Request) -> Response:
-        """Handle `GET /v1/events`."""
+    @route("GET", "/v1/events", EVENTS)
+    async def events(self) -> Response:
+        """An event `changed` whenever the ledger has more."""
 
         def describe() -> dict[str, Any]:
             state, problem = self._follower.reading.state, self._follower.problem
@@ -168,72 +178,89 @@ class Handlers:
 
         return await stream(every_change(self._follower, describe, self.streams))
 
-    async def processes(self, request: Request) -> Processes:
-        """Handle `GET /v1/processes`."""
+    @route("GET", "/v1/access", fresh=False)
+    async def access(self, role: Role) -> Access:
+        """What this client may do."""
+        roots = self._settings.roots if role >= Role.TRIGGER else ()
+        return Access(namespace=self._follower.namespace, role=role.name.lower(), storage_roots=roots)
+
+    @route("GET", "/v1/doctor")
+    async def doctor(self) -> Checkup:
+        """What would spoil a snapshot."""
+        try:
+            return await self._follower.checkup(CHECKUP_S)
+        except TimeoutError:
+            raise RefusedError("busy", "the cluster is still being examined", "try again soon") from None
+
+    @route("GET", "/v1/invariants")
+    async def invariants(self) -> Invariants:
+        """Invariants, and whether they hold."""
+        return Invariants(invariants=[it.info() for it in ops.invariants_in(self._follower.reading)])
+
+    @route("GET", "/v1/invariants/{name}")
+    async def invariant(self, name: str) -> ops.InvariantDetails:
+        """The history of an invariant."""
+
+        async def read(item: ops.Evaluation) -> StoredFiles | str:
+            view = self._follower.reading.state.snapshots.get(item.epoch)
+            stored = await self._rows.stored(view) if view else None
+            return stored or "this service cannot read its manifest"
+
+        found = ops.history_in(self._follower.reading, name, most=EVALUATIONS_MAX)
+        return (await ops.with_rows(found, read)).details(EVALUATIONS_MAX)
+
+    @route("GET", "/v1/restores")
+    async def restores(self) -> Restores:
+        """Restores, newest first."""
         reading = self._follower.reading
-        found = [
-            Process(
-                process=view.process,
-                app=view.hello.app,
-                host=view.hello.host,
-                pid=view.hello.pid,
-                mode=view.hello.mode,
-                release=view.hello.release,
-                joined_at=instant(reading.times_ms.get(view.process, 0)),
-                inputs=len(view.inputs),
-                state="living" if view.left is None else "dead" if view.dead else "left",
-            )
-            for _, view in sorted(reading.state.processes.items())
-        ]
-        return Processes(paused=reading.state.paused, processes=found)
+        views = sorted(reading.state.restores.views.values(), key=lambda view: view.begun_at, reverse=True)
+        return Restores(restores=[describe_restore(view, reading.times_ms) for view in views])
+
+    @route("GET", "/v1/forks")
+    async def forks(self) -> Forks:
+        """Forks."""
+        try:
+            return Forks(forks=await self._forks.get(self._follower.namespace, FORKS_S))
+        except TimeoutError:
+            raise RefusedError("busy", "the ledgers of the forks are being read", "try again soon") from None
 
     # -- assembling and verifying -----------------------------------------------------------------------------
 
-    async def assemble(self, request: Request) -> Response:
-        """Handle `POST /v1/snapshots/{id}/assemble`."""
-        asked = await body_of(request, AssemblyRequest)
-        view = self._found(request)
+    @route("POST", f"{SNAPSHOT}/assemble", Job, role=Role.TRIGGER, status=202)
+    async def assemble(self, asked: AssemblyRequest, view: SnapshotView) -> Response:
+        """Build its tables, and verify it."""
         storage = self._require_root(asked.storage or view.trigger.storage, "the storage")
-        require_ready_made(asked.invariants)
-        require_captured(view)
-        work = partial(
-            self._assemble,
-            self._where,
-            ops.JobSpec(
-                namespace=self._follower.namespace,
-                snapshots=(str(view.epoch),),
-                **asdict(asked) | {"storage": storage},
-            ),
-        )
-        return self._submitted("assemble", view, work)
+        if view.status not in (Status.CAPTURED, Status.COMPLETED):
+            raise SnapshotFailedError(
+                f"snapshot {view.trigger.id} is {view.status}: there is nothing to assemble",
+                hint="only a captured snapshot can be assembled",
+            )
+        wanted = {"snapshots": (str(view.epoch),), **asdict(asked), "storage": storage}
+        return self._submitted("assemble", view, self._assemble, wanted)
 
-    async def verify(self, request: Request) -> Response:
-        """Handle `POST /v1/snapshots/{id}/verify`."""
-        asked = await body_of(request, VerifyRequest)
-        view = self._found(request)
-        require_ready_made(asked.invariants)
-        place = self._manifest_of(view)
-        work = partial(
-            self._verify,
-            self._where,
-            ops.JobSpec(
-                namespace=self._follower.namespace,
-                manifests=(place,),
-                **asdict(asked),
-            ),
-        )
-        return self._submitted("verify", view, work)
+    @route("POST", f"{SNAPSHOT}/verify", Job, role=Role.TRIGGER, status=202)
+    async def verify(self, asked: VerifyRequest, view: SnapshotView) -> Response:
+        """Verify it again, from the log."""
+        wanted = {"manifests": (self._manifest_of(view),), **asdict(asked)}
+        return self._submitted("verify", view, self._verify, wanted)
 
     def _submitted(
-        self, kind: Literal["assemble", "verify"], view: SnapshotView, work: Callable[..., Awaitable[Any]]
+        self,
+        kind: Literal["assemble", "verify"],
+        view: SnapshotView,
+        verb: Callable[..., Awaitable[Any]],
+        wanted: dict[str, Any],
     ) -> Response:
+        require_ready_made(wanted["invariants"])
+        spec = ops.JobSpec(namespace=self._follower.namespace, **wanted)
         job = Job(job_id=f"{kind}-{view.epoch}", kind=kind, snapshot_id=view.trigger.id, epoch=view.epoch)
-        job = self.jobs.submit(job, work)
+        job = self.jobs.submit(job, partial(verb, self._where, spec))
         return json_answer(job, 202, {"Location": f"/v1/jobs/{job.job_id}"})
 
-    async def job(self, request: Request) -> Job:
-        """Handle `GET /v1/jobs/{id}`."""
-        found = self.jobs.get(request.path_params["job_id"])
+    @route("GET", "/v1/jobs/{job_id}", fresh=False)
+    async def job(self, job_id: str) -> Job:
+        """A job of this instance."""
+        found = self.jobs.get(job_id)
         if found is None:
             raise RefusedError(
                 "not-found",
@@ -244,78 +271,45 @@ class Handlers:
 
     # -- asking tables ----------------------------------------------------------------------------------------
 
-    async def query(self, request: Request) -> Response:
-        """Handle `POST /v1/snapshots/{id}/query`."""
-        asked = await body_of(request, QueryRequest)
+    @route("POST", f"{SNAPSHOT}/query", ops.Queried)
+    async def query(self, asked: QueryRequest, view: SnapshotView) -> Response:
+        """Query an assembled snapshot with SQL (DuckDB)."""
         if not 1 <= asked.rows_max <= self._settings.query_rows_max:
             raise BadInputError(
                 f"rows_max must be 1 to {self._settings.query_rows_max}", hint="ask for fewer rows"
             )
-        place = self._manifest_of(self._found(request))
-        async with _one_of(self._queries, "queries"):
-            found = await ops.query(
-                self._where,
-                self._follower.namespace,
-                asked.sql,
-                manifest=place,
-                rows_max=asked.rows_max,
-                bounds=self._bounds,
-            )
+        place = self._manifest_of(view)
+        return await bounded(await self._ask(ops.query, asked.sql, manifest=place, rows_max=asked.rows_max))
+
+    @route("GET", f"{SNAPSHOT}/diff", ops.Difference)
+    async def diff(self, asked: DiffRequest, view: SnapshotView) -> Response:
+        """List what changed from this snapshot to another."""
+        sides = view, self._follower.find(asked.against)
+        names, places = [it.trigger.id for it in sides], [self._manifest_of(it) for it in sides]
         return await bounded(
-            Rows(
-                snapshot_id=found.id,
-                epoch=found.epoch,
-                verdict=found.verdict,
-                columns=list(found.columns),
-                rows=[list(row.values()) for row in found.rows],
-                more=found.more,
-                not_compared=list(found.trust.not_compared),
-            )
+            await self._ask(ops.diff, *names, manifests=places, keys=asked.keys, values=asked.values)
         )
 
-    async def diff(self, request: Request) -> Response:
-        """Handle `GET /v1/snapshots/{id}/diff?against=ID`."""
-        asked = query_of(request, DiffRequest)
-        before, after = self._found(request), self._follower.find(asked.against)
-        places = [self._manifest_of(view) for view in (before, after)]
-        async with _one_of(self._queries, "queries"):
-            found = await ops.diff(
-                self._where,
-                self._follower.namespace,
-                before.trigger.id,
-                after.trigger.id,
-                manifests=places,
-                keys=asked.keys,
-                values=asked.values,
-                bounds=self._bounds,
-            )
-        return await bounded(found)
-
-    async def diagram(self, request: Request) -> Response:
-        """Handle `GET /v1/snapshots/{id}/diagram.svg`."""
-        asked = query_of(request, DiagramRequest)
-        view = self._found(request)
+    @route("GET", f"{SNAPSHOT}/diagram.svg", SVG)
+    async def diagram(self, asked: DiagramRequest, view: SnapshotView) -> Response:
+        """Draw the cut as a space-time diagram."""
         if not asked.wall_clock and (view.verdict is None or not view.verdict.manifest):
             state = self._follower.reading.state
             captured = state.captured(view.epoch) if view.captured_at is not None else None
             drawn = await asyncio.to_thread(ops.draw_details, self._follower.details(view), captured)
         else:
-            place = self._manifest_of(view)
-            async with _one_of(self._queries, "queries"):
-                drawn = await ops.draw(
-                    self._where,
-                    self._follower.namespace,
-                    manifest=place,
-                    messages_max=asked.messages,
-                    wall_clock=asked.wall_clock,
-                    bounds=self._bounds,
-                )
-        return Response(drawn.svg, media_type="image/svg+xml")
+            more = {"messages_max": asked.messages, "wall_clock": asked.wall_clock}
+            drawn = await self._ask(ops.draw, manifest=self._manifest_of(view), **more)
+        return Response(drawn.svg, media_type=SVG)
 
     # -- helpers ----------------------------------------------------------------------------------------------
 
-    def _found(self, request: Request) -> SnapshotView:
-        return self._follower.find(request.path_params["snapshot_id"])
+    async def _ask(self, verb: Callable[..., Awaitable[Any]], *arguments: str, **options: Any) -> Any:
+        """Ask for something in tables, in a process of its own, unless as many run as may."""
+        async with _one_of(self._queries, "queries"):
+            return await verb(
+                self._where, self._follower.namespace, *arguments, bounds=self._bounds, **options
+            )
 
     def _require_root(self, uri: str, name: str) -> str:
         """Return the canonical form of a place below a root.
@@ -349,3 +343,9 @@ def _one_of(slots: asyncio.Semaphore, what: str) -> asyncio.Semaphore:
     if slots.locked():
         raise RefusedError("busy", f"too many {what} are running", "try again when one is done")
     return slots
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    return openapi()

@@ -1,31 +1,18 @@
-"""The answers of routes whose content is not one of `ops`."""
+"""The answers of routes whose content is not a result of `ops`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from snapkafka.advice import Advice
 from snapkafka.ops import Fork, InvariantInfo, SnapshotInfo, instant
 from snapkafka.protocol.ledger_state import Status
+from snapkafka.protocol.restores import RestoreView
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer."""
-
-
-class Problem(Answer, frozen=True, omit_defaults=True):
-    """An error (RFC 9457). `field`: the field or parameter that is wrong."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    code: str
-    hint: str
-    field: str = ""
 
 
 class Triggered(Answer, frozen=True):
@@ -48,39 +35,6 @@ class Page(Answer, frozen=True):
     snapshots: list[SnapshotInfo]
 
 
-class Process(Answer, frozen=True):
-    """A process that has joined the namespace."""
-
-    process: int
-    app: str
-    host: str
-    pid: int
-    mode: str
-    release: str
-    joined_at: str
-    inputs: int
-    state: Literal["living", "dead", "left"]
-
-
-class Processes(Answer, frozen=True):
-    """The processes of the namespace."""
-
-    paused: bool
-    processes: list[Process]
-
-
-class Rows(Answer, frozen=True):
-    """The result of a query. `more`: there are further rows."""
-
-    snapshot_id: str
-    epoch: int
-    verdict: str
-    columns: list[str]
-    rows: list[list[Any]]
-    more: bool
-    not_compared: list[str]
-
-
 class Restore(Answer, frozen=True):
     """A restore: its stage, and when it reached each."""
 
@@ -101,27 +55,10 @@ class Restores(Answer, frozen=True):
     restores: list[Restore]
 
 
-class ForkView(Answer, frozen=True):
-    """A second system made from a snapshot. `topics`: their number."""
-
-    fork: str
-    namespace: str
-    stage: str
-    snapshot_id: str
-    epoch: int
-    plan: str
-    apps: tuple[str, ...]
-    topics: int
-    initiated_by_node_id: str
-    created_at: str | None
-    expires_at: str | None
-    expired: bool
-
-
 class Forks(Answer, frozen=True):
     """The forks of the namespace."""
 
-    forks: list[ForkView]
+    forks: Sequence[Fork]
 
 
 class Access(Answer, frozen=True):
@@ -132,38 +69,26 @@ class Access(Answer, frozen=True):
     storage_roots: tuple[str, ...]
 
 
-class Findings(Answer, frozen=True):
-    """What `doctor` finds. `apps`: with the number of their running processes."""
-
-    well: bool
-    apps: Mapping[str, int]
-    findings: tuple[Advice, ...]
-
-
 class Invariants(Answer, frozen=True):
     """The invariants of the newest snapshots."""
 
     invariants: list[InvariantInfo]
 
 
-def fork_view(fork: Fork, now_ms: int) -> ForkView:
-    """Describe a fork."""
-    return ForkView(
-        fork=fork.fork,
-        namespace=fork.namespace,
-        stage=fork.stage,
-        snapshot_id=fork.snapshot,
-        epoch=fork.epoch,
-        plan=fork.plan,
-        apps=fork.apps,
-        topics=len(fork.topics),
-        initiated_by_node_id=fork.who,
-        created_at=instant_of(fork.created_ms),
-        expires_at=instant_of(fork.expires_ms),
-        expired=fork.expired(now_ms),
+def describe_restore(view: RestoreView, times_ms: Mapping[int, int]) -> Restore:
+    """Describe a restore. `times_ms`: of the ledger's records."""
+    begun_at, closed_at = (
+        instant(times_ms[offset]) if offset is not None and offset in times_ms else None
+        for offset in (view.begun_at, view.closed_at)
     )
-
-
-def instant_of(ms: int) -> str | None:
-    """Format a time as the contract has them; None for 0, which is none or unknown."""
-    return instant(ms) if ms else None
+    return Restore(
+        plan=view.plan,
+        snapshot_id=view.begun.snapshot,
+        epoch=view.begun.epoch,
+        apps=view.apps,
+        stage=view.stage,
+        initiated_by_node_id=view.begun.who,
+        reason=view.reason or None,
+        begun_at=begun_at,
+        closed_at=closed_at,
+    )

@@ -127,10 +127,10 @@ async function channels(told) {
   try {
     const { rows } = await post(path(String(told.epoch), "/query"), { sql, rows_max: CHANNELS_MAX });
     if (!rows.length) return h("p", { class: "why" }, "none");
-    const more = rows[0][8] - rows.length;
+    const more = rows[0].channels - rows.length;
     return h("div", {}, table([["From"], ["To"], ["Channel"], ["In flight", "number"], ["Bytes", "number"]],
-      rows.map(([sender, from, receiver, to, topic, partition, messages, size]) =>
-        [`${from} ${sender}`, `${to} ${receiver}`, `${topic}[${partition}]`, count(messages), count(size)]), "Channels", ROWS_FIRST),
+      rows.map((one) => [`${one.sender_app} ${one.sender}`, `${one.receiver_app} ${one.receiver}`,
+        `${one.topic}[${one.partition}]`, count(one.messages), count(one.bytes)]), "Channels", ROWS_FIRST),
     more ? h("p", { class: "why" }, `${count(more)} more channels not shown`) : null);
   } catch (error) {
     return h("p", { class: "why" }, `${error.message} ${error.hint ?? ""}`);
@@ -159,19 +159,21 @@ function assumed(told) {
 // The columns of every table, asked for when somebody opens the list.
 function catalog(told) {
   const place = h("div", { "aria-live": "polite" });
-  const sql = `SELECT table_name, string_agg(column_name || ' ' || data_type, ', ' ORDER BY ordinal_position)
+  const sql = `SELECT table_name, string_agg(column_name || ' ' || data_type, ', ' ORDER BY ordinal_position) AS columns
     FROM information_schema.columns WHERE table_schema = 'main' GROUP BY 1 ORDER BY 1`;
   const open = async () => {
     if (place.hasChildNodes()) return;
     try {
       const { rows } = await post(path(String(told.epoch), "/query"), { sql });
-      place.replaceChildren(table([["Table"], ["Columns"]], rows, "Columns"));
+      place.replaceChildren(table([["Table"], ["Columns"]], rows.map((one) => [one.table_name, one.columns]), "Columns"));
     } catch (error) {
       place.replaceChildren(h("p", { class: "bad" }, `${error.message} ${error.hint ?? ""}`));
     }
   };
   return h("details", { ontoggle: open }, h("summary", {}, "Columns"), place);
 }
+
+const cell = (value) => (value === null ? "null" : typeof value === "object" ? JSON.stringify(value) : value);
 
 function sql(told) {
   const answer = h("div", { "aria-live": "polite" });
@@ -181,8 +183,8 @@ function sql(told) {
     answer.replaceChildren("running");
     try {
       const found = await post(path(String(told.epoch), "/query"), { sql: box.value });
-      answer.replaceChildren(table(found.columns.map((name) => [name]), found.rows.map((row) => row.map((cell) => (cell === null ? "null" : typeof cell === "object" ? JSON.stringify(cell) : cell))), "Result"),
-        h("p", { class: "why" }, [found.more ? "there are more rows" : "", ...found.not_compared].filter(Boolean).join("; ")));
+      answer.replaceChildren(table(found.columns.map((name) => [name]), found.rows.map((row) => found.columns.map((name) => cell(row[name]))), "Result"),
+        h("p", { class: "why" }, [found.more ? "there are more rows" : "", ...found.trust.not_compared].filter(Boolean).join("; ")));
     } catch (error) {
       answer.replaceChildren(h("p", { class: "bad" }, `${error.message} ${error.hint ?? ""}`));
     }

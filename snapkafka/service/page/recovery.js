@@ -4,6 +4,7 @@ import { count, h, table, time } from "./dom.js";
 
 const STAGES = { begun: "running", creating: "running", ready: "good", done: "good", aborted: "warn" };
 const when = (at) => (at ? time(at) : "");
+const expired = (fork) => fork.expires_ms && fork.expires_ms <= Date.now();
 const staged = (stage, reason = "", mood = STAGES[stage] ?? "") => [h("span", { class: `status ${mood}` }, stage), reason ? h("div", { class: "why" }, reason) : ""];
 let told = "";
 
@@ -15,13 +16,13 @@ export async function recovery(place, anew = false) {
   place.hidden = !restores.length && !forks.length;
   place.replaceChildren(...[
     restores.length ? h("h2", {}, "Restores") : null,
-    restores.length ? table([["Stage"], ["Snapshot"], ["Apps"], ["Begun"], ["Committed"], ["Ended"], ["By"], ["Plan"]],
+    restores.length ? table([["Stage"], ["Snapshot"], ["Apps"], ["Begun"], ["Ended"], ["By"], ["Plan"]],
       restores.map((one) => [staged(one.stage, one.reason), one.snapshot_id,
-        one.apps.join(", "), when(one.begun_at), when(one.ready_at), when(one.closed_at),
+        one.apps.join(", "), when(one.begun_at), when(one.closed_at),
         one.initiated_by_node_id, one.plan]), "Restores") : null,
     forks.length ? h("h2", {}, "Forks and drills") : null,
     forks.length ? table([["Fork"], ["Stage"], ["Snapshot"], ["Apps"], ["Topics", "number"], ["Created"], ["Expires"], ["By"]],
-      forks.map((one) => [one.fork, staged(one.stage, "", one.expired ? "warn" : undefined), one.snapshot_id, one.apps.join(", "), count(one.topics), when(one.created_at),
-        one.expired ? `${when(one.expires_at)}, expired` : one.expires_at ? when(one.expires_at) : "never", one.initiated_by_node_id]), "Forks") : null,
+      forks.map((one) => [one.fork, staged(one.stage, "", expired(one) ? "warn" : undefined), one.snapshot_id, one.apps.join(", "), count(one.topics.length), when(one.created_ms),
+        expired(one) ? `${when(one.expires_ms)}, expired` : one.expires_ms ? when(one.expires_ms) : "never", one.initiated_by_node_id]), "Forks") : null,
   ].filter(Boolean));
 }

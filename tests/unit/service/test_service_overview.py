@@ -59,7 +59,6 @@ def test_restores_are_listed_with_their_stage() -> None:
 
 def test_forks_are_listed_and_read_once_for_many_requests() -> None:
     asked: list[str] = []
-    now = [10_000_000]
     fork = ops.Fork(
         fork="drill-7",
         namespace="drill-7.ns",
@@ -81,13 +80,11 @@ def test_forks_are_listed_and_read_once_for_many_requests() -> None:
 
     cluster = FakeCluster()
     Worker(cluster.the_ledger, "shop", "orders")
-    with served(cluster, list_forks=list_forks, clock=lambda: now[0]) as client:
+    with served(cluster, list_forks=list_forks) as client:
         (found,) = client.get("/v1/forks").json()["forks"]
-        assert fits("ForkView", found)
-        assert (found["fork"], found["topics"], found["expired"]) == ("drill-7", 1, False)
-        assert found["created_at"] == "1970-01-01T00:00:01Z"
-        now[0] += 5_000
-        assert client.get("/v1/forks").json()["forks"][0]["expired"] is True
+        assert fits("Fork", found)
+        assert (found["fork"], found["topics"], found["created_ms"]) == ("drill-7", ["drill-7.orders"], 1_000)
+        assert client.get("/v1/forks").json()["forks"] == [found]
         assert asked == ["ns"]
 
 
@@ -113,10 +110,8 @@ async def test_the_service_finds_what_doctor_finds() -> None:
     expected = await ops.doctor(cluster, "ns")
     with served(cluster) as client:
         found = client.get("/v1/doctor").json()
-    assert (found["well"], found["apps"]) == (expected.well, {"shop": 1})
-    listed = [(item["code"], item["weight"], item["what"], item["do"]) for item in found["findings"]]
-    assert listed == [(advice.code, advice.weight, advice.what, advice.do) for advice in expected.found]
-    assert len(listed) > 1
+    assert found == json.loads(encode(expected))
+    assert len(found["found"]) > 1
 
 
 def test_each_check_has_a_name_and_a_sentence(tmp_path: Path) -> None:

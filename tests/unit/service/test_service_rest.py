@@ -362,7 +362,11 @@ def test_tables_are_asked_with_sql(cluster: FakeCluster, tmp_path: Path) -> None
         answer = client.post("/v1/snapshots/one/query", json={"sql": "SELECT key, value FROM state"})
         assert answer.status_code == 200, answer.text
         fields = answer.json()
-        assert (fields["columns"], fields["rows"], fields["more"]) == (["key", "value"], [["k", "1"]], False)
+        assert (fields["columns"], fields["rows"], fields["more"]) == (
+            ["key", "value"],
+            [{"key": "k", "value": "1"}],
+            False,
+        )
         more = client.post("/v1/snapshots/one/query", json={"sql": "FROM range(9)", "rows_max": 3}).json()
         assert (len(more["rows"]), more["more"]) == (3, True)
         for sql in ("DELETE FROM state", "SELECT 1; SELECT 2", "nonsense"):
