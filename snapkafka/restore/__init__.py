@@ -17,7 +17,6 @@ One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/f
 """
 
 from .editing import Editing
-from .lost_inputs import unexplained
 from .plan import Irrevocable, PartitionMove, Plan, Recovered, Refusal, Request, TopicWork
 from .rules import Mask, Suppression
 from .state import NewRecord, Row, differences

@@ -19,7 +19,6 @@ from snapkafka.protocol.records import FOREIGN_STATE, Agent, Hello, Table, Topic
 from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire import headers as wire
 
-from .lost_inputs import shortened
 from .plan import PlanKind, Refusal
 from .state import apps_of, lowest_positions, parts_of
 from .topics import topics_of
@@ -231,6 +230,15 @@ def _settings(facts: Facts) -> Iterator[str]:
             )
 
 
+def _shortened(facts: Facts) -> Iterator[str]:
+    """Find logs that end below an offset that they had: a replica that lagged behind was elected, or a disk set back.
+    Offsets there will belong to other records."""
+    for log in facts.manifest.logs:
+        tp = TopicPartition(log.topic, log.partition)
+        if (end := facts.ends.get(tp, log.end)) < log.end:
+            yield f"{tp} ends at offset {end}, and had records up to {log.end} when the snapshot was made"
+
+
 def _fork_exists(facts: Facts) -> Iterator[str]:
     if there := facts.under_prefix:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
@@ -315,7 +323,7 @@ CHECKS: Final = (
           "keys are in other partitions now: choose a later snapshot, or delete the topic of an empty cluster"),
     Check("topic-not-empty", "cluster", _not_empty,
           "a restore into a cluster needs empty or absent topics: use another cluster, or delete it"),
-    Check("log-shortened", "in-place", lambda facts: shortened(facts.manifest, facts.ends),
+    Check("log-shortened", "in-place", _shortened,
           "the broker lost records: choose a snapshot assembled since, or restore into another cluster (--into)"),
     Check("topic-settings", "in-place cluster", _settings, "run that command, and the restore again"),
     Check("topic-refused", "cluster fork", lambda facts: iter(facts.rejected),

@@ -15,11 +15,9 @@ See docs/guide/restore.md and docs/guide/fork.md.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, NamedTuple
 
 from snapkafka.checks import ReadRange
@@ -127,20 +125,18 @@ class Target:
         if self.elsewhere:
             if own_id is None:
                 own_id = ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else NO_LEDGER
-            stored, begin = session.tables.unread(lowest), starts
-            lost = partial(lost_arrivals, session.bulk, starts, bases, own_id)
+            stored, begin, lost = session.tables.unread(lowest), starts, lost_arrivals(starts)
         else:
             own_id = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
             stored = session.tables.unread(lowest, {tp: starts.get(tp, NO_LOG) for tp in lowest})
             begin = {tp: max(lowest[tp], starts[tp]) for tp in there}
-            manifest, tables, known = session.manifest, session.tables, {tp: lowest[tp] for tp in there}
-            lost = partial(lost_inputs, manifest, tables, session.bulk, known, starts, bases, own_id)
+            lost = lost_inputs(session.manifest, session.tables, starts)
         return Begins(
             stored,
             [ReadRange(*tp, begin.get(tp, 0), bases.get(tp, 0)) for tp in lowest],
             own_id,
             [tp for tp in there if starts[tp] > lowest[tp]],
-            await asyncio.to_thread(lambda: list(lost())),
+            [*lost],
         )
 
     def collected(

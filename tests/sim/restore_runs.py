@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.protocol import NOBODY, RESTORE, AgentPosition, Bye, LogEnd, Restore, Rule, TopicId
-from snapkafka.restore import unexplained
 
 from .restore_world import AGENTS, CHANGELOG, INPUT, Cut, SimMessage, SimWritten, SmallWorld
 
@@ -105,22 +104,11 @@ class RestoreWorld(SmallWorld):
         position = min(cut.positions.values())
         if self.begin <= position or "gone" in self.broken:
             return False
-        own = [(at, it.process) for at, it in enumerate(self.log) if it.process != NOBODY]
-        numbers: Counter[int] = Counter()
-        white: dict[int, int] = {}
-        first: dict[int, int] = {}
-        for offset, process in own:
-            if offset < cut.end:
-                white[process] = numbers[process]
-            elif offset >= self.begin:
-                first.setdefault(process, numbers[process])
-            numbers[process] += 1
         by_all = {
             at for at in range(position, self.begin) if all(self.has_started(cut, it, at) for it in AGENTS)
         }
-        known = {*cut.in_flight, *by_all}
-        lost = unexplained(position, self.begin, known, white, first) > 0
-        self.counts["of_processes"] += not lost
+        lost = not by_all.union(cut.in_flight).issuperset(range(position, self.begin))
+        self.counts["nothing_lacks"] += not lost
         return lost
 
     def has_started(self, cut: Cut, agent: str, offset: int) -> bool:

@@ -31,7 +31,7 @@ def test_after_a_restore_each_message_is_processed_once_counted_from_the_snapsho
         "replaced",
         "recreated",
         "refused",
-        "of_processes",
+        "nothing_lacks",
         "gone_meanwhile",
     ):
         assert counts[what] > 5, f"{what}: it hardly ever happened, so this shows nothing"

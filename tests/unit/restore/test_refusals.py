@@ -11,12 +11,9 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
-from snapkafka.manifest import Manifest
-from snapkafka.manifest_entries import ExternalEntry, LogEntry, SettledEntry
+from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.ports import Topic
-from snapkafka.protocol import Agent, Hello, InputTopic, Position, Restore, Table, TopicPartition
-from snapkafka.restore.lost_inputs import shortened
-from tests.unit.base.test_manifest import example
+from snapkafka.protocol import Agent, Hello, InputTopic, Restore, Table
 from tests.worlds.copies import NEW_ID, Fork, New
 from tests.worlds.restore import AGENTS, HELLO, LOG, RAW, System, World
 
@@ -240,49 +237,3 @@ async def test_waiting_for_the_groups_ends_when_their_last_member_leaves(world: 
     world.admin.member_counts = [1, 1]
     await ops.await_workers(world.cluster, "shop", "friday", storage=str(world.store.root), wait_s=30)
     assert (world.admin.member_counts, (await world.plan()).refusals) == ([], ())
-
-
-# --- Logs whose end was lost ------------------------------------------------------------------------------------------
-
-CHANGELOG, INPUT = TopicPartition("c", 0), TopicPartition("in", 0)
-
-
-def recorded(*, logs: bool) -> Manifest:
-    """A changelog whose state is the fold below 5, and an input whose position is 3; the logs ended at 20 and 30."""
-    ends = {CHANGELOG: 20, INPUT: 30} if logs else {}
-    found = tuple(
-        LogEntry(topic=tp.topic, partition=0, topic_id="ab", start=1, end=end) for tp, end in ends.items()
-    )
-    entry = SettledEntry(topic="c", partition=0, offset=4)
-    return dataclasses.replace(example(), logs=found, settled=(entry,))
-
-
-@pytest.mark.parametrize(
-    ("logs", "ends", "lost"),
-    [
-        (True, (20, 30), []),
-        (True, (25, 99), []),
-        (True, (19, 30), [CHANGELOG]),
-        (True, (20, 29), [INPUT]),
-        (True, (0, 29), [CHANGELOG, INPUT]),
-        (False, (5, 9), []),
-        (False, (4, 9), [CHANGELOG]),  # below the cut
-        (False, (5, 8), [INPUT]),  # below the end that its reader saw at the cut
-    ],
-)
-def test_an_end_that_was_there_then_is_missed(
-    logs: bool, ends: tuple[int, int], lost: list[TopicPartition]
-) -> None:
-    found = [*shortened(recorded(logs=logs), dict(zip((CHANGELOG, INPUT), ends, strict=True)))]
-    assert [str(tp) in what for tp, what in zip(lost, found, strict=True)] == [True] * len(lost)
-
-
-def test_positions_of_agents_and_what_they_started_above_count() -> None:
-    manifest = recorded(logs=False)
-    (source,) = manifest.captured.inputs
-    agent = Position(agent="a", topic="in", partition=0, offset=12, started_above=(40,))
-    captured = dataclasses.replace(
-        manifest.captured, inputs=(dataclasses.replace(source, agents=(agent,)),), changelogs=()
-    )
-    manifest = dataclasses.replace(manifest, captured=captured)
-    assert [len([*shortened(manifest, ends)]) for ends in ({INPUT: 41}, {INPUT: 40}, {})] == [0, 1, 0]
