@@ -45,6 +45,11 @@ class Tokens:
                 found = role
         return found
 
+    def bearer(self, header: str) -> Role | None:
+        """Find the role of a header Authorization; None: it names no token, or an unknown one."""
+        scheme, _, token = header.partition(" ")
+        return self.role(token.strip()) if scheme.lower() == "bearer" else None
+
     @classmethod
     def parse(cls, text: str, where: str) -> Tokens:
         """Read lines `role:token`; empty lines and those that begin with `#` are skipped.

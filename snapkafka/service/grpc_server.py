@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -28,13 +28,11 @@ from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol.records import TopicPartition
 
 from .access import Role
-from .doors import SESSION_KEY, Doors
+from .doors import SESSION_KEY, Doors, Session
 from .grpc_api import messages as pb
 from .problems import RefusedError
 from .server import connections_max, grpc_credentials
 from .settings import Settings
-
-logger = logging.getLogger("snapkafka")
 
 T = TypeVar("T")
 
@@ -53,7 +51,7 @@ MARKER_SENDER: Final = "snapkafka"
 
 
 class Servicer:
-    """The calls of schemas/snapshot.proto.
+    """The calls of schemas/snapshot.proto; those that are no stream get the process that has joined, too.
 
     Args:
         topics: those to which processes may send.
@@ -64,59 +62,58 @@ class Servicer:
     def __init__(self, doors: Doors, topics: tuple[str, ...], inputs: tuple[str, ...], call_s: float) -> None:
         self._doors, self._topics, self._inputs, self._call_s = doors, topics, inputs, call_s
 
-    async def SendMarker(self, request: Any, context: Any) -> Any:  # noqa: N802 -- named by the contract
+    async def SendMarker(self, process: Participant, request: Any) -> Any:  # noqa: N802 -- named by the contract
         """Cut the process, which has handed over its state."""
-        accepted = await self._bounded(
-            context,
-            lambda: self._doors.of(request.sender_node_id, _session(context)).cut(
-                request.snapshot_id, list(_places(request.positions))
-            ),
-        )
+        accepted = await process.cut(request.snapshot_id, [*map(_place, request.positions)])
         return pb.MarkerResponse(accepted=accepted)
 
-    async def FlushChannelState(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def FlushChannelState(self, process: Participant, request: Any) -> Any:  # noqa: N802
         """Store a piece of the state."""
-        stored = await self._bounded(
-            context,
-            lambda: self._doors.of(request.node_id, _session(context)).flush(
-                request.snapshot_id, request.channel_id, request.chunk, request.state_data
-            ),
-        )
+        piece = request.channel_id, request.chunk, request.state_data
+        stored = await process.flush(request.snapshot_id, *piece)
         return pb.FlushResponse(status="STORED" if stored else "NOT_AWAITED")
 
-    async def Send(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def Send(self, process: Participant, request: Any) -> Any:  # noqa: N802
         """Append a record of the process."""
-        if request.topic not in self._topics:
-            await _forbid(context, request.topic, "sent to", "foreign topic")
-        partition, offset = await self._bounded(
-            context,
-            lambda: self._doors.of(request.node_id, _session(context)).send(
-                request.topic,
-                request.key if request.HasField("key") else None,
-                request.value if request.HasField("value") else None,
-                request.partition if request.HasField("partition") else None,
-                _place(request.cause) if request.HasField("cause") else None,
-            ),
+        _require(request.topic, self._topics, "sent to", "foreign topic")
+
+        def given(name: str) -> Any:
+            return getattr(request, name) if request.HasField(name) else None
+
+        cause = given("cause")
+        partition, offset = await process.send(
+            request.topic,
+            given("key"),
+            given("value"),
+            given("partition"),
+            None if cause is None else _place(cause),
         )
         return pb.SendResponse(partition=partition, offset=offset)
 
+    async def Processed(self, process: Participant, request: Any) -> Any:  # noqa: N802
+        """Note how far it has processed its inputs, and commit that."""
+        await process.processed([*map(_place, request.positions)])
+        return pb.ProcessedResponse()
+
     async def Join(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Take part as long as the stream is open."""
-        for item in request.inputs:
-            if item.topic not in self._inputs:
-                await _forbid(context, item.topic, "received from", "foreign input")
-        host = context.peer().rpartition(":")[0]
-        session = await self._bounded(
-            context,
-            lambda: self._doors.join(request.node_id, request.codec, host, list(_inputs(request.inputs))),
-        )
+
+        async def join() -> Session:
+            for item in request.inputs:
+                _require(item.topic, self._inputs, "received from", "foreign input")
+            host = context.peer().rpartition(":")[0]
+            return await self._doors.join(
+                request.node_id, request.codec, host, [*map(_input, request.inputs)]
+            )
+
+        session = await self._bounded(context, join())
         try:
             participant = session.participant
-            joined = pb.Joined(
-                process=participant.process,
-                session=session.name,
-                positions=_positions(participant.positions),
-            )
+            positions = [
+                pb.Position(topic=tp.topic, partition=tp.partition, offset=offset)
+                for tp, offset in sorted(participant.positions.items())
+            ]
+            joined = pb.Joined(process=participant.process, session=session.name, positions=positions)
             yield pb.Notice(joined=joined)
             async for notice in session.notices():
                 if isinstance(notice, Marker):
@@ -136,8 +133,7 @@ class Servicer:
         try:
             async for record in self._doors.of(request.node_id, _session(context)).receive():
                 yield pb.Message(
-                    topic=record.tp.topic,
-                    partition=record.tp.partition,
+                    **record.tp._asdict(),
                     offset=record.offset,
                     key=record.key,
                     value=record.value,
@@ -146,22 +142,28 @@ class Servicer:
         except SnapkafkaError as error:
             await _abort(context, error)
 
-    async def Processed(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Note how far it has processed its inputs, and commit that."""
-        await self._bounded(
-            context,
-            lambda: self._doors.of(request.node_id, _session(context)).processed(
-                list(_places(request.positions))
-            ),
-        )
-        return pb.ProcessedResponse()
+    def handler(self, name: str) -> Callable[[Any, Any], Any]:
+        """Return the handler of a call."""
+        call = getattr(self, name)
+        if inspect.isasyncgenfunction(call):
+            return call  # type: ignore[no-any-return]
 
-    async def _bounded(self, context: Any, call: Callable[[], Awaitable[T]]) -> T:
-        """Run a call within its deadline and ours; return errors by their status."""
+        async def answer(request: Any, context: Any) -> Any:
+            node = request.sender_node_id if name == "SendMarker" else request.node_id
+
+            async def work() -> Any:
+                return await call(self._doors.of(node, _session(context)), request)
+
+            return await self._bounded(context, work())
+
+        return answer
+
+    async def _bounded(self, context: Any, work: Awaitable[T]) -> T:
+        """Do a work within the deadline of its call and ours; return errors by their status."""
         left = context.time_remaining()
         try:
             async with asyncio.timeout(self._call_s if left is None else min(left, self._call_s)):
-                return await call()
+                return await work
         except SnapkafkaError as error:
             await _abort(context, error)
         except TimeoutError:
@@ -178,32 +180,19 @@ def _place(position: Any) -> Place:
     return TopicPartition(position.topic, position.partition), position.offset
 
 
-def _positions(places: Mapping[TopicPartition, int]) -> list[Any]:
-    return [
-        pb.Position(topic=tp.topic, partition=tp.partition, offset=offset)
-        for tp, offset in sorted(places.items())
-    ]
-
-
-def _places(positions: Iterable[Any]) -> Iterable[Place]:
-    return map(_place, positions)
-
-
-def _inputs(inputs: Iterable[Any]) -> Iterable[Input]:
-    for item in inputs:
-        yield Input(
-            topic=item.topic,
-            positions={start.partition: start.offset for start in item.positions},
-            key_codec=item.key_codec,
-            value_codec=item.value_codec,
-        )
-
-
-async def _forbid(context: Any, topic: str, what: str, setting: str) -> None:
-    why = f"topic {topic[:100]!r} may not be {what}"
-    await _abort(
-        context, RefusedError("forbidden", why, f"the service has to be started with it as a {setting}")
+def _input(item: Any) -> Input:
+    return Input(
+        topic=item.topic,
+        positions={start.partition: start.offset for start in item.positions},
+        key_codec=item.key_codec,
+        value_codec=item.value_codec,
     )
+
+
+def _require(topic: str, allowed: Collection[str], what: str, setting: str) -> None:
+    if topic not in allowed:
+        hint = f"the service has to be started with it as a {setting}"
+        raise RefusedError("forbidden", f"topic {topic[:100]!r} may not be {what}", hint)
 
 
 async def _abort(context: Any, error: SnapkafkaError) -> None:
@@ -221,8 +210,7 @@ class _Admission(grpc.aio.ServerInterceptor):
         if not self._tokens or details.method.startswith(OPEN):
             return await continuation(details)
         given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
-        scheme, _, token = str(given).partition(" ")
-        role = self._tokens.role(token.strip()) if scheme.lower() == "bearer" else None
+        role = self._tokens.bearer(str(given))
         if role is None:
             return _refusing(grpc.StatusCode.UNAUTHENTICATED, "a valid token is needed: Bearer TOKEN")
         if role < Role.TRIGGER:
@@ -280,7 +268,7 @@ def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:
         request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         kind = "unary_stream" if method.server_streaming else "unary_unary"
         found[method.name] = getattr(grpc, f"{kind}_rpc_method_handler")(
-            getattr(servicer, method.name),
+            servicer.handler(method.name),
             request_deserializer=request.FromString,
             response_serializer=answer.SerializeToString,
         )

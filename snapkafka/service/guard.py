@@ -79,8 +79,7 @@ class Guard:
             return Role.READ
         if not self._settings.tokens:
             return Role.ADMIN
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        role = self._settings.tokens.role(token.strip()) if scheme.lower() == "bearer" else None
+        role = self._settings.tokens.bearer(headers.get("authorization", ""))
         if role is None:
             raise RefusedError(
                 "unauthorized",
