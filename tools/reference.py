@@ -302,7 +302,7 @@ def metrics_page() -> str:
         for gauge in gauges(Freshness(now_ms=0, verdicts={}))
     ]
     head = ("metric", "label", "type", "meaning")
-    worker = Metrics(outcomes={"captured": 1})  # type: ignore[arg-type]
+    worker = Metrics()
     return f"""# Metrics
 
 ## Freshness: what to alert on

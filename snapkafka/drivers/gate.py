@@ -43,7 +43,7 @@ class Gate:
             stamp = None
             if header is not None:
                 stamp = wire.read(header, self._host.stamps.ledger_id, wire.tp_check(*tp))
-                self._host.metrics.foreign_headers += stamp is None
+                self._host.metrics.count("ignored", "foreign-header", stamp is None)
             if stamp is not None:
                 return self._of_stamp(tp, offset, stamp)
         except Exception as error:
@@ -54,14 +54,14 @@ class Gate:
     def _of_stamp(self, tp: TopicPartition, offset: int, stamp: wire.Stamp) -> Decision:
         host = self._host
         if stamp.marker:
-            host.metrics.markers += 1
+            host.metrics.count("markers")
             ended = ChannelEnded(
                 tp=tp, offset=offset, sender=stamp.process, epoch=stamp.epoch, previous=stamp.previous
             )
             return Decision(passes=False, met=MarkerMet(epoch=stamp.epoch), ended=ended)
         with host.lock:
             if host.machine.ledger.is_void(stamp.process, tp, offset):
-                host.metrics.void_records += 1
+                host.metrics.count("ignored", "before-a-restore")
                 return STAYS
             if stamp.epoch > host.machine.colours.epoch:
                 return Decision(passes=True, met=RecordMet(epoch=stamp.epoch, may_wait=True))

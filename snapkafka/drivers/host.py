@@ -160,7 +160,7 @@ class Host(MachineDriver):
             moved = Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=why)
             self.machine.reading_moved(moved)
             if start < end:
-                self.metrics.never_read[why] += 1 if start < 0 else end - start
+                self.metrics.count("never_read", why, 1 if start < 0 else end - start)
                 logger.warning(
                     "snapkafka: records %s to %d of %s are never read: %s",
                     "up" if start < 0 else start,

@@ -118,7 +118,7 @@ class LedgerFollower(LedgerWaits):
             logger.warning(
                 "snapkafka: %s; this worker joins again as a new process", error, extra=host.about()
             )
-            host.metrics.ledger_cut_short += 1
+            host.metrics.count("ledger_cut_short")
             self._other_ledger()
             self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=random.getrandbits(63)))
         except SnapkafkaError as error:
@@ -163,7 +163,7 @@ class LedgerFollower(LedgerWaits):
             self._membership_read()
         if self._machine.process not in (None, process):
             self._joined(read)
-        metrics.ledger_garbage += read.record is None
+        metrics.count("ignored", "ledger-garbage", read.record is None)
         if (view := ledger.snapshots.get(read.offset + 1)) is not None:
             if process is not None and process < read.offset:  # else it is history
                 metrics.triggered(view, read.timestamp_ms)

@@ -62,7 +62,7 @@ class Process(Host):
             self.write(record)
             return
         if isinstance(record, Closed) and record.epoch in self._cut_at:
-            self.metrics.closing_s.add(time.perf_counter() - self._cut_at.pop(record.epoch))
+            self.metrics.observe("closing", time.perf_counter() - self._cut_at.pop(record.epoch))
         self.report(record)
 
     def write(self, record: LedgerRecord) -> None:
@@ -87,8 +87,8 @@ class Process(Host):
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Measure the cut."""
-        self.metrics.cuts += 1
-        self.metrics.cut_s.add(us / 1_000_000)
+        self.metrics.count("cuts")
+        self.metrics.observe("cut", us / 1_000_000)
         self._cut_at = {action.epoch: time.perf_counter()}  # no older one is worth measuring
         logger.debug(
             "turned red for epoch %d (%s) in %d us",

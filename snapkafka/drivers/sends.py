@@ -243,7 +243,7 @@ class Sends:
 
     def left_unstamped(self, tp: TopicPartition, count: int) -> None:
         """Note that records leave without our header (R15)."""
-        self.host.metrics.bare += count
+        self.host.metrics.count("bare", number=count)
         self.host.do(self._machine.left_unstamped(tp))
         now = time.monotonic()
         if now > self._logged.get(tp.topic, float("-inf")) + LOG_AGAIN_S:

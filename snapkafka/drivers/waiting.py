@@ -80,7 +80,9 @@ class LedgerWaits:
                 return False
             asked = self._host.feed(event)
             if asked is not None and not isinstance(asked, HoldRecord):
-                self._host.metrics.disbelieved += 1  # the ledger holds no such trigger: forged or foreign
+                self._host.metrics.count(
+                    "ignored", "no-such-trigger"
+                )  # the ledger holds no such trigger: forged or foreign
             return isinstance(asked, HoldRecord)
         except Exception as error:
             self._host.stand_down("to handle a record from after a cut", error)

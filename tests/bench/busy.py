@@ -7,14 +7,15 @@ is measured from outside, by how fast its output grows: what the machine does to
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean as mean
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeVar
 
 import psutil
 from aiokafka import AIOKafkaConsumer
@@ -40,6 +41,9 @@ LIMIT_S: Final = 180.0
 CUTS, CUT_EVERY_S = 1_000, 0.1
 
 
+A = TypeVar("A", bound="Arm")
+
+
 class Done(NamedTuple):
     """By one worker, in so many seconds of its turns: events, and CPU seconds."""
 
@@ -57,21 +61,38 @@ class Done(NamedTuple):
 
 def bench_throughput() -> list[Figure]:
     """Events per second of a busy worker with snapkafka and without, and with a snapshot every second."""
-    found = _pairs()
+    of_idle, of_snapshots, cores = [], [], []
+    with three(Arm) as (without, idle, snapshots):
+        arms = without, idle, snapshots
+        for _ in range(PAIRS):
+            turns: dict[Arm, list[Done]] = {arm: [] for arm in arms}
+            for number in range(TURNS):
+                first = number % len(arms)
+                for arm in arms[first:] + arms[:first]:
+                    turns[arm].append(arm.turn())
+            done = {arm: Done(*map(sum, zip(*of_one, strict=True))) for arm, of_one in turns.items()}
+            of_idle.append(done[idle].per_second / done[without].per_second)
+            of_snapshots.append(done[snapshots].per_second / done[without].per_second)
+            cores += [of_one.cpu_s / of_one.seconds for of_one in done.values()]
+        snapshots.require_captured(TURN_S * TURNS * PAIRS * 0.8)
+        header_bytes = idle.header_bytes()
     return [
-        *found.figures("throughput"),
-        figure("header_bytes_mean", found.header_bytes, "bytes", of=mean, bar=27),
+        figure("throughput_ratio_idle", of_idle, "ratio", of=mean, bar=0.98, at_most=False),
+        figure("throughput_ratio_every_second", of_snapshots, "ratio", of=mean, bar=0.97, at_most=False),
+        figure("throughput_worker_core", cores, "cores", bar=0.95, at_most=False),
+        figure("header_bytes_mean", header_bytes, "bytes", of=mean, bar=27),
     ]
 
 
 def bench_cut() -> list[Figure]:
     """How long a busy worker stands still for a cut, by its own clock."""
-    with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
-        place = broker.bootstrap, Path(folder)
-        with Arm(*place, "cut", every_s=CUT_EVERY_S) as arm:
-            done = arm.turn(CUTS * CUT_EVERY_S)
-            captured = arm.captured()
-    assert len(captured) >= CUTS * 0.8, "too few snapshots: the figure says little"
+    with (
+        EmbeddedKafka() as broker,
+        tempfile.TemporaryDirectory() as folder,
+        Arm(broker.bootstrap, Path(folder), "cut", every_s=CUT_EVERY_S) as arm,
+    ):
+        done = arm.turn(CUTS * CUT_EVERY_S)
+        captured = arm.require_captured(CUTS * 0.8)
     cuts = [float(closed.cut_us) for view in captured for _, closed in view.closed.values()]
     return [
         figure("cut_us_p99", cuts, "us", of=p99, bar=1000),
@@ -80,52 +101,17 @@ def bench_cut() -> list[Figure]:
     ]
 
 
-@dataclass(slots=True)
-class Found:
-    """What the pairs of one kind of app have shown."""
-
-    idle: list[float] = field(default_factory=list)
-    every_second: list[float] = field(default_factory=list)
-    cores: list[float] = field(default_factory=list)
-    header_bytes: list[int] = field(default_factory=list)
-
-    def figures(self, name: str) -> list[Figure]:
-        """Events per second by those without snapkafka, and how much of a core the worker had."""
-        return [
-            figure(f"{name}_ratio_idle", self.idle, "ratio", of=mean, bar=0.98, at_most=False),
-            figure(
-                f"{name}_ratio_every_second", self.every_second, "ratio", of=mean, bar=0.97, at_most=False
-            ),
-            figure(f"{name}_worker_core", self.cores, "cores", bar=0.95, at_most=False),
-        ]
-
-
-def _pairs() -> Found:
-    found = Found()
-    with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+@contextlib.contextmanager
+def three(kind: type[A]) -> Iterator[tuple[A, A, A]]:
+    """Three workers: without snapkafka, with it, and with a snapshot every second."""
+    with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder:
         place = broker.bootstrap, Path(folder)
-        without, idle, snapshots = arms = [
-            stack.enter_context(arm)
-            for arm in (
-                Arm(*place, "without", install=False),
-                Arm(*place, "idle"),
-                Arm(*place, "snapshots", every_s=1.0),
-            )
-        ]
-        for _ in range(PAIRS):
-            turns: dict[Arm, list[Done]] = {arm: [] for arm in arms}
-            for number in range(TURNS):
-                first = number % len(arms)
-                for arm in arms[first:] + arms[:first]:
-                    turns[arm].append(arm.turn())
-            done = {arm: Done(*map(sum, zip(*of_one, strict=True))) for arm, of_one in turns.items()}
-            found.idle.append(done[idle].per_second / done[without].per_second)
-            found.every_second.append(done[snapshots].per_second / done[without].per_second)
-            found.cores += [of_one.cpu_s / of_one.seconds for of_one in done.values()]
-        captured = snapshots.captured()
-        assert len(captured) >= TURN_S * TURNS * PAIRS * 0.8, "too few snapshots: the figure says little"
-        found.header_bytes += idle.header_bytes()
-    return found
+        with (
+            kind(*place, "without", install=False) as without,
+            kind(*place, "idle") as idle,
+            kind(*place, "snapshots", every_s=1.0) as snapshots,
+        ):
+            yield without, idle, snapshots
 
 
 class Arm:
@@ -232,10 +218,12 @@ class Arm:
         used = self._worker.cpu_times()
         return Done(self._ran_s, self.done(), used.user + used.system)
 
-    def captured(self) -> list[SnapshotView]:
-        """Its snapshots."""
+    def require_captured(self, number: float) -> list[SnapshotView]:
+        """Return its snapshots; of fewer than that the figure says little."""
         views = self._observer.state.snapshots.values()
-        return [view for view in views if view.captured_at is not None]
+        captured = [view for view in views if view.captured_at is not None]
+        assert len(captured) >= number, f"only {len(captured)} snapshots"
+        return captured
 
     def header_bytes(self) -> list[int]:
         """Sizes of our header on what it has sent."""

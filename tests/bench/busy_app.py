@@ -1,4 +1,4 @@
-"""The apps of the benches: one that counts, one that waits for something in every event."""
+"""The app of the benches: a table write and a send for each event."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import snapkafka
 from tests.bench.in_use import give_back, of_malloc, of_python
 
 ID = os.environ["BUSY_APP_ID"]
-KIND = os.environ.get("BUSY_KIND", "count")
-#: How long an event waits, in seconds: from so much up to so much.
-WAIT_FROM, WAIT_TO = (float(s) for s in os.environ.get("BUSY_WAIT", "0.05 0.2").split())
+#: How long an event waits, in seconds.
+PAUSE = float(os.environ.get("BUSY_PAUSE", "0"))
 #: Of its topics.
 PARTITIONS = int(os.environ.get("BUSY_PARTITIONS", "1"))
 #: Where to write, every second, how much memory is in use.
@@ -34,19 +33,15 @@ snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])  # SNAPKAFKA
 
 source = app.topic(f"{ID}-in", key_type=str, value_serializer="json")
 target = app.topic(f"{ID}-out", key_type=str, value_serializer="json")
+counts = app.Table("counts", default=int, partitions=PARTITIONS)
 
 
+@app.agent(source)
 async def count(stream: Any) -> None:
-    """A table write and a send for each event."""
+    """Count the events of a key."""
     async for key, value in stream.items():
-        counts[key] += 1
-        await target.send(key=key, value=value)
-
-
-async def wait(stream: Any) -> None:
-    """As `count`, but each event waits first, some longer than others."""
-    async for key, value in stream.items():
-        await asyncio.sleep(WAIT_FROM + (WAIT_TO - WAIT_FROM) * (value["n"] * 7919 % 151) / 150)
+        if PAUSE:
+            await asyncio.sleep(PAUSE)
         counts[key] += 1
         await target.send(key=key, value=value)
 
@@ -60,11 +55,9 @@ def write_memory() -> None:
 
 
 async def report_memory() -> None:
-    """Once a second."""
+    """Write it once a second."""
     write_memory()
 
 
 if MEMORY:
     app.timer(1.0)(report_memory)
-counts = app.Table("counts", default=int, partitions=PARTITIONS)
-app.agent(source, name=KIND)({"count": count, "wait": wait}[KIND])

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from snapkafka.testing import EmbeddedKafka
-from tests.bench.busy import KEYS, Arm, Done
+from tests.bench.busy import KEYS, Arm, Done, three
 from tests.bench.figures import Figure, figure, p99
 
 PAIRS, TURNS, TURN_S = 20, 6, 2.0
@@ -30,16 +27,8 @@ UNDER_WAY: Final = int(os.environ.get("BENCH_UNDER_WAY", "1000"))
 def bench_latency() -> list[Figure]:
     """How long an event of a busy worker takes with a snapshot every second, by without snapkafka."""
     ratios, idle_ratios, without_ms, cores = [], [], [], []
-    with EmbeddedKafka() as broker, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        place = broker.bootstrap, Path(folder)
-        without, idle, snapshots = arms = [
-            stack.enter_context(arm)
-            for arm in (
-                _Answering(*place, "without", install=False),
-                _Answering(*place, "idle"),
-                _Answering(*place, "snapshots", every_s=1.0),
-            )
-        ]
+    with three(_Answering) as (without, idle, snapshots):
+        arms = without, idle, snapshots
         for _ in range(PAIRS):
             turns: list[Done] = []
             for number in range(TURNS):
@@ -50,8 +39,7 @@ def bench_latency() -> list[Figure]:
             idle_ratios.append(took[idle] / took[without])
             without_ms.append(took[without])
             cores += [done.cpu_s / done.seconds for done in turns]
-        captured = snapshots.captured()
-        assert len(captured) >= TURN_S * TURNS * PAIRS * 0.8, "too few snapshots: the figure says little"
+        snapshots.require_captured(TURN_S * TURNS * PAIRS * 0.8)
     return [
         figure("latency_p99_ratio", ratios, "ratio", bar=1.05),
         figure("latency_p99_ratio_idle", idle_ratios, "ratio"),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, pairwise
 from typing import Any, Final
 
 RESAMPLES: Final = 2000
@@ -55,30 +53,6 @@ def interval(values: Sequence[float], of: Callable[[Sequence[float]], float]) ->
     source = random.Random(1985)
     drawn = sorted(of(source.choices(values, k=len(values))) for _ in range(RESAMPLES))
     return drawn[int(0.025 * RESAMPLES)], drawn[int(0.975 * RESAMPLES)]
-
-
-def trend(samples: Sequence[tuple[float, float]], sections: int) -> tuple[float, float, float]:
-    """By how much something that goes up and down at each look, now and then far up, rises with each step; and the 95 %
-    interval of that.
-
-    The median of the slopes between the medians of any two sections, and those of its neighbours that lie as far off as
-    Kendall's rank correlation goes by chance (P. Sen, "Estimates of the regression coefficient based on Kendall's tau",
-    1968).
-
-    Args:
-        samples: the step, and what was seen then.
-        sections: so many, each long enough that one does not tell what the next will bring.
-    """
-    assert len(samples) >= sections > 2, f"{len(samples)} looks are no {sections} sections"
-    starts = [len(samples) * n // sections for n in range(sections + 1)]
-    levels = [
-        tuple(statistics.median(axis) for axis in zip(*samples[start:end], strict=True))
-        for start, end in pairwise(starts)
-    ]
-    slopes = sorted((y - was) / (x - before) for (before, was), (x, y) in combinations(levels, 2))
-    by_chance = 1.96 * math.sqrt(sections * (sections - 1) * (2 * sections + 5) / 18)
-    first = max(0, int((len(slopes) - by_chance) / 2))
-    return statistics.median(slopes), slopes[first], slopes[-1 - first]
 
 
 def figure(

@@ -73,10 +73,8 @@ def bench_assembly() -> list[Figure]:
 class Shop:
     """One process that writes a table, and snapshots of it; nothing else, for the state is what grows."""
 
-    def __init__(
-        self, bootstrap: str, store: LocalStore | None = None, spark: SparkSession | None = None
-    ) -> None:
-        self.bootstrap, self._store, self._spark = bootstrap, store, spark
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
         self._producer = Producer(
             {
@@ -86,16 +84,6 @@ class Shop:
                 "queue.buffering.max.messages": 500_000,
             }
         )
-
-    @property
-    def store(self) -> LocalStore:
-        assert self._store is not None, "nothing is stored here"
-        return self._store
-
-    @property
-    def spark(self) -> SparkSession:
-        assert self._spark is not None, "nothing is assembled here"
-        return self._spark
 
     def write(self, keys: Iterable[int]) -> None:
         """A new value of about 150 bytes for each of these keys."""
@@ -152,7 +140,7 @@ class Shop:
             changelogs=tuple(changelogs),
         )
 
-    def assemble(self, captured: Captured) -> tuple[Manifest, float]:
+    def assemble(self, captured: Captured, store: LocalStore, spark: SparkSession) -> tuple[Manifest, float]:
         """The snapshot, and how many seconds it took."""
         bounds = {
             TopicPartition(TOPIC, partition): LogBounds(start=0, end=end)
@@ -160,7 +148,7 @@ class Shop:
         }
         settings = settings_of(LEDGER, bootstrap=self.bootstrap, isolation=ISOLATION, namespace="bench")
         began = time.monotonic()
-        manifest, _ = Engine("spark", self.spark).assembled(CutView(captured, bounds), settings, self.store)
+        manifest, _ = Engine("spark", spark).assembled(CutView(captured, bounds), settings, store)
         seconds = time.monotonic() - began
         assert manifest.verdict == "VERIFIED", manifest.checks
         return manifest, seconds
@@ -180,13 +168,13 @@ def _measured(bootstrap: str, records: int) -> dict[str, float]:
 
 def _measure(bootstrap: str, records: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, session(offsets=records) as spark:
-        shop = Shop(bootstrap, LocalStore(Path(folder)), spark)
+        shop, store = Shop(bootstrap), LocalStore(Path(folder))
         shop.ends = dict.fromkeys(range(PARTITIONS), WARM // PARTITIONS)
-        shop.assemble(shop.captured("warm"))
+        shop.assemble(shop.captured("warm"), store, spark)
         _count(spark, shop)
         shop.ends = dict.fromkeys(range(PARTITIONS), records // PARTITIONS)
         bare_s = _count(spark, shop)
-        manifest, full_s = shop.assemble(shop.captured("full"))
+        manifest, full_s = shop.assemble(shop.captured("full"), store, spark)
         print(manifest.times.seconds, file=sys.stderr)
         (state,) = (table for table in manifest.tables if table.name == "state")
         assert state.rows == records // WRITES, f"{state.rows:,} keys"

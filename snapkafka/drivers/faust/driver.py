@@ -232,7 +232,7 @@ class FaustDriver(Process):
         """Reach the ledger once the app has started, and join if no consumer will subscribe."""
         self.replies.attach(self.app._reply_consumer)
         connection = connection_of(self.app)
-        self.metrics.requests = connection.requests
+        self.metrics.counts["requests"] = connection.requests
         await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))
         if self.app.producer_only:
             await self.join_ledger(process_hello(self))

@@ -234,7 +234,7 @@ class AppliedRestores:
     def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
         """Return whether a record was written by a process that is older than the latest restore."""
         void = self._host.machine.ledger.is_void(process, tp, offset)
-        self._host.metrics.void_records += void
+        self._host.metrics.count("ignored", "before-a-restore", void)
         return void
 
     # -- stores ---------------------------------------------------------------------------------------------------
@@ -262,7 +262,6 @@ class AppliedRestores:
         store.mkdir(parents=True, exist_ok=True)
         mark.write_text(base.plan, "utf-8")
         if removed:
-            self._host.metrics.stores_removed += 1
             logger.warning(
                 "snapkafka: removed %s, which is of before plan %s: table %s is read again from its changelog",
                 store,

@@ -136,7 +136,7 @@ class PlainDriver(Process):
     def begin(self) -> None:
         """Start the tasks of the ledger, in the loop that runs here."""
         self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
-        self.metrics.requests = self.connection.requests
+        self.metrics.counts["requests"] = self.connection.requests
         self.connected(KafkaLedger(self.connection, self.config.namespace), KafkaTopicAdmin(self.connection))
 
     @property

@@ -61,7 +61,7 @@ class HeldInputs:
             self.times += 1
             now = time.perf_counter()
             for since in self._since.values():
-                self._host.metrics.held_s.add(now - since)
+                self._host.metrics.observe("alignment", now - since)
             self._since.clear()
 
     # -- what the client has to do ------------------------------------------------------------------------------------

@@ -120,7 +120,11 @@ async def test_r15_what_is_refused_with_our_header_arrives_without_it(way: Way) 
     assert way.aborts() == [(epoch, SENT_BARE)]
     way.driver.machine.event_ended(running)
     assert way.broker.values() == [b"0", FITS, b"2"]
-    assert (way.seqs(), way.sent.unacknowledged, way.driver.metrics.bare) == ([0, None, 1], (), 1)
+    assert (way.seqs(), way.sent.unacknowledged, way.driver.metrics.counts["bare"].total()) == (
+        [0, None, 1],
+        (),
+        1,
+    )
     future = await way.send(b"." * 2_500)
     await way.all_settled()
     assert isinstance(future.exception(), MessageSizeTooLargeError)

@@ -85,7 +85,7 @@ class IncomingRecords:
         """Hand a marker to the recorder, never to a decoder."""
         try:
             await self.take_out(message)
-            self.host.metrics.markers += 1
+            self.host.metrics.count("markers")
             await asyncio.shield(self.host.spawn(self.host.follower.meet(MarkerMet(epoch=stamp.epoch))))
             self._record(
                 ChannelEnded(
@@ -101,7 +101,7 @@ class IncomingRecords:
 
     async def drop_marker(self, message: Any) -> None:
         """Drop a marker that lost its header: it carries no information, and a decoder would fail on it."""
-        self.host.metrics.foreign_headers += 1
+        self.host.metrics.count("ignored", "foreign-header")
         await self.take_out(message)
 
 
@@ -135,7 +135,7 @@ class _Partition:
             if raw is not None:
                 stamp = wire.read(raw, self._host.stamps.ledger_id, self._check)
                 if stamp is None:
-                    self._host.metrics.foreign_headers += 1
+                    self._host.metrics.count("ignored", "foreign-header")
                 elif stamp.marker:
                     return incoming.take_marker(message, self._tp, stamp)
                 elif stamp.process < self._scope.author and incoming.restored.is_void(

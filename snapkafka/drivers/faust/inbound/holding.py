@@ -91,7 +91,7 @@ class HeldInputs:
         self._open_queues()
         for tp, held in self._partitions.items():
             if not held.going:
-                self._host.metrics.held_s.add(now - held.since)
+                self._host.metrics.observe("alignment", now - held.since)
                 held.going = True
                 if held.task is None or held.task.done():  # otherwise it still waits with a record
                     held.task = self._host.spawn(self._go_on(tp, held))
