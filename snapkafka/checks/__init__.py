@@ -8,7 +8,7 @@
 | `stretch`, `summary` | what the checks need of a range of the log: a few records, and counts of the others |
 | `sequences` | the input of the checks, and what several of them derive from it |
 | `listed` | that input from a list of records |
-| `v1_colour`, `v2_receipt`, `v3_state`, `v4_channels`, `v5_cause` | one function per kind of finding, named as it |
+| `v1_colour`, `v2_receipt`, `v3_state`, `v4_channels`, `v5_cause` | the checks |
 | `questions` | what V3 asks about keys |
 | `run` | V1 to V5, in every engine and in the simulator |
 | `external` | records in inputs that have no proven colour, and what a verdict assumes about them |

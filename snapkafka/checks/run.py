@@ -3,15 +3,15 @@
 The simulator and both engines run these; the engines differ in who reads the log and summarises it (`stretch`). None of
 the checks raises.
 
-A new kind of finding is an entry of `kinds.KINDS`, and a function of its name in the module of its check; if records
-break it that no rule has accused before, `summary` keeps them.
+A new kind of finding is an entry of `kinds.KINDS`, and what the module of its check yields; if records break it that no
+rule has accused before, `summary` keeps them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from snapkafka.manifest_entries import CheckEntry, ExternalEntry, OutsiderEntry
@@ -20,17 +20,22 @@ from snapkafka.protocol.records import TopicPartition
 from . import ranges, v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
 from .coverage import examined
 from .external import external_topics, outside_senders
-from .kinds import KINDS, OF_STATE
-from .ranges import OF_BOUNDS, bounds_findings
+from .ranges import bounds_findings
 from .sequences import CutLog
 from .stretch import Group
 from .v3_state import StateFacts
 from .view import CutView
 from .witness import Finding, outcome
 
-#: The checks that need nothing but the log, and the module of each.
-LOG_CHECKS: Final[Mapping[str, ModuleType]] = MappingProxyType(
-    {"V1": v1_colour, "V2": v2_receipt, "V3": v3_state, "V4": v4_channels, "V5": v5_cause}
+#: The checks that need nothing but the log, and what each finds in records: of V3 the first of each kind.
+LOG_CHECKS: Final[Mapping[str, Callable[[CutLog], Iterable[Finding]]]] = MappingProxyType(
+    {
+        "V1": v1_colour.find,
+        "V2": v2_receipt.find,
+        "V3": lambda log: v3_state.find(log)[0],
+        "V4": v4_channels.find,
+        "V5": v5_cause.find,
+    }
 )
 
 
@@ -70,26 +75,7 @@ def run(log: CutLog) -> Checked:
 def find(check: str, log: CutLog) -> list[Finding]:
     """Return the findings of a check in the records, by `Finding.order`; without those of the bounds of the log. Of V3
     the first of each kind."""
-    if check == "V3":
-        found, _ = v3_state.find(log)
-    else:
-        found = [finding for function in functions(check) for finding in function(log)]
-    return sorted(found, key=lambda finding: finding.order)
-
-
-def functions(check: str) -> list[Callable[[CutLog], Iterable[Finding]]]:
-    """Return the functions of V1, V2, V4 or V5, one for each kind that it finds in records."""
-    return [getattr(LOG_CHECKS[check], name_of(kind)) for kind in kinds_of(check)]
-
-
-def kinds_of(check: str) -> list[str]:
-    """Return the kinds that a check finds in records."""
-    return [kind for kind, it in KINDS.items() if it.check == check and kind not in OF_BOUNDS | OF_STATE]
-
-
-def name_of(kind: str) -> str:
-    """Return the name of the functions that find a kind."""
-    return kind.replace("-", "_")
+    return sorted(LOG_CHECKS[check](log), key=lambda finding: finding.order)
 
 
 def _reports_causes(view: CutView, groups: Iterable[Group]) -> bool:

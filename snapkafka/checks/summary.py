@@ -210,9 +210,7 @@ class _Summary:
         if view.left(process):
             return offset >= min([view.left_end(tp), *(source.log_end for source in sources)])
         if not view.white_stamped(record):
-            return any(received(source, offset) for source in sources) and (
-                process >= view.epoch or record.epoch >= view.epoch
-            )
+            return not view.is_white(record) and any(received(source, offset) for source in sources)
         end = view.white_end(process, tp)
         return offset >= end or any(
             (item.start <= offset < item.end) != (source.noted <= offset < end)

@@ -1,101 +1,88 @@
 """V1, colours: per process and partition, seqs have no gap, offsets and seqs rise together, and no white record
 follows the white end.
 
-One function per kind of finding (`kinds.KINDS`), named as it. docs/explanation/verification.md explains each.
+docs/explanation/verification.md explains each kind of finding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.protocol.records import TopicPartition
 
 from .log import LogRecord
 from .sequences import CutLog, Gap
+from .stretch import Span
 from .view import CutView
 from .witness import Finding
 
 
-def white_after_end(log: CutLog) -> Iterator[Finding]:
-    """Find white records past the white end of their sender, which knows of no such send."""
-    for record, end in _past_end(log):
-        if not log.view.is_unacknowledged(record):
-            yield Finding.at("white-after-end", record, a=end)
-
-
-def white_unsettled(log: CutLog) -> Iterator[Finding]:
-    """Find white records past the white end of their sender, which got no result for them."""
-    for record, end in _past_end(log):
-        if log.view.is_unacknowledged(record):
-            yield Finding.at("white-unsettled", record, a=end)
-
-
-def landed(log: CutLog) -> Iterator[Finding]:
-    """Find records below the white end of their sender that it got no acknowledgement for: they count as sent."""
+def find(log: CutLog) -> Iterator[Finding]:
+    """Find what is wrong with the seqs and ends of each sender."""
     view = log.view
-    for (tp, process), sent in log.sent.items():
-        if view.living(process) and view.unacknowledged(process, tp):
-            end = view.white_end(process, tp)
-            for _, record, _ in sent:
-                if record.offset < end and view.is_unacknowledged(record):
-                    yield Finding.at("landed", record)
-
-
-def copy(log: CutLog) -> Iterator[Finding]:
-    """Find records that were sent before, and queued again with their headers: as their sender reports, or as one of
-    theirs with that seq, or a lower one, comes before them."""
     yield from (Finding.at("copy", record) for record in log.copies.values())
     for late in log.late:
-        if late.below and not late.again:
-            yield Finding.at("copy", late.record, a=late.highest)
-    yield from (Finding.at("copy", record) for record, _, known in _after_left(log) if known)
+        left = view.left(late.record.process)
+        # A seq below all that are read: it is of a copy, whose original lies before.
+        kind = (
+            "duplicate" if late.again else "copy" if late.below else "disorder-left" if left else "disorder"
+        )
+        yield Finding.at(kind, late.record, a=late.highest)
+    for gap in log.gaps:
+        if kind := _kind_of(log, gap):
+            yield Finding.at(kind, gap.record, a=gap.first_seq, b=gap.record.seq - 1)
+    for (tp, process), sent in log.sent.items():
+        records = [kept.record for kept in sent]
+        yield from _of_left(view, tp, records) if view.left(process) else _of_living(log, tp, records)
+    yield from _send_failed(log)
 
 
-def duplicate(log: CutLog) -> Iterator[Finding]:
-    """Find records whose seq is in the log a second time."""
-    yield from (Finding.at("duplicate", late.record, a=late.highest) for late in log.late if late.again)
+def _kind_of(log: CutLog, gap: Gap) -> str:
+    """Return the kind of missing seqs; empty: they are no finding of V1. In a changelog older values of a key are
+    compacted by design: whether it is whole is for V3 to say."""
+    if not gap.explained:
+        return "gap-left" if log.view.left(gap.record.process) else "gap"
+    if gap.reported:
+        return "gap-failed"
+    return "" if _only_state(log, gap) else "gap-explained"
 
 
-def disorder(log: CutLog) -> Iterator[Finding]:
-    """Find records of living processes that come after a higher seq."""
-    yield from _out_of_order(log, "disorder", left=False)
+def _only_state(log: CutLog, it: Gap) -> bool:
+    """Return whether an explained gap concerns V3 alone: no offset is missing from `CutView.only_state_below` on, and
+    the record after it was not in flight. (One lost there, whose offset was written again, would look the same.)"""
+    tp, upto = it.record.tp, it.record.offset
+    end, sources = log.view.only_state_below(tp), log.view.inputs.get(tp, ())
+    below = sum(group.count for group in log.stretches[tp].groups if group.record.offset < end)
+    return upto - end <= it.nth - 1 - below and all(upto < source.position for source in sources)
 
 
-def disorder_left(log: CutLog) -> Iterator[Finding]:
-    """Find records that come after a higher seq, of processes that left."""
-    yield from _out_of_order(log, "disorder-left", left=True)
+def _of_living(log: CutLog, tp: TopicPartition, records: Iterable[LogRecord]) -> Iterator[Finding]:
+    """Find white records past the white end of their sender, which knows of no such send, or got no result for it; and
+    those below that it got no acknowledgement for: they count as sent."""
+    view = log.view
+    for record in records:
+        unsettled, end = view.is_unacknowledged(record), view.white_end(record.process, tp)
+        if record.offset < end:
+            if unsettled:
+                yield Finding.at("landed", record)
+        elif view.white_stamped(record) and record[:3] not in log.copies:
+            yield Finding.at("white-unsettled" if unsettled else "white-after-end", record, a=end)
 
 
-def gap(log: CutLog) -> Iterator[Finding]:
-    """Find missing seqs of living processes that no missing offset explains."""
-    yield from (
-        _missing("gap", it) for it in log.gaps if not it.explained and not log.view.left(it.record.process)
-    )
+def _of_left(view: CutView, tp: TopicPartition, records: Sequence[LogRecord]) -> Iterator[Finding]:
+    """Find records past the observed end of a process that left: it was taken for dead and sent again, or its records
+    were copied. One whose seq is known from before is a copy, or of one below what is read."""
+    end = view.left_end(tp)
+    before = [record.seq for record in records if record.offset < end]
+    seqs, first = set(before), before[0] if before else 0
+    for record in records:
+        if record.offset >= end and not record.marker:
+            copied = record.seq in seqs or record.seq < first
+            yield Finding.at("copy", record) if copied else Finding.at("left-late", record, a=end)
 
 
-def gap_left(log: CutLog) -> Iterator[Finding]:
-    """Find missing seqs that no missing offset explains, of processes that left."""
-    yield from (
-        _missing("gap-left", it) for it in log.gaps if not it.explained and log.view.left(it.record.process)
-    )
-
-
-def gap_failed(log: CutLog) -> Iterator[Finding]:
-    """Find missing seqs whose sender reports some of them as unacknowledged, while missing offsets explain the
-    others."""
-    yield from (_missing("gap-failed", it) for it in log.gaps if it.explained and it.reported)
-
-
-def gap_explained(log: CutLog) -> Iterator[Finding]:
-    """Find missing seqs that missing offsets explain. In a changelog older values of a key are compacted by design:
-    whether it is whole is for V3 to say."""
-    for it in log.gaps:
-        if it.explained and not it.reported and not _only_state(log, it):
-            yield _missing("gap-explained", it)
-
-
-def send_failed(log: CutLog) -> Iterator[Finding]:
+def _send_failed(log: CutLog) -> Iterator[Finding]:
     """Find sends that were refused, or have no outcome and are not in the log, before and after all records of their
     sender. (Those between two records are gaps.)
 
@@ -113,63 +100,7 @@ def send_failed(log: CutLog) -> Iterator[Finding]:
                     yield Finding("send-failed", *place, a=first, b=last)
 
 
-def left_late(log: CutLog) -> Iterator[Finding]:
-    """Find records of a process that was declared dead past the observed end: it sent again, or its records were
-    copied."""
-    for record, end, known in _after_left(log):
-        if not known:
-            yield Finding.at("left-late", record, a=end)
-
-
-# --- What several of them share -------------------------------------------------------------------------------------
-
-
-def _past_end(log: CutLog) -> Iterator[tuple[LogRecord, int]]:
-    """Yield white records past the white end of their sender, with that end; without copies."""
-    view = log.view
-    for (tp, process), sent in log.sent.items():
-        end = view.white_end(process, tp)
-        for _, record, _ in sent:
-            if record.offset >= end and view.white_stamped(record) and record[:3] not in log.copies:
-                yield record, end
-
-
-def _out_of_order(log: CutLog, kind: str, *, left: bool) -> Iterator[Finding]:
-    for late in log.late:
-        if not (late.again or late.below) and log.view.left(late.record.process) is left:
-            yield Finding.at(kind, late.record, a=late.highest)
-
-
-def _missing(kind: str, it: Gap) -> Finding:
-    return Finding.at(kind, it.record, a=it.first_seq, b=it.record.seq - 1)
-
-
-def _only_state(log: CutLog, it: Gap) -> bool:
-    """Return whether an explained gap concerns V3 alone: no offset is missing from `CutView.only_state_below` on, and
-    the record after it was not in flight. (One lost there, whose offset was written again, would look the same.)"""
-    tp, upto = it.record.tp, it.record.offset
-    end, sources = log.view.only_state_below(tp), log.view.inputs.get(tp, ())
-    below = sum(group.count for group in log.stretches[tp].groups if group.record.offset < end)
-    return upto - end <= it.nth - 1 - below and all(upto < source.position for source in sources)
-
-
-def _after_left(log: CutLog) -> Iterator[tuple[LogRecord, int, bool]]:
-    """Yield the records of processes that left past the observed end, with that end, and whether one with that seq is
-    known from before: a copy, or one of below what is read."""
-    for (tp, process), sent in log.sent.items():
-        if not log.view.left(process):
-            continue
-        end = log.view.left_end(tp)
-        before = [kept.record.seq for kept in sent if kept.record.offset < end]
-        seqs, first = set(before), before[0] if before else 0
-        for _, record, _ in sent:
-            if record.offset >= end and not record.marker:
-                yield record, end, record.seq in seqs or record.seq < first
-
-
-def _unseen(
-    view: CutView, tp: TopicPartition, end: SenderEnd, seqs: Sequence[int]
-) -> Iterator[tuple[int, int]]:
+def _unseen(view: CutView, tp: TopicPartition, end: SenderEnd, seqs: Sequence[int]) -> Iterator[Span]:
     """Yield the ranges of unacknowledged seqs of a sender before and after its records.
 
     Args:

@@ -1,6 +1,6 @@
 """V2, receipt: no record that a receiver had started is red by its header, by its sender's birth, or by R8.
 
-One function per kind of finding, named as it; `unread` follows from the bounds of the log alone (`ranges`).
+`unread` follows from the bounds of the log alone (`ranges`).
 """
 
 from __future__ import annotations
@@ -14,47 +14,22 @@ from .sequences import CutLog
 from .witness import Finding
 
 
-def red_birth(log: CutLog) -> Iterator[Finding]:
-    """Find received records of processes that joined after the trigger."""
+def find(log: CutLog) -> Iterator[Finding]:
+    """Find received records that are red, or count as not sent."""
     for record, source in log.received:
-        if record.process >= log.view.epoch:
-            yield _red(log, "red-birth", record, source, record.epoch)
+        if (found := _red(log, record, source)) is not None:
+            kind, number = found
+            yield Finding.at(kind, record, app=source.app, a=number, b=log.view.epoch)
 
 
-def red_header(log: CutLog) -> Iterator[Finding]:
-    """Find received records that are red by their header. What a process that left wrote below its end is white."""
-    epoch = log.view.epoch
-    for record, source in log.received:
-        if record.process < epoch <= record.epoch and not log.view.left(record.process):
-            yield _red(log, "red-header", record, source, record.epoch)
-
-
-def red_late(log: CutLog) -> Iterator[Finding]:
-    """Find received records past the end of what their sender sent in white; copies were received before."""
-    for record, source in log.received:
-        of_left = record.process < log.view.epoch and log.view.left(record.process)
-        if of_left and record.offset >= source.log_end:
-            yield _red(log, "red-late", record, source, source.log_end)
-    for record, source, end in _past_end(log):
-        if not log.view.is_unacknowledged(record):
-            yield _red(log, "red-late", record, source, end)
-
-
-def received_unsettled(log: CutLog) -> Iterator[Finding]:
-    """Find received records past the end of what counts as sent, for which their sender got no result."""
-    for record, source, end in _past_end(log):
-        if log.view.is_unacknowledged(record):
-            yield _red(log, "received-unsettled", record, source, end)
-
-
-def _past_end(log: CutLog) -> Iterator[tuple[LogRecord, InputCut, int]]:
-    """Yield received white records past the white end of their sender, with that end; without copies."""
-    for record, source in log.received:
-        if record.process < log.view.epoch and log.view.white_stamped(record):
-            end = log.view.white_end(record.process, record.tp)
-            if record.offset >= end and record[:3] not in log.copies:
-                yield record, source, end
-
-
-def _red(log: CutLog, kind: str, record: LogRecord, source: InputCut, number: int) -> Finding:
-    return Finding.at(kind, record, app=source.app, a=number, b=log.view.epoch)
+def _red(log: CutLog, record: LogRecord, source: InputCut) -> tuple[str, int] | None:
+    """Return the kind of a received record that is red, and the number that shows it."""
+    view = log.view
+    if view.left(record.process):  # below its end it is white, whatever its header
+        return ("red-late", source.log_end) if record.offset >= source.log_end else None
+    if not view.is_white(record):
+        return "red-birth" if record.process >= view.epoch else "red-header", record.epoch
+    end = view.white_end(record.process, record.tp)
+    if record.offset < end or not view.white_stamped(record) or record[:3] in log.copies:
+        return None
+    return "received-unsettled" if view.is_unacknowledged(record) else "red-late", end

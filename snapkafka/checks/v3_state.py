@@ -32,8 +32,7 @@ the log has no order across partitions: seqs count per partition and process. So
 unverifiable (`state-unordered`). In tables of sets keys are operations, so it is enough that two partitions hold
 anything; and so it is if a parent stands for a part of the state, as its keys are not read again.
 
-The facts are gathered by `facts_of` from the log, and by `key_facts` from questions about its keys (`questions`); one
-function per kind of finding, named as it, draws the conclusions.
+The facts are gathered by `facts_of` from the log, and by `key_facts` from questions about its keys (`questions`).
 """
 
 from __future__ import annotations
@@ -82,14 +81,6 @@ class KeyFacts(NamedTuple):
     to_the_end: bool = True
 
 
-class Place(NamedTuple):
-    """The last white record of a key in one changelog partition."""
-
-    topic: str
-    partition: int
-    offset: int
-
-
 def unordered_tables(
     view: CutView, facts: Mapping[TopicPartition, StateFacts]
 ) -> tuple[list[Finding], list[tuple[TopicPartition, ...]]]:
@@ -99,14 +90,14 @@ def unordered_tables(
     for tps in view.global_tables:
         known = [(tp, facts.get(tp, StateFacts()).last_white) for tp in tps]
         written = [
-            Place(*tp, last if last >= 0 else view.state_end(tp) - 1)
+            (tp, last if last >= 0 else view.state_end(tp) - 1)
             for tp, last in known
             if last >= 0 or view.state_start(tp)
         ]
         if len(written) < 2 or not any(last >= view.state_start(tp) for tp, last in known):
             continue
         if any(view.state_start(tp) for tp in tps) or any(c.sets for tp in tps for c in view.changelogs[tp]):
-            findings.append(state_unordered(written))
+            findings.append(_unordered(*written[:2]))
         else:
             asked.append(tps)
     return findings, asked
@@ -127,30 +118,32 @@ def judge(
     asked: dict[TopicPartition, StateFacts] = {}
     for tp in sorted(view.changelogs.keys() - view.recreated):
         fact = facts.get(tp, StateFacts())
-        other = state_seam(view, tp, fact) or state_last_missing(view, tp, fact)
+        other = _seam(view, tp, fact) or _last_missing(view, tp, fact)
         if other is not None:
             findings.append(other)
             continue
-        findings += [it for it in (state_expired(view, tp), state_gone(view, tp)) if it is not None]
+        if (start := view.log_start(tp)) > view.state_start(tp):
+            kind = "state-expired" if _expired(view, tp) else "state-gone"
+            findings.append(Finding(kind, *tp, start, a=start))
         if not _holes(view, tp, fact) or (_too_young(view, tp) and not _may_lack_deletions(view, tp)):
             continue
         if _keys_may_show(view, tp):
             asked[tp] = fact
         else:
-            findings.append(state_unproven(view, tp, fact))
+            findings.append(_unproven(view, tp, fact))
     return findings, asked
 
 
 def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts) -> list[Finding]:
     """Find what is wrong with the state of a partition that `judge` asked about; overtaken keys are those in `keys`."""
-    if keys.superseded is not None:
+    if keys.superseded is not None or (keys.to_the_end and not keys.overtaken):
         return []
-    if keys.overtaken:
-        return state_overtaken(view, tp, fact, keys)
-    return [] if keys.to_the_end else [state_unproven(view, tp, fact)]
+    holes = _holes(view, tp, fact)
+    overtaken = [Finding("state-overtaken", *tp, offset, a=holes) for offset in keys.overtaken]
+    return overtaken or [_unproven(view, tp, fact)]
 
 
-def state_seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+def _seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
     """Return the finding for another record at the end of the parent's state. None stands there: compaction may have
     taken it, and accuses nobody."""
     last = view.seams.get(tp)
@@ -159,7 +152,7 @@ def state_seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding |
     return Finding("state-seam", *tp, last.white_end - 1, *fact.at_seam, a=last.process, b=last.last_seq)
 
 
-def state_last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
+def _last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
     """Return the finding for the last white record of a changelog that is not there."""
     start = view.state_start(tp)
     ends = [end for end in view.senders.get(tp, {}).values() if end.last_seq >= 0 and end.white_end > start]
@@ -169,35 +162,14 @@ def state_last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> F
     return Finding("state-last-missing", *tp, last.white_end - 1, last.process, last.last_seq)
 
 
-def state_gone(view: CutView, tp: TopicPartition) -> Finding | None:
-    """Return the finding for a log that starts above the start of the state."""
-    start = view.log_start(tp)
-    gone = start > view.state_start(tp) and not _expired(view, tp)
-    return Finding("state-gone", *tp, start, a=start) if gone else None
-
-
-def state_expired(view: CutView, tp: TopicPartition) -> Finding | None:
-    """Return the finding for such a log from which only expired windows were removed."""
-    start = view.log_start(tp)
-    expired = start > view.state_start(tp) and _expired(view, tp)
-    return Finding("state-expired", *tp, start, a=start) if expired else None
-
-
-def state_unproven(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding:
+def _unproven(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding:
     """Return the finding for missing offsets of which nothing shows what was there."""
     return Finding("state-unproven", *tp, view.state_end(tp), a=_holes(view, tp, fact))
 
 
-def state_overtaken(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts) -> list[Finding]:
-    """Return the findings for keys that were written after the cut and have no white value."""
-    holes = _holes(view, tp, fact)
-    return [Finding("state-overtaken", *tp, offset, a=holes) for offset in keys.overtaken]
-
-
-def state_unordered(places: Sequence[Place]) -> Finding:
-    """Return the finding for a key of a global table that is in several partitions, in their order."""
-    first, second, *_ = places
-    return Finding("state-unordered", *second, a=first.partition, b=first.offset)
+def _unordered(first: tuple[TopicPartition, int], second: tuple[TopicPartition, int]) -> Finding:
+    """Return the finding for a key of a global table whose last white records are in two partitions."""
+    return Finding("state-unordered", *second[0], second[1], a=first[0].partition, b=first[1])
 
 
 def _keys_may_show(view: CutView, tp: TopicPartition) -> bool:
@@ -321,8 +293,5 @@ def _unordered_keys(log: CutLog, tables: Sequence[Sequence[TopicPartition]]) -> 
     places = questions.places(log.view)
     tables_of = {places.index(tp): number for number, tps in enumerate(tables) for tp in tps}
     rows = log.source.ask(questions.of_unordered(tables_of))
-    found = [
-        state_unordered([Place(*places[int(one)], at), Place(*places[int(other)], last)])
-        for one, at, other, last, _ in rows
-    ]
+    found = [_unordered((places[one], at), (places[other], last)) for one, at, other, last, _ in rows]
     return found, rows[0][4] if rows else 0

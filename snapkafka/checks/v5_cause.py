@@ -1,6 +1,6 @@
 """V5, causes: no white effect of an input at or past the cut, and no red effect of one below it.
 
-One function per kind of finding, named as it. Torn events and replays are listed, not hidden, and so are events that
+Torn events and replays are listed, not hidden, and so are events that
 ran twice before the cut; an effect with a red cause is not a replay. Effects of processes that are older than a restore
 of their app neither accuse nor are listed; nor do causes in a topic that was recreated since.
 
@@ -20,47 +20,51 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topic_check, topics_by_check
 
 from .inputs import in_flight, read_before, received
-from .log import EXTERNAL
 from .sequences import CutLog, Effect
 from .witness import Finding
 
 
-def effect_of_later(log: CutLog) -> Iterator[Finding]:
-    """Find white effects of events that no agent had started and nobody replays."""
-    for effect in _white_of_later(log):
-        if not _replayed(effect) and not received(effect.source, effect.offset):
-            yield _effect("effect-of-later", effect)
-
-
-def effect_of_red(log: CutLog) -> Iterator[Finding]:
-    """Find white effects of red records: they are no replays."""
+def find(log: CutLog) -> Iterator[Finding]:
+    """Find effects on the wrong side of the cut, events that ran twice, and causes that show nothing."""
     red = _red_places(log)
-    for effect in _white_of_later(log):
-        if _replayed(effect) and _cause_place(effect) in red:
-            yield _effect("effect-of-red", effect)
-
-
-def replayed(log: CutLog) -> Iterator[Finding]:
-    """Find white effects of events that a restore runs again: an earlier reader of the input had run them."""
-    red = _red_places(log)
-    for effect in _white_of_later(log):
-        if _replayed(effect) and _cause_place(effect) not in red:
-            yield _effect("replayed", effect)
-
-
-def effect_missing(log: CutLog) -> Iterator[Finding]:
-    """Find red effects of events that every agent had started, and that no process but their sender has run."""
-    view = log.view
     for effect in log.effects:
-        record, source, offset, torn = effect
-        by_receiver = record.process == source.receiver and source.steady
-        if torn or not by_receiver or in_flight(source, offset) or not view.red_stamped(record):
-            continue
-        if record.offset < view.sent_end(record.process, record.tp):
-            yield _effect("effect-missing", effect)
+        if not effect.torn and (kind := _kind_of(log, effect, red)):
+            source = effect.source
+            yield Finding.at(kind, effect.record, app=source.app, a=effect.offset, b=source.position)
+    yield from _ran_twice(log)
+    yield from _cause_unclear(log)
 
 
-def ran_twice(log: CutLog) -> Iterator[Finding]:
+def _kind_of(log: CutLog, effect: Effect, red: set[tuple[str, int, int]]) -> str:
+    """Return what is wrong with an effect; empty: nothing."""
+    view, (record, source, offset, _) = log.view, effect
+    if not in_flight(source, offset):  # every agent had started its event, and nobody else has run it
+        ran_here = record.process == source.receiver and source.steady and view.red_stamped(record)
+        return (
+            "effect-missing" if ran_here and record.offset < view.sent_end(record.process, record.tp) else ""
+        )
+    if not view.counts_white(record):
+        return ""
+    if _replayed(effect):  # a red cause is no replay
+        return "effect-of-red" if (source.topic, source.partition, offset) in red else "replayed"
+    return "" if received(source, offset) else "effect-of-later"
+
+
+def _replayed(effect: Effect) -> bool:
+    """Return whether an earlier reader of the input may have run the event, which the present one runs again."""
+    process, source = effect.record.process, effect.source
+    # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
+    until = max((agent.replay_until for agent in source.agents), default=0)
+    return read_before(source, process) or (process == source.receiver and effect.offset < until)
+
+
+def _red_places(log: CutLog) -> set[tuple[str, int, int]]:
+    """Return the places of records that are red by their header or their sender's birth, whatever was observed of
+    their partition."""
+    return {it[:3] for it in log.records if not it.marker and not log.view.is_white(it)}
+
+
+def _ran_twice(log: CutLog) -> Iterator[Finding]:
     """Find the events below the cut of which two workers left white effects: one finding per app and topic."""
     view, apps = log.view, log.view.apps_of_several
     workers: dict[tuple[str, TopicPartition, int], set[int]] = defaultdict(set)
@@ -77,7 +81,7 @@ def ran_twice(log: CutLog) -> Iterator[Finding]:
         yield Finding("ran-twice", topic, partition, offset, one, app=app, a=len(found), b=other)
 
 
-def cause_unclear(log: CutLog) -> Iterator[Finding]:
+def _cause_unclear(log: CutLog) -> Iterator[Finding]:
     """Find inputs of an app whose check values are equal: causes that name them show nothing, and are not checked."""
     topics: dict[str, set[str]] = defaultdict(set)
     for source in log.view.captured.inputs:
@@ -85,43 +89,3 @@ def cause_unclear(log: CutLog) -> Iterator[Finding]:
     for app, of_app in sorted(topics.items()):
         for topic in sorted(of_app - set(topics_by_check(of_app).values())):
             yield Finding("cause-unclear", topic, -1, -1, app=app, a=topic_check(topic))
-
-
-# --- What several of them share -------------------------------------------------------------------------------------
-
-
-def _white_of_later(log: CutLog) -> Iterator[Effect]:
-    """Yield white effects of events that some agent had still to start."""
-    for effect in log.effects:
-        if (
-            not effect.torn
-            and in_flight(effect.source, effect.offset)
-            and log.view.counts_white(effect.record)
-        ):
-            yield effect
-
-
-def _replayed(effect: Effect) -> bool:
-    """Return whether an earlier reader of the input may have run the event, which the present one runs again."""
-    process, source = effect.record.process, effect.source
-    # A stamp does not name the agent: where only some of them have started the input, it may be one of those.
-    until = max((agent.replay_until for agent in source.agents), default=0)
-    return read_before(source, process) or (process == source.receiver and effect.offset < until)
-
-
-def _red_places(log: CutLog) -> set[tuple[str, int, int]]:
-    """Return the places of records that are red by their header or their sender's birth, whatever was observed of
-    their partition."""
-    epoch, ours = log.view.epoch, (it for it in log.records if it.process != EXTERNAL and not it.marker)
-    return {
-        it[:3] for it in ours if it.process >= epoch or (it.epoch >= epoch and not log.view.left(it.process))
-    }
-
-
-def _cause_place(effect: Effect) -> tuple[str, int, int]:
-    return effect.source.topic, effect.source.partition, effect.offset
-
-
-def _effect(kind: str, effect: Effect) -> Finding:
-    source = effect.source
-    return Finding.at(kind, effect.record, app=source.app, a=effect.offset, b=source.position)

@@ -270,7 +270,7 @@ class CutView:
         """Return whether an outsider sent it, and its header leaves open whether it was white."""
         if record.process == EXTERNAL or record.marker or record.process in self.processes:
             return False
-        if record.process >= self.epoch or record.epoch >= self.epoch:
+        if not self.is_white(record):
             return False
         outsider = self.outsiders.get(record.process)
         return outsider is None or not outsider.harmless
@@ -278,19 +278,26 @@ class CutView:
     def is_void(self, record: LogRecord) -> bool:
         """Return whether a process that is older than a restore appended it to the restored log. Then no process takes
         it in."""
+        if record.process not in self.before_restore:
+            return False
         base = self.bases.get(record.tp)
-        return base is not None and record.process in self.before_restore and record.offset >= base.end
+        return base is not None and record.offset >= base.end
 
     # -- colours ----------------------------------------------------------------------------------------------
 
+    def is_white(self, record: LogRecord) -> bool:
+        """Return whether a record is white by its sender's birth and its header, below the ends that bound it."""
+        if record.process == EXTERNAL or self.left(record.process):
+            return True
+        return record.process < self.epoch and record.epoch < self.epoch
+
     def white_stamped(self, record: LogRecord) -> bool:
-        """Return whether it was sent in white by a living process, as far as its header shows; it may lie past the
-        sender's end."""
-        return self.living(record.process) and record.epoch < self.epoch and not record.marker
+        """Return whether it was sent in white by a living process; it may lie past the sender's end."""
+        return self.living(record.process) and self.is_white(record) and not record.marker
 
     def red_stamped(self, record: LogRecord) -> bool:
-        """Return whether it was sent in red by a process that is white, as far as its header shows: after its cut."""
-        return self.living(record.process) and record.epoch >= self.epoch and not record.marker
+        """Return whether it was sent in red by a process that is white: after its cut."""
+        return self.living(record.process) and not self.is_white(record) and not record.marker
 
     def counts_white(self, record: LogRecord) -> bool:
         """Return whether it is white, by its header and by the ends that its sender or the receivers saw."""
@@ -302,23 +309,13 @@ class CutView:
 
     def in_state(self, record: LogRecord) -> bool:
         """Return whether this record of a changelog is part of the state at the cut."""
-        if record.marker or record.process >= self.epoch or record.offset >= self.state_end(record.tp):
+        if record.marker or record.offset >= self.state_end(record.tp):
             return False
-        if self.before_restore and self.is_void(record):
-            return False
-        return record.epoch < self.epoch or self.white_below_end(record)
-
-    def white_below_end(self, record: LogRecord) -> bool:
-        """Return whether a record of a changelog is white if it lies below the end of that (R8)."""
-        if record.process == EXTERNAL or self.left(record.process):
-            return True
-        return record.process < self.epoch and record.epoch < self.epoch
+        return self.is_white(record) and not self.is_void(record)
 
     def in_channel(self, record: LogRecord, source: InputCut) -> bool:
         """Return whether this record is a message that was in flight to the app of `source` (R8)."""
-        if record.marker or not in_flight(source, record.offset):
-            return False
-        if self.before_restore and self.is_void(record):
+        if record.marker or not in_flight(source, record.offset) or self.is_void(record):
             return False
         if self.left(record.process):
             return record.offset < source.log_end

@@ -53,7 +53,7 @@ def delta_rows(
             last = (
                 it
                 for it in _last_of_keys(changes)
-                if it.offset >= below or not parent.white_below_end(it.for_checks(parent))
+                if it.offset >= below or not parent.is_white(it.for_checks(parent))
             )
             found = (_change(record, table, decoded) for record in last)
         for change in found:

@@ -24,7 +24,7 @@ from snapkafka.protocol import (
     ledger_state,
     worker,
 )
-from snapkafka.sim import Process, SimStored, World
+from snapkafka.sim import Process, SimStored, World, runs
 from snapkafka.sim.world.sending import Sender, SimSending
 
 Patch = Callable[[], AbstractContextManager[None]]
@@ -325,6 +325,13 @@ def whoever_joined(state: LedgerView) -> dict[int, Hello]:
 
 def sees_nothing(check: Any) -> Any:
     return lambda *given: []
+
+
+def unseen(kind: str) -> Patch:
+    """Leave a kind of finding out of every verdict."""
+    return patching(
+        runs, "find", lambda find: lambda check, log: [it for it in find(check, log) if it.kind != kind]
+    )
 
 
 def without(check: str) -> Callable[[Sequence[str]], Sequence[str]]:

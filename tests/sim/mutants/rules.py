@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from snapkafka.checks import stopped_app, v1_colour, v4_channels, v5_cause, view
+from snapkafka.checks import stopped_app, view
 from snapkafka.protocol import (
     Colours,
     closing,
@@ -268,7 +268,7 @@ STRIPPED: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 zombie",
         "the verdict is blind to what a process that left has sent past the end that is known",
-        patching(v1_colour, "left_late", broken.sees_nothing),
+        broken.unseen("left-late"),
         leaving_unseen,
     ),
     Mutant(
@@ -280,7 +280,7 @@ STRIPPED: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V4 unstamped",
         "a received record without its header passes",
-        patching(v4_channels, "unstamped_received", broken.sees_nothing),
+        broken.unseen("unstamped-received"),
         stripped,
     ),
     Mutant(
@@ -349,13 +349,13 @@ VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "V1 lost",
         "a table write that was refused, with nothing after it, is in no verdict",
-        patching(v1_colour, "send_failed", broken.sees_nothing),
+        broken.unseen("send-failed"),
         faults(fail_send=0.05),
     ),
     Mutant(
         "V5 twice",
         "events that ran twice before the cut are not listed",
-        patching(v5_cause, "ran_twice", broken.sees_nothing),
+        broken.unseen("ran-twice"),
         faults(crash=0.02, rebalance=0.03),
     ),
     Mutant(
