@@ -4,8 +4,8 @@
 table, channel and window. `--mask FILE` replaces values by SQL expressions, per table or topic. Both fail closed: a
 record that cannot be examined or masked is refused by name, and so is a rule that matches nothing.
 
-Both files are TOML. The SQL is DuckDB's, and knows the columns of `COLUMNS`: `key` is the key within a
-window or a set, and each member of a set is a row that has the member as its value.
+Both files are TOML. The SQL is DuckDB's, and knows the columns of `COLUMNS`: `key` is the key within a window or a set.
+A row of a set is taken apart first: each member is a row of its own, with the member as its value.
 
 Everything is examined before anything is written: `examine` takes the records to be written, `counts` returns the
 matches of each rule, `raise_unmatched` refuses rules without a match.
@@ -14,11 +14,10 @@ matches of each rule, `raise_unmatched` refuses rules without a match.
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import KafkaRecord
@@ -33,12 +32,12 @@ from .rules import (
     fields_of,
     has_text,
     header_texts,
-    members_of,
+    is_json,
     read_key,
     replace_field,
     text_of,
 )
-from .state import Row
+from .state import Row, units
 
 #: Records that are examined together.
 BATCH: Final = 5_000
@@ -56,19 +55,8 @@ class RuleCount:
     place: str = ""
 
 
-class _Unit(NamedTuple):
-    """A record or row, or a member of a set, as it is compared. `number`: of its record in the batch."""
-
-    number: int
-    key: Key
-    value: bytes | None
-    member: Key | None = None
-
-
 class Editing:
     """Both files, applied to the content of a snapshot, by the names of production.
-
-    `suppressed`, `masked`: the numbers of records and rows left out and changed, without those that `examine` took.
 
     Args:
         captured: names the tables of its changelogs.
@@ -87,7 +75,6 @@ class Editing:
         *,
         allow_unmatched: bool = False,
     ) -> None:
-        self.suppressed = self.masked = 0
         self._allow_unmatched = allow_unmatched
         self._cuts = {cut.topic: cut for cut in captured.changelogs}
         self._inputs = {cut.topic: cut for cut in captured.inputs}
@@ -124,17 +111,13 @@ class Editing:
     def examine(self, items: Iterable[T]) -> tuple[RuleCount, ...]:
         """Examine the records to be written, and count the matches of each rule; change nothing.
 
-        Returns:
-            the present `counts`.
-
         Raises:
             BadInputError: something cannot be examined or masked.
         """
-        with self.uncounted():
-            for batch in _batches(items):
-                kept = self._kept(batch, self._matched)
-                self._values.update(item.tp.topic for item in kept if item.value is not None)
-                self._mask(kept, self._matched)
+        for batch in _batches(self._apart(items)):
+            kept = self._kept(batch, self._matched)
+            self._values.update(item.tp.topic for item in kept if item.value is not None)
+            self._mask(kept, self._matched)
         return self.counts
 
     @property
@@ -170,31 +153,15 @@ class Editing:
     # -- while it is written ---------------------------------------------------------------------------------------
 
     def edit(self, items: Iterable[T]) -> Iterator[T]:
-        """Leave out what is erased, also members of sets, and mask the rest; the order stays."""
-        for batch in _batches(items):
-            kept = self._kept(batch, Counter())
-            masked = self._mask(kept, Counter())
-            self.masked += sum(new is not old for new, old in zip(masked, kept, strict=True))
-            yield from masked
+        """Leave out what is erased, and mask the rest; the order stays."""
+        for batch in _batches(self._apart(items)):
+            yield from self._mask(self._kept(batch, Counter()), Counter())
 
     def erases_any(self, items: Iterable[T]) -> bool:
         """Return whether one of them is erased."""
-        if not self._suppression:
-            return False
-        with self.uncounted():
-            before = self.suppressed
-            for _ in self.edit(items):
-                pass
-            return self.suppressed > before
-
-    @contextmanager
-    def uncounted(self) -> Iterator[None]:
-        """Leave `suppressed` and `masked` as they are: nothing is written meanwhile."""
-        written = self.suppressed, self.masked
-        try:
-            yield
-        finally:
-            self.suppressed, self.masked = written
+        return bool(self._suppression) and any(
+            len(self._kept(batch, Counter())) < len(batch) for batch in _batches(self._apart(items))
+        )
 
     @property
     def idle(self) -> bool:
@@ -203,72 +170,62 @@ class Editing:
 
     # -- erased keys -----------------------------------------------------------------------------------------------
 
+    def _apart(self, items: Iterable[T]) -> Iterator[T]:
+        """Take the rows of sets apart into rows of single members."""
+        for item in items:
+            cut = self._cuts.get(item.tp.topic)
+            if self.idle or cut is None or not cut.sets:
+                yield item
+                continue
+            members = [it.record(item.tp) for it in units(item.key, item.value, cut) if it.value is not None]
+            yield from (item._replace(key=it.key, value=it.value) for it in members)
+            if not members:
+                yield item
+
     def _kept(self, batch: Sequence[T], matched: Counter[tuple[str, str, str]]) -> list[T]:
         if not self._suppression:
             return list(batch)
-        units = [unit for number, item in enumerate(batch) for unit in self._units(number, item)]
-        rules = [
-            {rule for key in (unit.key, unit.member) if key for rule in key.rules(self._suppression)}
-            for unit in units
-        ]
-        if self._sql is not None and self._suppression.sql:
-            self._sql.fill([self._subject(batch[it.number], it.value, it.key.text) for it in units])
+        rules = [self._matching(item) for item in batch]
+        if self._suppression.sql:
+            self._fill(batch)
             for sql in self._suppression.sql:
-                for of, holds in zip(rules, self._hold(sql, [batch[it.number] for it in units]), strict=True):
+                for of, holds in zip(rules, self._hold(sql, batch), strict=True):
                     if holds:
                         of.add(("sql", sql))
         matched.update((kind, rule, "") for of in rules for kind, rule in of)
-        stay: defaultdict[int, list[bytes]] = defaultdict(list)
-        for unit, of in zip(units, rules, strict=True):
-            if not of:
-                stay[unit.number].append(unit.value or b"")
-        lost = {unit.number for unit, of in zip(units, rules, strict=True) if of}
-        self.suppressed += len(lost)
-        return [
-            item if number not in lost else item._replace(value=b"[[%s],[]]" % b",".join(stay[number]))
-            for number, item in enumerate(batch)
-            if number not in lost or stay[number]  # members of a set
-        ]
+        return [item for item, of in zip(batch, rules, strict=True) if not of]
 
-    def _units(self, number: int, item: Row | KafkaRecord) -> Iterator[_Unit]:
-        """Split an item into units, and refuse what cannot be examined; a row of an unknown table is not written."""
+    def _matching(self, item: Row | KafkaRecord) -> set[tuple[str, str]]:
+        """Find the rules about keys that an item matches; refuse what cannot be examined."""
         cut = self._cuts.get(item.tp.topic)
-        if cut is None and isinstance(item, Row):
-            return
-        key = read_key(item.key, cut)
-        if not self._is_binary(item):
-            self._require_examined(item, key)
-        members = members_of(item.value) if cut is not None and cut.sets else None
-        if not members:
-            yield _Unit(number, key, item.value)
-        for member in members or ():
-            read = read_key(member, None)
-            if read.problem and not self._is_binary(item):
-                raise self._refused(item, "member", read.problem, "value_codec")
-            yield _Unit(number, key, member, read)
+        keys = {"key": read_key(item.key, cut)}
+        if cut is not None and cut.sets:
+            keys["value"] = read_key(item.value, None)  # a member
+        if item.tp.topic not in self._binary:
+            self._require_examined(item, keys)
+        return {rule for key in keys.values() for rule in key.rules(self._suppression)}
 
-    def _require_examined(self, item: Row | KafkaRecord, key: Key) -> None:
-        if key.problem or not has_text(item.key):
-            raise self._refused(item, "key", key.problem or "is not text", "key_codec")
+    def _require_examined(self, item: Row | KafkaRecord, keys: Mapping[str, Key]) -> None:
+        for what, key in keys.items():
+            if key.problem or (what == "key" and not has_text(item.key)):
+                raise self._refused(item, what, key.problem or "is not text")
         if not self._suppression.sql:
             return
         if not has_text(item.value):
-            raise self._refused(item, "value", "is not text", "value_codec")
+            raise self._refused(item, "value", "is not text")
         for name, value in () if isinstance(item, Row) else wire.without_header(item.headers):
             if not has_text(value):
-                raise self._refused(item, f"header {name}", "is not text", "")
+                raise self._refused(item, f"header {name}", "is not text")
 
-    def _refused(self, item: Row | KafkaRecord, what: str, problem: str, codec: str) -> BadInputError:
+    def _refused(self, item: Row | KafkaRecord, what: str, problem: str) -> BadInputError:
         cut = self._cuts.get(item.tp.topic) or self._inputs.get(item.tp.topic)
-        by = f" (codec {getattr(cut, codec) or 'unknown'})" if cut is not None and codec else ""
+        codec = getattr(cut, f"{what}_codec", None)
+        by = "" if codec is None else f" (codec {codec or 'unknown'})"
         name = cut.table if isinstance(cut, ChangelogCut) else item.tp.topic
         return BadInputError(
             f"a {what} of {item.tp.topic}{by} cannot be compared with what was erased: it {problem}",
             hint=f'add binary = ["{name}"] to the file, and examine key_raw and value_raw by sql',
         )
-
-    def _is_binary(self, item: Row | KafkaRecord) -> bool:
-        return item.tp.topic in self._binary
 
     def _hold(self, sql: str, items: Sequence[Row | KafkaRecord]) -> Iterator[bool]:
         assert self._sql is not None
@@ -281,12 +238,17 @@ class Editing:
                 )
             yield holds
 
-    def _subject(self, item: Row | KafkaRecord, value: bytes | None, key: str | None) -> tuple[Any, ...]:
-        """Return the values of `COLUMNS`."""
-        cut = self._cuts.get(item.tp.topic)
-        names = ("", "") if cut is None else (cut.app, cut.table)
-        headers = "[]" if isinstance(item, Row) else header_texts(item.headers)
-        return (*names, *item.tp, key, text_of(value), headers, item.key, value)
+    def _fill(self, items: Sequence[Row | KafkaRecord]) -> None:
+        """Let SQL see these: the values of `COLUMNS`."""
+        assert self._sql is not None
+        found = []
+        for item in items:
+            cut = self._cuts.get(item.tp.topic)
+            names = ("", "") if cut is None else (cut.app, cut.table)
+            headers = "[]" if isinstance(item, Row) else header_texts(item.headers)
+            key, value = read_key(item.key, cut).text, text_of(item.value)
+            found.append((*names, *item.tp, key, value, headers, item.key, item.value))
+        self._sql.fill(found)
 
     # -- masks -----------------------------------------------------------------------------------------------------
 
@@ -320,13 +282,6 @@ class Editing:
                 found[at] = found[at] if after is before else found[at]._replace(value=after)
         return [self._with_headers(it) for it in found]
 
-    def _fill(self, items: Sequence[Row | KafkaRecord]) -> None:
-        assert self._sql is not None
-        cuts = self._cuts
-        self._sql.fill(
-            [self._subject(it, it.value, read_key(it.key, cuts.get(it.tp.topic)).text) for it in items]
-        )
-
     def _replacements(self, mask: Mask, sql: str) -> list[str | None]:
         """Evaluate an expression for the filled records: as text, or for a field as JSON."""
         assert self._sql is not None
@@ -346,8 +301,8 @@ class Editing:
         if value is None:
             raise _not_masked(mask, item, "no mask covers it")
         cut = self._cuts.get(item.tp.topic)
-        if cut is not None and cut.sets and members_of(value.encode()) is None:
-            raise _not_masked(mask, item, "it would not be a set: [[member, ...], []]")
+        if cut is not None and cut.sets and not is_json(value):
+            raise _not_masked(mask, item, "a member of a set would not be JSON")
         return value.encode()
 
     def _with_headers(self, record: T) -> T:

@@ -176,9 +176,8 @@ class Recovered:
     """The result of a recovery.
 
     `author`: the process that appended. `messages`, `inputs`, `state`: the numbers of messages in flight, external
-    records and records of state that were appended. `suppressed`, `masked`: the numbers of those left out, and of those
-    with another value. `topics`: the created ones. `compared`: the comparisons with the log at the end, a sentence
-    each. `expires_ms`: of a fork, since 1970; 0: never.
+    records and records of state that were appended. `topics`: the created ones. `compared`: the comparisons with the
+    log at the end, a sentence each. `expires_ms`: of a fork, since 1970; 0: never.
     """
 
     plan: Plan
@@ -187,12 +186,9 @@ class Recovered:
     inputs: int
     state: int
     seconds: float
-    suppressed: int = 0
-    masked: int = 0
     topics: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
     expires_ms: int = 0
-    rules: tuple[RuleCount, ...] = ()
 
 
 def raise_refused(plan: Plan, error: type[SnapkafkaError] = RestoreRefusedError) -> None:

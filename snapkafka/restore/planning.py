@@ -42,7 +42,7 @@ from .session import RecoverySession, held, opened_session
 from .state import apps_of, changelogs_of, inputs_of, lowest_positions, parts_of
 from .steps import RecoveryRun
 from .target import Begins, Target
-from .topics import Contents, NewTopic, Source, carried_by, new_topics, rows_of_state, topics_of, workers_of
+from .topics import Contents, NewTopic, Source, carried_by, new_topics, topics_of, workers_of
 
 
 async def planned(target: Target) -> Plan:
@@ -60,11 +60,10 @@ async def planned(target: Target) -> Plan:
 
 def _examined(target: Target, begins: Begins) -> tuple[RuleCount, ...]:
     """Examine rows, messages in flight, and external records that are written or stay unread by their position."""
-    editing, cuts = target.editing, changelogs_of(target.session.captured)
-    editing.examine(row for row in rows_of_state(target.session.placed) if row.tp in cuts)
+    editing = target.editing
+    editing.examine(target.stored_rows())
     editing.examine(record for it in target.collected(begins, begins.inputs) for record in it.records)
     editing.raise_unmatched()
-    editing.suppressed = editing.masked = 0  # of what is written
     return editing.counts
 
 
@@ -311,8 +310,7 @@ async def recover(
     async with _opened_target(where, plan.request, plan, bulk) as target:
         session = target.session
         async with held(session.admin, plan.apps, notify, refused) as holds:
-            now = await planned(target)
-            raise_changed(plan, now)
+            raise_changed(plan, await planned(target))
             async with opened(where, session.namespace, create=True) as work:
                 run = RecoveryRun(
                     target=target, work=work, holds=holds, plan=plan, who=who, notify=notify, crash=crash
@@ -324,9 +322,6 @@ async def recover(
         messages=run.appended["messages"],
         inputs=run.appended["inputs"],
         state=run.appended["state"],
-        suppressed=target.editing.suppressed,
-        masked=target.editing.masked,
-        rules=now.rules,
         topics=tuple(target.created),
         compared=run.compared,
         expires_ms=target.expires_ms,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Topic
-from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
 from snapkafka.protocol.records import FOREIGN_STATE, Agent, Hello, Table, TopicPartition
 from snapkafka.protocol.restores import Restores, RestoreView
@@ -349,41 +349,33 @@ def code_changes(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tu
     """Yield what the code of the last run lacks of a snapshot, or reads differently, except of apps without a `Hello`:
     a code, and the difference in words. Agents and tables are identified by name, so a renamed one is a missing one.
     Agents are compared if both sides have announced them."""
-    yield from sorted(set(_missing(captured, hellos)))
-    changelogs = {(cut.app, cut.topic) for cut in captured.changelogs}
-    agents = {(cut.app, position.agent) for cut in captured.inputs for position in cut.agents}
-    for code in captured.code:
-        hello = hellos.get(code.app)
-        if hello is None or not hello.agents:
+    before, now = _code_of(captured.code), _code_of(hellos.values())
+    known = {
+        (it.app, topic) for it in hellos.values() for topic in (*(of.topic for of in it.inputs), *it.missing)
+    }
+    needed = {("table", cut.app, cut.topic) for cut in captured.changelogs}
+    needed |= {("input", cut.app, cut.topic) for cut in captured.inputs}
+    needed |= {
+        ("agent", cut.app, position.agent) for cut in captured.inputs for position in cut.agents
+    } & before.keys()
+    for part in sorted(needed):
+        kind, app, name = part
+        hello = hellos.get(app)
+        if hello is None or (kind == "agent" and not hello.agents):
             continue
-        tables = {it.changelog: it for it in hello.tables if (code.app, it.changelog) in changelogs}
-        for table in (it for it in code.tables if it.changelog in tables):
-            if what := _differences(table, tables[table.changelog]):
-                yield "table-changed", f"table {table.name} of app {code.app} has changed: {what}"
-        there = {it.name: it for it in hello.agents if (code.app, it.name) in agents}
-        for agent in (it for it in code.agents if it.name in there):
-            if what := _differences(agent, there[agent.name]):
-                yield "agent-changed", f"agent {agent.name} of app {code.app} has changed: {what}"
+        if part not in now and (kind != "input" or (app, name) not in known):
+            yield f"{kind}-missing", f"{kind} {name} of app {app} is not in the code"
+        elif part in before and part in now and (what := _differences(before[part], now[part])):
+            yield f"{kind}-changed", f"{kind} {name} of app {app} has changed: {what}"
 
 
-def _missing(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tuple[str, str]]:
-    announced = {code.app: {agent.name for agent in code.agents} for code in captured.code}
-    for cut in captured.changelogs:
-        hello = hellos.get(cut.app)
-        if hello is not None and cut.topic not in {table.changelog for table in hello.tables}:
-            yield (
-                "table-missing",
-                f"table {cut.table} of app {cut.app} with changelog {cut.topic} is not in the code",
-            )
-    for source in captured.inputs:
-        hello = hellos.get(source.app)
-        if hello is None:
-            continue
-        if source.topic not in {*(known.topic for known in hello.inputs), *hello.missing}:
-            yield "input-missing", f"input {source.topic} of app {source.app} is not in the code"
-        lost = {position.agent for position in source.agents} & announced.get(source.app, set())
-        for name in lost - {agent.name for agent in hello.agents} if hello.agents else ():
-            yield "agent-missing", f"agent {name} of app {source.app} is not in the code"
+def _code_of(apps: Iterable[Hello | Code]) -> dict[tuple[str, str, str], Table | Agent]:
+    """Index the parts of code by kind, app, and changelog or name."""
+    found: dict[tuple[str, str, str], Table | Agent] = {}
+    for it in apps:
+        found |= {("table", it.app, table.changelog): table for table in it.tables}
+        found |= {("agent", it.app, agent.name): agent for agent in it.agents}
+    return found
 
 
 def _differences(before: Table | Agent, now: Table | Agent) -> str:

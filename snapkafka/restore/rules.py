@@ -190,15 +190,12 @@ def _is_window(key: object) -> bool:
     )
 
 
-def members_of(value: bytes | None) -> list[bytes] | None:
-    """Return the members that the row of a set adds, each as JSON; None: it is not such a row, or discards some."""
+def is_json(text: str) -> bool:
     try:
-        added, discarded = json.loads(value or b"")
-    except (ValueError, TypeError, RecursionError):
-        return None
-    if not isinstance(added, list) or discarded != []:
-        return None
-    return [json.dumps(member, separators=(",", ":")).encode() for member in added]
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 # --- SQL --------------------------------------------------------------------------------------------------------------

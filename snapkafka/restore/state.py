@@ -336,10 +336,13 @@ def difference(
         reread: reads the log again; only called if something is to be removed: hashes do not tell keys.
         folded: see `fold`; it is consumed.
     """
+    members: set[Hash] = set()  # masks may make several equal
     for row in rows:
         for unit in units(row.key, row.value, cut):
-            if unit.value is None:
+            if unit.value is None or unit.identity in members:
                 continue
+            if cut.sets:
+                members.add(unit.identity)
             there = folded.pop(unit.identity, None)
             if there != _hash(unit.value):
                 kind = "missing" if there is None else "different"

@@ -290,10 +290,15 @@ class Target:
 
         return lambda: differences(self.rows(), read, cuts, is_void)
 
+    def stored_rows(self) -> Iterator[Row]:
+        """Read the rows of the cut."""
+        cuts = changelogs_of(self.session.captured)
+        return (row for row in rows_of_state(self.session.placed) if row.tp in cuts)
+
     def rows(self) -> Iterator[Row]:
         """Read the rows to which changelogs are to fold, by the names of the logs to write, in the order of
         partitions."""
-        for row in self.editing.edit(rows_of_state(self.session.placed)):
+        for row in self.editing.edit(self.stored_rows()):
             yield Row(TopicPartition(self.named(row.tp.topic), row.tp.partition), row.key, row.value)
 
     def takes_external(self, topic: str) -> bool:

@@ -141,24 +141,21 @@ def rows_of_state(placed: Placed) -> Iterable[Row]:
 
 def carried_by(records: Iterable[KafkaRecord]) -> dict[str, Carried]:
     """Sum up records that are appended with their own timestamps, by topic."""
-    found: dict[str, Carried] = {}
+    found = defaultdict[str, list[tuple[int, int]]](list)
     for record in records:
-        so_far = found.get(record.topic, Carried())
-        parts = (
-            record.key,
-            record.value,
-            *(part for name, of in record.headers for part in (name.encode(), of)),
+        headers = (part for name, of in record.headers for part in (name.encode(), of))
+        size = sum(len(part) for part in (record.key, record.value, *headers) if part is not None)
+        found[record.topic].append((size, record.timestamp_ms))
+    return {
+        topic: Carried(
+            records=len(of),
+            bytes=sum(size for size, _ in of),
+            oldest_ms=min(at_ms for _, at_ms in of),
+            youngest_ms=max(at_ms for _, at_ms in of),
+            largest=max(size for size, _ in of),
         )
-        size = sum(len(part) for part in parts if part is not None)
-        at_ms, first = record.timestamp_ms, not so_far.records
-        found[record.topic] = Carried(
-            records=so_far.records + 1,
-            bytes=so_far.bytes + size,
-            oldest_ms=at_ms if first else min(so_far.oldest_ms, at_ms),
-            youngest_ms=at_ms if first else max(so_far.youngest_ms, at_ms),
-            largest=max(so_far.largest, size),
-        )
-    return found
+        for topic, of in found.items()
+    }
 
 
 #: Our header on a record that is appended, with its name and lengths, and Kafka's own of a record and its batch.
@@ -263,43 +260,48 @@ class Contents:
             recorded: those on the topic of the snapshot itself, if this one is created for it.
         """
         changelog = next((cut for cut in self.captured.changelogs if cut.topic == of), None)
-        carried = self.carried.get(of, Carried())
-        largest = self.largest.get(of, 0) if changelog is not None else carried.largest
+        carried, settings = self.carried.get(of, Carried()), TopicSettings.parse(holding)
         found: dict[str, str] = {}
-        if changelog is not None and recorded is not None:
-            wanted = SETS if changelog.sets else TABLE
+        limits: list[tuple[str, int, str]] = []
+        size = 0
+        if changelog is not None:
+            size = self.largest.get(of, 0)
+            wanted = {} if recorded is None else SETS if changelog.sets else TABLE
             found = {name: value for name, value in wanted.items() if holding.get(name) != value}
-        elif changelog is None and carried.records:
-            found = dict(_times(holding, carried, wall_ms(), recorded))
-        limit = TopicSettings.parse(holding).message_bytes
-        if largest and limit is not None and limit < largest + ADDED_BYTES:
-            found["max.message.bytes"] = str(largest + ADDED_BYTES)
-        return found
+        elif carried.records:
+            size = carried.largest
+            deletes, fresh = settings.deletes, recorded is not None
+            if (
+                recorded is not None
+                and settings.compacts
+                and "compact" not in recorded.get("cleanup.policy", "")
+            ):
+                found["cleanup.policy"] = "delete"
+                deletes = True  # else messages of one key, or without a key, would be lost
+            limits = list(_limits(carried, holding, deletes=deletes, fresh=fresh))
+        if size:
+            limits.append(("max.message.bytes", size + ADDED_BYTES, str(size + ADDED_BYTES)))
+        return found | {
+            name: to for name, least, to in limits if 0 <= int(holding.get(name, FOREVER)) < least
+        }
 
 
-def _times(
-    holding: Mapping[str, str], carried: Carried, now_ms: int, recorded: Mapping[str, str] | None
-) -> Iterator[tuple[str, str]]:
-    """Find the settings that would delete messages by age, size or key, or refuse their timestamps."""
-    settings = TopicSettings.parse(holding)
-    deletes = settings.deletes
-    if recorded is not None and settings.compacts and "compact" not in recorded.get("cleanup.policy", ""):
-        deletes = True
-        yield "cleanup.policy", "delete"  # else messages of one key, or without a key, would be lost
-    size = carried.bytes + carried.records * ADDED_BYTES
-    if deletes and settings.retention_bytes is not None and settings.retention_bytes < size:
-        yield "retention.bytes", FOREVER
-    if settings.append_time:
+def _limits(
+    carried: Carried, holding: Mapping[str, str], *, deletes: bool, fresh: bool
+) -> Iterator[tuple[str, int, str]]:
+    """Yield what messages need of the limits of their topic: a setting, how much at least, and what it becomes.
+
+    Args:
+        fresh: the topic is created for them.
+    """
+    if deletes:
+        yield "retention.bytes", carried.bytes + carried.records * ADDED_BYTES, FOREVER
+    if TopicSettings.parse(holding).append_time:
         return  # times are those of the append
-    age_ms, ahead_ms = now_ms - carried.oldest_ms, carried.youngest_ms - now_ms
-    if deletes and (kept_ms := settings.retention_ms) is not None:
-        catch_up_ms = 0 if recorded is None else min(CATCH_UP_MS, kept_ms // 2)
-        if kept_ms - age_ms < catch_up_ms:
-            yield "retention.ms", FOREVER
-    for name, beyond in (
-        ("message.timestamp.before.max.ms", age_ms),
-        ("message.timestamp.after.max.ms", ahead_ms),
-        ("message.timestamp.difference.max.ms", max(age_ms, ahead_ms)),  # of brokers before 3.6
-    ):
-        if 0 <= int(holding.get(name, -1)) < beyond:
-            yield name, ENDLESS
+    age_ms, ahead_ms = wall_ms() - carried.oldest_ms, carried.youngest_ms - wall_ms()
+    if deletes:
+        catch_up_ms = min(CATCH_UP_MS, int(holding.get("retention.ms", FOREVER)) // 2)
+        yield "retention.ms", age_ms + catch_up_ms * fresh, FOREVER
+    yield "message.timestamp.before.max.ms", age_ms, ENDLESS
+    yield "message.timestamp.after.max.ms", ahead_ms, ENDLESS
+    yield "message.timestamp.difference.max.ms", max(age_ms, ahead_ms), ENDLESS  # of brokers before 3.6

@@ -87,7 +87,7 @@ FORKING = planned(
     ),
     stored=17,
 )
-FORKED = done(FORKING, topics=("fork.staging.orders",), suppressed=2, masked=3, expires_ms=1_700_000_000_000)
+FORKED = done(FORKING, topics=("fork.staging.orders",), expires_ms=1_700_000_000_000)
 FORK = ops.Fork(
     fork="staging",
     namespace="fork.staging.shop",

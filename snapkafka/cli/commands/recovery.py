@@ -63,13 +63,11 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
         console.print(f"created: {count(len(done.topics), 'topic')}")
     external = f", {done.inputs:,} external records" if done.inputs else ""
     console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
-    if done.suppressed or done.masked:
-        console.print(f"suppressed: {done.suppressed:,} records and rows; masked: {done.masked:,} values")
     console.print(
         f"checked before the commit: {count(len(done.compared), 'table or input', 'tables and inputs')}"
     )
     _print_limits(plan)
-    if done.suppressed:
+    if plan.request.suppress:
         console.note("note", ["snapshots of before hold the erased keys until they are pruned"])
 
 
