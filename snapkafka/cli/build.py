@@ -16,29 +16,22 @@ from typer.core import TyperCommand, TyperGroup
 
 from snapkafka import ops
 from snapkafka.assembly import read_system
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError
 from snapkafka.options import Option, options_of
 from snapkafka.verbs import Change, Where
 
-from .helps import HELPS
-from .running import connect, console, print_json, run
+from .helps import HELPS, START
+from .running import ENDS_WITHIN_S, connect, console, print_json, reach, run
 
-T = TypeVar("T")
 P = TypeVar("P")
 D = TypeVar("D")
 F = TypeVar("F", bound=Callable[..., Any])
 
-AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
-#: Every command that is about a system has it.
-CONFIG: Final = inspect.Parameter(
-    "config",
-    inspect.Parameter.KEYWORD_ONLY,
-    default="",
-    annotation=Annotated[
-        str,
-        typer.Option(metavar="FILE", help="TOML file that describes the system.", envvar="SNAPKAFKA_CONFIG"),
-    ],
-)
+#: Every command that is about a system has the first; every one that prints a result, the second.
+CONFIG: Final = Annotated[
+    str, typer.Option(metavar="FILE", help="TOML file that describes the system.", envvar="SNAPKAFKA_CONFIG")
+]
+AS_JSON: Final = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
 
 
 class WithoutType:
@@ -57,80 +50,105 @@ class Command(WithoutType, TyperCommand): ...
 class Group(WithoutType, TyperGroup): ...
 
 
-def command(app: typer.Typer, name: str, **settings: Any) -> Callable[[F], F]:
+app: Final = typer.Typer(
+    name="snapkafka",
+    cls=Group,
+    epilog=START,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+GROUPS: Final = {"": app}
+
+
+def group(name: str, text: str) -> None:
+    """Register a group of commands."""
+    GROUPS[name] = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich", cls=Group)
+    found = HELPS[name]
+    app.add_typer(
+        GROUPS[name], name=name, epilog=f"Example: snapkafka {found.example}", rich_help_panel=found.panel
+    )
+
+
+def command(
+    name: str,
+    show: Callable[[Any], None] | None = None,
+    *,
+    key: str = "",
+    status: Callable[[Any], int] = lambda found: EXIT_OK,
+    own_json: bool = False,
+    in_lines: bool = False,
+    ends_within_s: float = ENDS_WITHIN_S,
+    **settings: Any,
+) -> Callable[[F], F]:
     """Register a command. A parameter that is a request stands for its options; `Annotated[Request, fields]` for those
-    of some fields.
+    of some fields. A coroutine function returns a result, which is printed; any other function prints by itself.
 
     Args:
-        name: as in `HELPS`; the last word is what `app` has it by.
+        name: as in `HELPS`.
+        show: prints the result for a person; None: there is none, and no `--json`.
+        key: the field of `--json` that has a result which is a list.
+        status: returns the exit status of a result.
+        own_json: a function that prints by itself does so as JSON, too, where `console.as_json` is set.
+        in_lines: the result is lines of JSON; without `show` always.
+        ends_within_s: see `run_until_signalled`.
         settings: more for typer.
     """
     found = HELPS[name]
+    parent, _, last = name.rpartition(" ")
 
     def registered(function: F) -> F:
-        app.command(
-            name=name.split()[-1],
+        reads = _Requests(function)
+        if show or own_json:
+            reads.add("as_json", AS_JSON, False)
+
+        @functools.wraps(function)
+        def begun(**given: Any) -> None:
+            as_json = given.pop("as_json", in_lines)
+            console.begin(name, as_json=as_json, in_lines=in_lines)
+            arguments = run(lambda: reads.arguments(given))
+            if not inspect.iscoroutinefunction(function):
+                function(**arguments)
+                return
+            result = run(lambda: function(**arguments), ends_within_s=ends_within_s)
+            if show and as_json:
+                print_json({key: result} if key and isinstance(result, list | tuple) else result)
+            elif show:
+                show(result)
+            if ends := status(result):
+                raise typer.Exit(ends)
+
+        begun.__annotations__ = {it.name: it.annotation for it in reads.parameters}
+        begun.__signature__ = inspect.Signature(reads.parameters)  # type: ignore[attr-defined]  # for `inspect`
+        GROUPS[parent].command(
+            name=last,
             help=inspect.getdoc(found.request or function),
             epilog=f"Example: snapkafka {found.example}",
             rich_help_panel=found.panel,
             cls=Command,
             **settings,
-        )(_expanded(name, function))
+        )(begun)
         return function
 
     return registered
 
 
-def group(app: typer.Typer, name: str, text: str) -> typer.Typer:
-    """Register a group of commands, and return it."""
-    made = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich", cls=Group)
-    found = HELPS[name]
-    app.add_typer(made, name=name, epilog=f"Example: snapkafka {found.example}", rich_help_panel=found.panel)
-    return made
-
-
-def question(
-    app: typer.Typer,
-    name: str,
-    show: Callable[[Any], None],
-    *,
-    data: Callable[[Any], Any] = lambda found: found,
-) -> None:
-    """Register a command that asks once, and prints the answer.
-
-    Args:
-        show: prints it for a person.
-        data: returns it as `--json` has it.
-    """
+def question(name: str, show: Callable[[Any], None], *, key: str = "") -> None:
+    """Register a command that asks its function of `ops` once, and prints the answer."""
     found = HELPS[name]
 
-    def command_(at: Where, asked: msgspec.Struct, as_json: AsJson = False) -> None:
-        async def ask() -> Any:
-            where = connect(at.bootstrap) if at.bootstrap or not found.offline else None
-            verb = getattr(ops, found.run or name)
-            return await verb(where, at.namespace, **msgspec.structs.asdict(asked))
+    async def ask(at: Where, asked: msgspec.Struct) -> Any:
+        where = reach(at.bootstrap) if found.offline else connect(at.bootstrap)
+        return await getattr(ops, found.run or name)(where, at.namespace, **msgspec.structs.asdict(asked))
 
-        printed(run(ask, as_json=as_json), show, as_json=as_json, data=data)
-
-    command_.__annotations__["asked"] = found.request
-    command(app, name)(command_)
+    ask.__annotations__["asked"] = found.request
+    command(name, show, key=key)(ask)
 
 
-def printed(
-    found: T,
-    show: Callable[[T], None],
-    *,
-    as_json: bool,
-    data: Callable[[T], Any] = lambda found: found,
-    good: bool = True,
-) -> None:
-    """Print a result, as JSON or for a person; one that is not good also sets the exit status."""
-    if as_json:
-        print_json(data(found))
-    else:
-        show(found)
-    if not good:
-        raise typer.Exit(EXIT_NOT_GOOD)
+def good(field: str) -> Callable[[Any], int]:
+    """Return the exit status by a field of the result: whether it is good."""
+    return lambda found: EXIT_OK if getattr(found, field) else EXIT_NOT_GOOD
 
 
 async def ask_one_way(*ways: Mapping[str, bool]) -> None:
@@ -148,59 +166,48 @@ async def ask_one_way(*ways: Mapping[str, bool]) -> None:
             raise BadInputError(f"{' and '.join(asked)} cannot be combined", hint="ask for one at a time")
 
 
-def _expanded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command that begins its output, with options in the place of requests."""
-    own = inspect.signature(function)
-    parameters: list[inspect.Parameter] = []
-    requests: dict[str, tuple[type[msgspec.Struct], dict[str, Option]]] = {}
-    for parameter in own.parameters.values():
-        hint = typing.get_type_hints(function, include_extras=True)[parameter.name]
-        kind, *fields = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            options = {
-                field: option
-                for field, option in options_of(kind, *fields).items()
-                if option.flag or option.metavar
+class _Requests:
+    """The parameters of a command, in which options stand for the requests of its function."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.parameters: list[inspect.Parameter] = []
+        self._own: list[str] = []
+        self._requests: dict[str, tuple[type[msgspec.Struct], dict[str, Option]]] = {}
+        hints = typing.get_type_hints(function, include_extras=True)
+        for parameter in inspect.signature(function).parameters.values():
+            hint = hints[parameter.name]
+            kind, *fields = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                found = options_of(kind, *fields).items()
+                options = {field: option for field, option in found if option.flag or option.metavar}
+                self._requests[parameter.name] = kind, options
+                self.parameters += map(_parameter, options.values())
+            else:
+                self._own.append(parameter.name)
+                self.add(parameter.name, hint, parameter.default)
+        if any(kind is Where for kind, _ in self._requests.values()):
+            self.add("config", CONFIG, "")
+
+    def add(self, name: str, hint: Any, default: Any) -> None:
+        """Add a parameter."""
+        kind = inspect.Parameter.KEYWORD_ONLY
+        self.parameters.append(inspect.Parameter(name, kind, default=default, annotation=hint))
+
+    async def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the function: requests from what a command was given, and, for the rest, from what
+        describes the system."""
+        system = read_system(given.get("config", ""))
+        found = {name: given[name] for name in self._own}
+        for name, (kind, options) in self._requests.items():
+            asked = {field: option.value(given[field]) for field, option in options.items()}
+            unwritten = {field for field, option in options_of(kind).items() if not option.flag}
+            known = {
+                field: value
+                for field, value in system.items()
+                if (asked[field] == options[field].default if field in options else field in unwritten)
             }
-            requests[parameter.name] = kind, options
-            parameters += map(_parameter, options.values())
-        else:
-            parameters.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
-
-    if any(kind is Where for kind, _ in requests.values()):
-        parameters.append(CONFIG)
-
-    @functools.wraps(function)
-    def begun(**given: Any) -> Any:
-        console.begin(name)
-
-        async def read() -> dict[str, msgspec.Struct]:
-            system = read_system(given.get("config", ""))
-            return {key: _read(kind, options, given, system) for key, (kind, options) in requests.items()}
-
-        read_requests = run(read, as_json=given.get("as_json", False))
-        return function(**{it: given[it] for it in own.parameters if it not in requests}, **read_requests)
-
-    begun.__annotations__ = {it.name: it.annotation for it in parameters}
-    begun.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # for `inspect`
-    return begun
-
-
-def _read(
-    kind: type[msgspec.Struct],
-    options: Mapping[str, Option],
-    given: Mapping[str, Any],
-    system: Mapping[str, Any],
-) -> msgspec.Struct:
-    """Return a request from what a command was given, and, for the rest, from what describes the system."""
-    asked = {field: option.value(given[field]) for field, option in options.items()}
-    unwritten = {field for field, option in options_of(kind).items() if not option.flag}
-    known = {
-        field: value
-        for field, value in system.items()
-        if (asked[field] == options[field].default if field in options else field in unwritten)
-    }
-    return kind(**asked | known)
+            found[name] = kind(**asked | known)
+        return found
 
 
 def _parameter(option: Option) -> inspect.Parameter:
@@ -238,8 +245,8 @@ class Proposal(Generic[P, D]):
     """A change that is planned, shown, confirmed and made.
 
     `show`, `report`: print the plan, and the result. `refused`: whether the plan has a reason to refuse. `empty`:
-    whether there is nothing to do, so that nothing is asked. `good`: whether everything planned was done. `change`: the
-    participle for "nothing was ...": "changed" or "removed".
+    whether there is nothing to do, so that nothing is asked. `change`: the participle for "nothing was ...": "changed"
+    or "removed".
     """
 
     plan: Callable[[], Coroutine[Any, Any, P]]
@@ -249,48 +256,43 @@ class Proposal(Generic[P, D]):
     question: Callable[[P], str]
     refused: Callable[[P], bool] = lambda plan: False
     empty: Callable[[P], bool] = lambda plan: False
-    good: Callable[[D], bool] = lambda done: True
     change: str = "changed"
 
 
-def propose(proposal: Proposal[P, D], how: Change, *, as_json: bool) -> None:
+def propose(proposal: Proposal[P, D], how: Change) -> None:
     """Run a proposal: print the plan, refuse it or stop after it, ask, run it, and print the result.
 
     Raises:
-        typer.Exit: it is refused, the answer is no, or not all was done.
+        typer.Exit: it is refused, or the answer is no.
     """
-    planned = run(proposal.plan, as_json=as_json)
-    if not as_json:
+    planned = run(proposal.plan)
+    if not console.as_json:
         proposal.show(planned)
     refused = proposal.refused(planned)
     if how.dry_run or refused or proposal.empty(planned):
-        if as_json:
+        if console.as_json:
             print_json({"planned": planned, "done": None})
         if refused:
             raise typer.Exit(EXIT_NOT_GOOD)
         return
     if not how.yes:
-        _confirm(proposal, planned, as_json=as_json)
-    done = run(
-        lambda: proposal.act(planned), as_json=as_json, beside={"planned": planned} if as_json else None
-    )
-    if as_json:
+        _confirm(proposal, planned)
+    done = run(lambda: proposal.act(planned), beside={"planned": planned})
+    if console.as_json:
         print_json({"planned": planned, "done": done})
     else:
         proposal.report(planned, done)
-    if not proposal.good(done):
-        raise typer.Exit(EXIT_NOT_GOOD)
 
 
-def _confirm(proposal: Proposal[P, D], planned: P, *, as_json: bool) -> None:
+def _confirm(proposal: Proposal[P, D], planned: P) -> None:
     def nobody_to_ask() -> NoReturn:
         raise BadInputError(
             f"not confirmed, as there is no terminal: nothing was {proposal.change}",
             hint="read the plan, then add --yes",
         )
 
-    if as_json or not sys.stdin.isatty():
-        run(nobody_to_ask, as_json=as_json, beside={"planned": planned})
+    if console.as_json or not sys.stdin.isatty():
+        run(nobody_to_ask, beside={"planned": planned})
     if not typer.confirm(proposal.question(planned), err=True):
         console.print(f"nothing was {proposal.change}")
         raise typer.Exit(EXIT_NOT_GOOD)

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from rich.text import Text
 
+from snapkafka.units import DAY_MS, rounded_ms, utc_time
+
 #: What is printed: a text as it is, or one with a style. Rich's markup is never parsed: it would change data.
 Part = str | tuple[str, str]
 #: One part, or a list of parts that stand side by side.
@@ -23,6 +25,8 @@ Column = str | tuple[str, Callable[[Any], Any]]
 GAP: Final = "  "
 #: Lines that continue a text or follow a row begin so far to the right.
 HANG: Final = 2
+#: Milliseconds above are a moment; below, a duration.
+SINCE_1970_MS: Final = 1_000 * DAY_MS
 #: A column of these is flush right.
 NUMBER: Final = re.compile(r"(-?\d[\d,.]*( (us|ms|s|min))?)?")
 #: The style of a word for an outcome, wherever it is a cell.
@@ -104,12 +108,30 @@ def _column(column: Column) -> tuple[str, Callable[[Any], Any]]:
         return column
     column, _, spec = column.partition(":")
     heading, _, name = column.partition("=")
+    name = name or heading
 
     def value(item: Any) -> Any:
-        found = getattr(item, name or heading)
-        return format(found, spec) if spec and found is not None else found
+        found = getattr(item, name)
+        if spec and found is not None:
+            return format(found, spec)
+        return _written(name, found)
 
-    return heading.replace("_", " "), value
+    return heading.replace("_", " ").removesuffix(" ms"), value
+
+
+def _written(name: str, value: Any) -> Any:
+    """Format the value of a field as people read it: by the unit in its name, or its type."""
+    if value is None or isinstance(value, str):
+        return value
+    if name.endswith("_ms"):
+        return f"{utc_time(value)}Z" if value > SINCE_1970_MS else rounded_ms(value)
+    if name.endswith("_us"):
+        return f"{value} us"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return str(value) if isinstance(value, int | float) else ", ".join(map(str, value))
 
 
 def _cell(value: Any) -> Text:

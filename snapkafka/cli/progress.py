@@ -14,21 +14,21 @@ from snapkafka.ops import CaptureProgress
 from snapkafka.units import rounded_ms
 
 from .layout import printable
-from .running import notices
+from .running import console, notices
 
 #: The first line of progress, where it cannot overwrite itself, comes after so long.
 FIRST_LINE_S: Final = 2.0
 
 
 @contextlib.contextmanager
-def progress_lines(*, printed: bool) -> Iterator[Callable[[CaptureProgress | Working], None] | None]:
+def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress | Working], None] | None]:
     """Provide what prints progress: in a line that is renewed on a terminal, elsewhere after two seconds and then every
     minute.
 
     Args:
-        printed: False provides None: no progress is wanted.
+        wanted: False provides None, as where the result is JSON.
     """
-    if not printed:
+    if not wanted or console.as_json:
         yield None
         return
     if notices.console.is_terminal:

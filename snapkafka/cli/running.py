@@ -67,7 +67,7 @@ STATUSES: Final = sorted(
 )
 
 
-def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> Connection:
+def connect(bootstrap: str, environ: Mapping[str, str] = os.environ) -> Connection:
     """Return the connection to the cluster, with the credentials of the environment.
 
     Raises:
@@ -80,33 +80,33 @@ def connect(bootstrap: str | None, environ: Mapping[str, str] = os.environ) -> C
     return Connection.from_environment(bootstrap, environ)
 
 
+def reach(bootstrap: str) -> Connection | None:
+    """Return the connection to the cluster; None: no address is given, nor needed."""
+    return connect(bootstrap) if bootstrap else None
+
+
 def run(
     work: Callable[[], Coroutine[Any, Any, T]],
     *,
-    as_json: bool,
-    in_lines: bool = False,
     beside: Mapping[str, Any] | None = None,
     ends_within_s: float = ENDS_WITHIN_S,
-    continues: Callable[[], str] = lambda: "",
 ) -> T:
-    """Run a verb and return its result; an error becomes one line, a line of advice, and an exit status.
+    """Run a verb and return its result; an error becomes one line, a line of advice, and an exit status, and where the
+    result is JSON, also JSON on standard output.
 
     Args:
         work: creates the coroutine; errors that it raises itself count as well.
-        as_json: print an error as JSON on standard output, too.
-        in_lines: the JSON is a line among others.
-        beside: further fields for it.
+        beside: further fields of an error as JSON.
         ends_within_s: see `run_until_signalled`.
-        continues: returns a sentence on what continues though the command is interrupted.
 
     Raises:
         typer.Exit: it failed.
     """
 
     def print_error(code: str, message: str, hint: str, exit_status: int) -> None:
-        if as_json:
+        if console.as_json:
             details = {"code": code, "message": message, "hint": hint, "exit_status": exit_status}
-            print_json({**(beside or {}), "error": details}, in_lines=in_lines)
+            print_json({**(beside or {}), "error": details})
 
     # We report an unavailable broker ourselves, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -114,10 +114,9 @@ def run(
         require_text()
         return run_until_signalled(work, ends_within_s=ends_within_s)
     except SnapkafkaError as error:
-        message, advice = error.message, error.hint
-        print_error(error.code, message, advice, error.exit_status)
-        notices.print(("error:", "bold red"), f" {_plain(message)}", hang=7)
-        notices.print(f"       {_plain(advice)}", hang=7)
+        print_error(error.code, error.message, error.hint, error.exit_status)
+        notices.print(("error:", "bold red"), f" {_plain(error.message)}", hang=7)
+        notices.print(f"       {_plain(error.hint)}", hang=7)
         raise typer.Exit(error.exit_status) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno in OUTPUT_GONE and error.filename is None:
@@ -129,18 +128,23 @@ def run(
         raise typer.Exit(bug.exit_status) from None
     except Interrupted as interrupted:
         code, status = CODES[interrupted.number], exit_status(interrupted.number)
-        hint = continues()
-        print_error(code, f"{code} by {interrupted.number.name}", hint, status)
-        notices.print(_plain(f"{code.capitalize()}. {hint or f'`snapkafka {console.of}` stopped.'}"))
+        print_error(code, f"{code} by {interrupted.number.name}", console.continues, status)
+        more = console.continues or f"`snapkafka {console.of}` stopped."
+        notices.print(_plain(f"{code.capitalize()}. {more}"))
         raise typer.Exit(status) from None
 
 
-def print_json(value: Any, *, in_lines: bool = False) -> None:
-    """Print a result as JSON on standard output; `in_lines`: on one line, for programs that read along."""
-    indent = None if in_lines else 2
+def print_json(value: Any) -> None:
+    """Print a result as JSON on standard output; one of several on one line, for programs that read along."""
+    indent = None if console.in_lines else 2
     ascii_alone = not (sys.stdout.encoding or "").lower().startswith("utf")
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=msgspec.to_builtins)
-    print(text, flush=in_lines)
+    print(text, flush=console.in_lines)
+
+
+def notifier() -> Callable[[str], None] | None:
+    """Return what prints the steps of a long command on standard error; None: nobody reads them."""
+    return None if console.as_json else lambda text: notices.print(f"{console.of.split()[0]}: {text}")
 
 
 def data_output() -> TextIO:

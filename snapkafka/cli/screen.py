@@ -26,15 +26,18 @@ class Screen:
 
     Attributes:
         of: the command that prints, without the word `snapkafka`; empty: none.
+        continues: a sentence on what continues though the command is interrupted.
+        as_json: whether its result and its error are printed as JSON; `in_lines`: on lines of their own.
     """
 
     def __init__(self, console: Console) -> None:
-        self.console, self.of = console, ""
-        self._begun = self._after_table = False
+        self.console = console
+        self.begin("")
 
-    def begin(self, command: str) -> None:
+    def begin(self, command: str, *, as_json: bool = False, in_lines: bool = False) -> None:
         """Begin the output of a command."""
-        self.of = command
+        self.of, self.as_json, self.in_lines = command, as_json, in_lines
+        self.continues = ""
         self._begun = self._after_table = False
 
     def print(self, *parts: Part, style: str = "", hang: int | None = None) -> None:

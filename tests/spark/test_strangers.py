@@ -15,7 +15,7 @@ from rich.console import Console
 
 from snapkafka.assembly import JobResult, Work, main
 from snapkafka.cli import Screen
-from snapkafka.cli.commands.snapshots import print_assembled
+from snapkafka.cli.commands import snapshots
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import ExternalEntry, OpenEntry
 from snapkafka.testing import Broker
@@ -62,8 +62,9 @@ def stage(kafka: Broker) -> Stage:
 def printed(manifest: Manifest) -> str:
     """Return what the command prints of it."""
     output = io.StringIO()
-    console = Screen(Console(width=1_000, file=output))
-    print_assembled(console, (JobResult.of(manifest, "place", WORK),))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(snapshots, "console", Screen(Console(width=1_000, file=output)))
+        snapshots.print_assembled((JobResult.of(manifest, "place", WORK),))
     return output.getvalue()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +12,10 @@ import msgspec
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import AsJson, Proposal, printed, propose
+from snapkafka.cli.build import Proposal, command, group, propose
 from snapkafka.cli.commands.snapshots import coloured, witness_line
-from snapkafka.cli.running import connect, console, notices, print_json, run, who
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, all_errors
-from snapkafka.kafka.login.connection import Connection
+from snapkafka.cli.running import connect, console, notices, print_json, reach, who
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, all_errors
 from snapkafka.ops import KeptRound, Outcome
 from snapkafka.ops.pruning import PlannedSnapshot
 from snapkafka.runtime.extras import require_extra
@@ -32,31 +30,6 @@ from snapkafka.verbs import Change, Keep, Prune, TopicsCreate, Where
 
 #: How many rows of a violated invariant are printed: rounds are frequent.
 VIOLATING_SHOWN = 5
-
-
-def keep(
-    at: Where,
-    asked: Keep,
-    spec: Annotated[ops.JobSpec, ("unpickle", "engine", "invariants", "parameters")],
-    as_json: AsJson = False,
-) -> None:
-    found = run(
-        lambda: ops.keep(
-            connect(at.bootstrap),
-            at.namespace,
-            asked,
-            who=who(),
-            spec=spec,
-            report=partial(print_json, in_lines=True) if as_json else _print_round,
-            notify=None if as_json else notices.print,
-        ),
-        as_json=as_json,
-        in_lines=True,
-    )
-    if found.outcome is Outcome.NOT_GOOD:
-        raise typer.Exit(EXIT_NOT_GOOD)
-    if found.outcome is Outcome.FAILED:
-        raise typer.Exit({cls.code: cls.exit_status for cls in all_errors()}[found.code])
 
 
 def _print_round(item: KeptRound) -> None:
@@ -94,19 +67,50 @@ def _print_answer(item: KeptRound) -> None:
         console.print(f"manifest: {item.manifest}")
 
 
+def _status(found: KeptRound) -> int:
+    failed = {cls.code: cls.exit_status for cls in all_errors()}
+    by_outcome = {Outcome.NOT_GOOD: EXIT_NOT_GOOD, Outcome.FAILED: failed.get(found.code, EXIT_OK)}
+    return by_outcome.get(found.outcome, EXIT_OK)
+
+
+@command("keep", lambda found: None, status=_status, in_lines=True)
+async def keep(
+    at: Where,
+    asked: Keep,
+    spec: Annotated[ops.JobSpec, ("unpickle", "engine", "invariants", "parameters")],
+) -> KeptRound:
+    return await ops.keep(
+        connect(at.bootstrap),
+        at.namespace,
+        asked,
+        who=who(),
+        spec=spec,
+        report=print_json if console.as_json else _print_round,
+        notify=None if console.as_json else notices.print,
+    )
+
+
 # -- prune ----------------------------------------------------------------------------------------------------
 
 
-def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change, as_json: AsJson = False) -> None:
+@command("prune", own_json=True)
+def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change) -> None:
     policy = ops.Policy(last=asked.keep_last)
 
-    def where() -> Connection | None:
-        return connect(at.bootstrap) if at.bootstrap else None
+    async def plan() -> ops.Pruning:
+        where = reach(at.bootstrap)
+        planned = await ops.plan_pruning(asked.storage, policy, where=where)
+        if planned.removed and where is None:
+            raise BadInputError(
+                "no broker is given, so snapshots that open restores and forks need are unknown",
+                hint="add --bootstrap host:port",
+            )
+        return planned
 
     propose(
         Proposal(
-            plan=lambda: _planned(asked.storage, policy, where()),
-            act=lambda plan: ops.prune(asked.storage, policy, plan, where=where()),
+            plan=plan,
+            act=lambda plan: ops.prune(asked.storage, policy, plan, where=reach(at.bootstrap)),
             show=_print_pruning,
             report=_print_pruned,
             question=lambda plan: f"remove {format_bytes(plan.bytes)}?",
@@ -114,18 +118,7 @@ def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change, as_js
             change="removed",
         ),
         how,
-        as_json=as_json,
     )
-
-
-async def _planned(storage: str, policy: ops.Policy, where: Connection | None) -> ops.Pruning:
-    planned = await ops.plan_pruning(storage, policy, where=where)
-    if planned.removed and where is None:
-        raise BadInputError(
-            "no broker is given, so snapshots that open restores and forks need are unknown",
-            hint="add --bootstrap host:port",
-        )
-    return planned
 
 
 def _print_pruning(planned: ops.Pruning) -> None:
@@ -161,16 +154,7 @@ def _print_pruned(planned: ops.Pruning, done: ops.Pruning) -> None:
 # -- topics create --------------------------------------------------------------------------------------------
 
 
-def create_topics_of(
-    at: Annotated[Where, ("bootstrap",)], asked: TopicsCreate, as_json: AsJson = False
-) -> None:
-    async def work() -> tuple[ops.CreatedTopic, ...]:
-        settings = ({"cleanup.policy": "compact"} if asked.compact else {}) | _settings(asked.settings)
-        return await ops.create_topics(
-            connect(at.bootstrap), asked.names, partitions=asked.partitions, settings=settings
-        )
-
-    printed(run(work, as_json=as_json), _print_topics, as_json=as_json, data=lambda found: {"topics": found})
+group("topics", "Create topics of services.")
 
 
 def _print_topics(found: Sequence[ops.CreatedTopic]) -> None:
@@ -180,8 +164,17 @@ def _print_topics(found: Sequence[ops.CreatedTopic]) -> None:
         ("result", lambda it: "created" if it.created else "exists already"),
         "partitions",
         ("cleanup", lambda it: "compact" if it.compacted else ""),
-        ("its own settings", lambda it: ", ".join(f"{key}={value}" for key, value in it.other.items())),
+        "its own settings=other",
     )
+
+
+@command("topics create", _print_topics, key="topics")
+async def create_topics_of(
+    at: Annotated[Where, ("bootstrap",)], asked: TopicsCreate
+) -> tuple[ops.CreatedTopic, ...]:
+    settings = ({"cleanup.policy": "compact"} if asked.compact else {}) | _settings(asked.settings)
+    where = connect(at.bootstrap)
+    return await ops.create_topics(where, asked.names, partitions=asked.partitions, settings=settings)
 
 
 def _settings(given: Iterable[str]) -> dict[str, str]:
@@ -195,7 +188,8 @@ def _settings(given: Iterable[str]) -> dict[str, str]:
 # -- serve ----------------------------------------------------------------------------------------------------
 
 
-def serve(
+@command("serve")
+async def serve(
     at: Where,
     settings: Settings,
     tokens: Annotated[
@@ -209,28 +203,24 @@ def serve(
 
     The service stores nothing, so any number can run.
     """
+    require_extra("service", "the service")
+    from snapkafka.config import namespace_problem
+    from snapkafka.service.app import make_app
+    from snapkafka.service.server import serve as serve_app
 
-    async def work() -> None:
-        require_extra("service", "the service")
-        from snapkafka.config import namespace_problem
-        from snapkafka.service.app import make_app
-        from snapkafka.service.server import serve as serve_app
+    if problem := namespace_problem(at.namespace):
+        raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
+    chosen = msgspec.structs.replace(settings, tokens=_tokens(tokens))
+    chosen.validate()
+    connection = connect(at.bootstrap)
+    app = make_app(connection, at.namespace, chosen)
+    async with AsyncExitStack() as stack:
+        if chosen.grpc_port is not None:
+            from snapkafka.service.grpc_server import serving_grpc
 
-        if problem := namespace_problem(at.namespace):
-            raise BadInputError(problem, hint="give --namespace, or set SNAPKAFKA_NAMESPACE")
-        chosen = msgspec.structs.replace(settings, tokens=_tokens(tokens))
-        chosen.validate()
-        connection = connect(at.bootstrap)
-        app = make_app(connection, at.namespace, chosen)
-        async with AsyncExitStack() as stack:
-            if chosen.grpc_port is not None:
-                from snapkafka.service.grpc_server import serving_grpc
-
-                address = await stack.enter_async_context(serving_grpc(connection, at.namespace, chosen))
-                notices.print(f"serving {at.namespace} by gRPC on {address}")
-            await serve_app(app, chosen, lambda url: notices.print(f"serving {at.namespace} on {url}"))
-
-    run(work, as_json=False)
+            address = await stack.enter_async_context(serving_grpc(connection, at.namespace, chosen))
+            notices.print(f"serving {at.namespace} by gRPC on {address}")
+        await serve_app(app, chosen, lambda url: notices.print(f"serving {at.namespace} on {url}"))
 
 
 def _tokens(path: str) -> Tokens:

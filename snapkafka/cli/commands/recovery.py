@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import typer
+
 from snapkafka import ops
-from snapkafka.cli.build import AsJson, Proposal, ask_one_way, printed, propose
+from snapkafka.cli.build import Proposal, ask_one_way, command, group, propose, question
 from snapkafka.cli.commands.snapshots import count, headline
-from snapkafka.cli.running import connect, console, notices, run, who
-from snapkafka.errors import BadInputError
+from snapkafka.cli.running import connect, console, notifier, print_json, run, who
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.units import rounded_ms, utc_time, wall_ms
 from snapkafka.verbs import Change, ForkCreate, ForkDrop, Restore, Where
@@ -38,7 +40,7 @@ def print_plan(plan: ops.RecoveryPlan) -> None:
         "new topic=topic",
         "partitions",
         ("settings", lambda it: _settings({k: v for k, v in it.settings.items() if k not in it.changed})),
-        ("changed for this", lambda it: _settings(it.changed)),
+        "changed for this=changed",
     )
     console.table(plan.rules, "kind", "rule", "of=place", "matches=items:,")
     _print_limits(plan)
@@ -143,32 +145,30 @@ def print_checked(checked: ops.CheckedRestore) -> None:
 # -- restore --------------------------------------------------------------------------------------------------
 
 
-def restore(at: Where, asked: Restore, how: Change, as_json: AsJson = False) -> None:
+@command("restore", own_json=True)
+def restore(at: Where, asked: Restore, how: Change) -> None:
     into = asked.into or at.bootstrap
-    suppression = run(lambda: _checked(asked, how), as_json=as_json)
+    suppression = run(lambda: _checked(asked, how))
     if asked.abort:
-        plan = run(
-            lambda: ops.abort_restore(connect(into), at.namespace, reason=f"aborted by {who()}"),
-            as_json=as_json,
-        )
-        printed(plan, _print_aborted, as_json=as_json, data=lambda plan: {"aborted": plan})
+        plan = run(lambda: ops.abort_restore(connect(into), at.namespace, reason=f"aborted by {who()}"))
+        if console.as_json:
+            print_json({"aborted": plan})
+        else:
+            console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
         return
     if asked.check:
         checked = run(
             lambda: ops.check_restored(
                 connect(into), at.namespace, asked.name, storage=asked.storage, suppress=suppression
-            ),
-            as_json=as_json,
+            )
         )
-        printed(
-            checked,
-            print_checked,
-            as_json=as_json,
-            data=lambda checked: {"checked": checked},
-            good=checked.equal,
-        )
+        if console.as_json:
+            print_json({"checked": checked})
+        else:
+            print_checked(checked)
+        if not checked.equal:
+            raise typer.Exit(EXIT_NOT_GOOD)
         return
-    notify = notifier("restore", as_json=as_json)
     if asked.wait_s and not how.dry_run:
         run(
             lambda: ops.await_workers(
@@ -177,9 +177,8 @@ def restore(at: Where, asked: Restore, how: Change, as_json: AsJson = False) -> 
                 asked.name,
                 wait_s=asked.wait_s,
                 storage=asked.storage,
-                notify=notify,
-            ),
-            as_json=as_json,
+                notify=_notify(),
+            )
         )
     request = ops.RecoveryRequest(
         namespace=at.namespace,
@@ -190,18 +189,36 @@ def restore(at: Where, asked: Restore, how: Change, as_json: AsJson = False) -> 
         suppress=suppression,
         allow_unmatched=asked.allow_unmatched,
     )
+
+    def report(plan: ops.RecoveryPlan, done: ops.Recovered) -> None:
+        print_recovered(done, asked.into)
+
+    _recover(into, request, how, report, lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?")
+
+
+def _recover(
+    bootstrap: str,
+    request: ops.RecoveryRequest,
+    how: Change,
+    report: Callable[[ops.RecoveryPlan, ops.Recovered], None],
+    question: Callable[[ops.RecoveryPlan], str],
+) -> None:
+    """Plan a restore or a fork, and run that plan."""
     propose(
         Proposal(
-            plan=lambda: ops.plan_recovery(connect(into), request),
-            act=lambda plan: ops.recover(connect(into), plan, who=who(), notify=notify),
+            plan=lambda: ops.plan_recovery(connect(bootstrap), request),
+            act=lambda plan: ops.recover(connect(bootstrap), plan, who=who(), notify=_notify()),
             show=print_plan,
-            report=lambda plan, done: print_recovered(done, asked.into),
-            question=lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?",
+            report=report,
+            question=question,
             refused=lambda plan: plan.refused,
         ),
         how,
-        as_json=as_json,
     )
+
+
+def _notify() -> Callable[[str], None]:
+    return notifier() or (lambda text: None)
 
 
 async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
@@ -221,21 +238,14 @@ async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
     return ops.read_suppression(asked.suppress) if asked.suppress else None
 
 
-def _print_aborted(plan: str) -> None:
-    console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
-
-
-def notifier(name: str, *, as_json: bool) -> Callable[[str], None]:
-    """Return what prints the steps of a long command on standard error."""
-    if as_json:
-        return lambda text: None
-    return lambda text: notices.print(f"{name}: {text}")
-
-
 # -- fork -----------------------------------------------------------------------------------------------------
 
 
-def create(at: Where, asked: ForkCreate, how: Change, as_json: AsJson = False) -> None:
+group("fork", "Run a snapshot as a second system beside production.")
+
+
+@command("fork create", own_json=True)
+def create(at: Where, asked: ForkCreate, how: Change) -> None:
     async def request() -> ops.RecoveryRequest:
         return ops.RecoveryRequest(
             namespace=at.namespace,
@@ -250,29 +260,20 @@ def create(at: Where, asked: ForkCreate, how: Change, as_json: AsJson = False) -
             expires_s=None if asked.expires_ms is None else asked.expires_ms / 1_000,
         )
 
-    wanted, notify = run(request, as_json=as_json), notifier("fork", as_json=as_json)
-    propose(
-        Proposal(
-            plan=lambda: ops.plan_recovery(connect(at.bootstrap), wanted),
-            act=lambda plan: ops.recover(connect(at.bootstrap), plan, who=who(), notify=notify),
-            show=print_plan,
-            report=lambda plan, done: _print_created(done),
-            question=lambda plan: f"create fork {plan.request.fork}?",
-            refused=lambda plan: plan.refused,
-        ),
-        how,
-        as_json=as_json,
+    _recover(
+        at.bootstrap, run(request), how, _print_created, lambda plan: f"create fork {plan.request.fork}?"
     )
 
 
-def _print_created(done: ops.Recovered) -> None:
+def _print_created(plan: ops.RecoveryPlan, done: ops.Recovered) -> None:
     print_recovered(done)
     if done.expires_ms:
         console.print(f"expires {moment(done.expires_ms)}: `snapkafka fork drop --expired` removes it then")
-    console.print(f"start its workers: SNAPKAFKA_FORK={done.plan.request.fork} faust -A ... worker")
+    console.print(f"start its workers: SNAPKAFKA_FORK={plan.request.fork} faust -A ... worker")
 
 
-def drop(at: Where, asked: ForkDrop, how: Change, as_json: AsJson = False) -> None:
+@command("fork drop", own_json=True)
+def drop(at: Where, asked: ForkDrop, how: Change) -> None:
     async def plan() -> tuple[ops.Dropping, ...]:
         if bool(asked.name) == asked.expired:
             raise BadInputError("name a fork, or add --expired", hint="see `snapkafka fork list`")
@@ -281,9 +282,7 @@ def drop(at: Where, asked: ForkDrop, how: Change, as_json: AsJson = False) -> No
     propose(
         Proposal(
             plan=plan,
-            act=lambda plan: ops.drop_forks(
-                connect(at.bootstrap), plan, notify=notifier("fork", as_json=as_json)
-            ),
+            act=lambda plan: ops.drop_forks(connect(at.bootstrap), plan, notify=_notify()),
             show=_print_dropping,
             report=lambda plan, done: _print_dropped(done),
             question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
@@ -292,7 +291,6 @@ def drop(at: Where, asked: ForkDrop, how: Change, as_json: AsJson = False) -> No
             change="removed",
         ),
         how,
-        as_json=as_json,
     )
 
 
@@ -329,7 +327,7 @@ def print_forks(found: Sequence[ops.Fork]) -> None:
         "of=source",
         "snapshot",
         "state=stage",
-        ("created", lambda it: moment(it.created_ms)),
+        "created=created_ms",
         ("expires", lambda it: moment(it.expires_ms) if it.expires_ms else "never"),
         ("topics", lambda it: len(it.topics)),
         "by=who",
@@ -338,3 +336,6 @@ def print_forks(found: Sequence[ops.Fork]) -> None:
 
 def moment(at_ms: int) -> str:
     return f"{utc_time(at_ms)}Z" if at_ms else "unknown"
+
+
+question("fork list", print_forks, key="forks")

@@ -1,29 +1,29 @@
-"""Snapshots and verdicts: what the commands print of them; `assemble` and `verify`."""
+"""Snapshots and verdicts: `trigger`, `list`, `show`, `assemble`, `verify`, and what stops and retires."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Annotated, Final
 
 import typer
+from msgspec.structs import asdict
 
 from snapkafka import ops
 from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.checks.kinds import OF_STATE
-from snapkafka.cli.build import AsJson, ask_one_way, printed
+from snapkafka.cli.build import ask_one_way, command, question
 from snapkafka.cli.layout import COLOURS, Line, Part
 from snapkafka.cli.progress import progress_lines
-from snapkafka.cli.running import connect, console, notices, run
-from snapkafka.cli.screen import Screen
+from snapkafka.cli.running import connect, console, notifier, print_json, who
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import CheckEntry, WitnessEntry, saw_nothing
 from snapkafka.ops import Checkpointed, Details, JobResult, SnapshotInfo
 from snapkafka.ops.snapshots import Switched
 from snapkafka.units import format_bytes, local_time, rounded_ms, wall_ms
-from snapkafka.verbs import Where
+from snapkafka.verbs import Trigger, Verdicts, Where
 
 #: Where a list of positions stops; `--json` has them all.
 POSITIONS_SHOWN = 40
@@ -41,10 +41,6 @@ def coloured(word: str) -> Part:
     return (word, COLOURS.get(word, ""))
 
 
-def rounded(ms: int | None) -> str:
-    return "" if ms is None else rounded_ms(ms)
-
-
 def headline(name: str, epoch: int, *words: str) -> list[Part]:
     """Return the parts of a line about a snapshot."""
     return [
@@ -55,17 +51,18 @@ def headline(name: str, epoch: int, *words: str) -> list[Part]:
     ]
 
 
-def print_list(console: Screen, snapshots: tuple[SnapshotInfo, ...], now_ms: int) -> None:
+def print_list(snapshots: tuple[SnapshotInfo, ...]) -> None:
     """Print one line for each snapshot, oldest first."""
     if not snapshots:
         console.print("No snapshots yet. Take one: `snapkafka trigger --wait`")
+    now_ms = wall_ms()
     console.table(
         snapshots,
         ("snapshot", lambda it: it.id + (f" (attempt {it.attempt})" if it.attempt > 1 else "")),
         "epoch",
         ("when", lambda it: f"{rounded_ms(max(0, now_ms - it.triggered_ms))} ago"),
         "status",
-        ("captured in", lambda it: rounded(it.capture_ms)),
+        "captured in=capture_ms",
         "verdict",
         notes=_problems,
     )
@@ -78,7 +75,7 @@ def _problems(item: SnapshotInfo) -> Iterator[list[Part]]:
         yield [("not verifiable", "yellow"), f": {item.contaminated}"]
 
 
-def print_triggered(console: Screen, item: SnapshotInfo) -> None:
+def print_triggered(item: SnapshotInfo) -> None:
     """Print the result of `trigger`."""
     console.print(*headline(item.id, item.epoch, item.status.value))
     if item.capture_ms is None:
@@ -90,7 +87,7 @@ def print_triggered(console: Screen, item: SnapshotInfo) -> None:
     console.note("warning", item.unread)
 
 
-def print_switched(console: Screen, found: Switched) -> None:
+def print_switched(found: Switched) -> None:
     """Print the result of `pause`, `resume` and `retire`."""
     state = "paused; `snapkafka resume` allows snapshots again" if found.paused else "not paused"
     console.print(f"{found.namespace} is {state}{'' if found.changed else ' (unchanged)'}")
@@ -98,7 +95,7 @@ def print_switched(console: Screen, found: Switched) -> None:
     console.note("retired", found.retired, "")
 
 
-def print_checkpointed(console: Screen, found: Checkpointed) -> None:
+def print_checkpointed(found: Checkpointed) -> None:
     """Print the result of `checkpoint`."""
     if not found.records:
         console.print("Nothing to trim: no record is that old.")
@@ -109,7 +106,7 @@ def print_checkpointed(console: Screen, found: Checkpointed) -> None:
     )
 
 
-def print_details(console: Screen, found: Details) -> None:
+def print_details(found: Details) -> None:
     """Print one snapshot."""
     attempt = f"attempt {found.attempt}"
     console.print(*headline(found.id, found.epoch, attempt, found.status.value, found.verdict or ""))
@@ -133,8 +130,8 @@ def print_details(console: Screen, found: Details) -> None:
         console.print(in_words(found.restorable, wall_ms()))
     if found.waits:
         console.print(f"waiting for (fails {rounded_ms(found.ttl_ms)} after the trigger):")
-    console.table(found.waits, ("since", lambda it: rounded_ms(it.waited_ms)), "for=text")
-    _print_processes(console, found)
+    console.table(found.waits, "since=waited_ms", "for=text")
+    _print_processes(found)
     console.table(
         found.positions[:POSITIONS_SHOWN],
         "app",
@@ -146,7 +143,7 @@ def print_details(console: Screen, found: Details) -> None:
     )
     if (hidden := len(found.positions) - POSITIONS_SHOWN) > 0:
         console.print(f"Not shown: {count(hidden, 'more position')} (--json).", style="dim")
-    print_uncaptured(console, found)
+    print_uncaptured(found)
     console.note("note", found.never_read)
     if found.checks:
         read = {check.records for check in found.checks}
@@ -155,7 +152,7 @@ def print_details(console: Screen, found: Details) -> None:
         console.note("note", (remark for check in found.checks for remark in check.remarks))
 
 
-def _print_processes(console: Screen, found: Details) -> None:
+def _print_processes(found: Details) -> None:
     """Print the processes: those that had left before the snapshot have no part in it."""
     shown = [row for row in found.processes if not row.left]
     console.table(
@@ -165,17 +162,17 @@ def _print_processes(console: Screen, found: Details) -> None:
         "host",
         "pid",
         "learned from=heard",
-        ("cut took", lambda it: "" if it.cut_us is None else f"{it.cut_us} us"),
+        "cut took=cut_us",
         ("running", lambda it: "" if it.reported_ms is None else it.running),
-        ("reported after", lambda it: rounded(it.reported_ms)),
-        ("finished after", lambda it: rounded(it.closed_ms)),
+        "reported after=reported_ms",
+        "finished after=closed_ms",
     )
     if hidden := len(found.processes) - len(shown):
         left = count(hidden, "process", "processes")
         console.print(f"Not shown: {left} that left earlier (--json).", style="dim")
 
 
-def print_assembled(console: Screen, found: tuple[JobResult, ...]) -> None:
+def print_assembled(found: tuple[JobResult, ...]) -> None:
     """Print the result of assembly or verification."""
     for item in found:
         console.print(*headline(item.id, item.epoch, item.verdict))
@@ -188,9 +185,9 @@ def print_assembled(console: Screen, found: tuple[JobResult, ...]) -> None:
             ("found", lambda it: it.found or it.noted or ""),
             notes=_findings,
         )
-        _print_caveats(console, item)
-        print_uncaptured(console, item)
-        _print_facts(console, item)
+        _print_caveats(item)
+        print_uncaptured(item)
+        _print_facts(item)
         console.print(f"manifest: {item.manifest}")
 
 
@@ -200,7 +197,7 @@ def _findings(check: CheckEntry) -> Iterable[Line]:
     return map(witness_line, found[: NOTES_SHOWN if check.name == "V5" else 1])
 
 
-def _print_caveats(console: Screen, item: JobResult) -> None:
+def _print_caveats(item: JobResult) -> None:
     """Print what the verdict leaves open, and what it assumes."""
     console.note("note", [NOTHING_SEEN] if saw_nothing(item.checks) else [])
     console.note("note", (it.what for check in item.checks for it in check.notes if it.kind in OF_STATE))
@@ -211,7 +208,7 @@ def _print_caveats(console: Screen, item: JobResult) -> None:
     console.note("assumed", assumptions(item.external, strict=item.strict), "")
 
 
-def _print_facts(console: Screen, item: JobResult) -> None:
+def _print_facts(item: JobResult) -> None:
     """Print what was written, and what was not done."""
     console.note("note", [f"whole state stored: {item.why_full}"] if item.why_full else [])
     console.note("note", item.not_compared)
@@ -223,7 +220,7 @@ def _print_facts(console: Screen, item: JobResult) -> None:
         console.print(in_words(item.restorable, wall_ms()))
 
 
-def print_uncaptured(console: Screen, found: Details | JobResult) -> None:
+def print_uncaptured(found: Details | JobResult) -> None:
     """Print the state of the apps that a snapshot does not hold."""
     console.note("not included", (f"app {item.app}: {item.what}" for item in found.uncaptured))
 
@@ -234,25 +231,63 @@ def witness_line(witness: WitnessEntry) -> str:
     return where + witness.what
 
 
-# -- assemble, verify -----------------------------------------------------------------------------------------
+# -- the commands ---------------------------------------------------------------------------------------------
+
+
+@command("trigger", print_triggered)
+async def trigger(
+    at: Where,
+    asked: Trigger,
+    wait: Annotated[
+        bool, typer.Option("--wait", metavar="", help="Wait until the snapshot is captured.")
+    ] = False,
+) -> SnapshotInfo:
+    with progress_lines(wanted=wait) as show_progress:
+
+        def progress(found: ops.CaptureProgress) -> None:
+            console.continues = f"Snapshot {found.id} continues: `snapkafka show {found.id}`."
+            if show_progress is not None:
+                show_progress(found)
+
+        more = asdict(asked) | {"who": who()}
+        return await ops.trigger(connect(at.bootstrap), at.namespace, **more, wait=wait, progress=progress)
+
+
+def _print_judged(found: ops.ExaminedFiles | tuple[JobResult, ...]) -> None:
+    if isinstance(found, tuple):
+        print_assembled(found)
+        return
+    console.note("damaged", (f"{damage.file}: {damage.what}" for damage in found.damage), "red")
+    if not found.damage:
+        console.print(*headline(found.id, found.epoch, found.verdict))
+        console.print(f"{found.files} files, {format_bytes(found.bytes)}, unaltered")
+    console.print(f"manifest: {found.manifest}")
+
+
+def _judged(found: ops.ExaminedFiles | tuple[JobResult, ...]) -> int:
+    items = found if isinstance(found, tuple) else (found,)
+    return EXIT_OK if all(item.good for item in items) else EXIT_NOT_GOOD
 
 
 JUDGING: Final = ("storage", "invariants", "parameters", "unpickle", "engine")
 
 
-def assemble(
+@command("assemble", _print_judged, key="snapshots", status=_judged)
+async def assemble(
     snapshots: Annotated[
         list[str], typer.Argument(metavar="ID", help="Ids, epochs or `latest` (newest captured).")
     ],
     at: Where,
     spec: Annotated[ops.JobSpec, JUDGING],
-    as_json: AsJson = False,
-) -> None:
+) -> tuple[JobResult, ...]:
     """Build the tables of captured snapshots, and verify."""
-    _judge("assemble", at, ops.changed(spec, snapshots=snapshots), as_json=as_json)
+    wanted = ops.changed(spec, namespace=at.namespace, snapshots=snapshots)
+    with progress_lines() as progress:
+        return await ops.assemble(connect(at.bootstrap), wanted, notify=notifier(), progress=progress)
 
 
-def verify(
+@command("verify", _print_judged, key="snapshots", status=_judged)
+async def verify(
     at: Where,
     spec: Annotated[ops.JobSpec, (*JUDGING, "tables", "record")],
     snapshot: Annotated[
@@ -265,57 +300,34 @@ def verify(
         bool,
         typer.Option("--offline", metavar="", help="Compare the files with the manifest, without a broker."),
     ] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> ops.ExaminedFiles | tuple[JobResult, ...]:
     """Verify an assembled snapshot again.
 
     It needs the manifest and the log; with --offline the files alone.
     """
-
-    async def check() -> None:
-        await ask_one_way(
-            {"an id": bool(snapshot), "--manifest": bool(manifest)},
-            {"--offline": offline, "--record": spec.record},
-            {"--offline": offline, "--tables": spec.tables},
-        )
-
-    run(check, as_json=as_json)
-    if offline:
-        found = run(
-            lambda: ops.verify_offline(
-                snapshot, namespace=at.namespace, manifest=manifest, storage=spec.storage
-            ),
-            as_json=as_json,
-        )
-        printed(found, _print_examined, as_json=as_json, good=found.good)
-        return
-    names = {"snapshots": (snapshot,) if snapshot else (), "manifests": (manifest,) if manifest else ()}
-    _judge("verify", at, ops.changed(spec, **names), as_json=as_json)
-
-
-def _judge(verb: str, at: Where, spec: ops.JobSpec, *, as_json: bool) -> None:
-    """Run the job, and print its results; one that is not good also sets the exit status."""
-    wanted = ops.changed(spec, namespace=at.namespace)
-    with progress_lines(printed=not as_json) as progress:
-        found: tuple[ops.JobResult, ...] = run(
-            lambda: getattr(ops, verb)(
-                connect(at.bootstrap), wanted, notify=None if as_json else notices.print, progress=progress
-            ),
-            as_json=as_json,
-        )
-    printed(
-        found,
-        partial(print_assembled, console),
-        as_json=as_json,
-        data=lambda found: {"snapshots": found},
-        good=all(item.good for item in found),
+    await ask_one_way(
+        {"an id": bool(snapshot), "--manifest": bool(manifest)},
+        {"--offline": offline, "--record": spec.record},
+        {"--offline": offline, "--tables": spec.tables},
     )
+    if offline:
+        return await ops.verify_offline(
+            snapshot, namespace=at.namespace, manifest=manifest, storage=spec.storage
+        )
+    names = {"snapshots": (snapshot,) if snapshot else (), "manifests": (manifest,) if manifest else ()}
+    wanted = ops.changed(spec, namespace=at.namespace, **names)
+    with progress_lines() as progress:
+        return await ops.verify(connect(at.bootstrap), wanted, notify=notifier(), progress=progress)
 
 
-def _print_examined(found: ops.ExaminedFiles) -> None:
-    """Print the damage, file by file."""
-    console.note("damaged", (f"{damage.file}: {damage.what}" for damage in found.damage), "red")
-    if not found.damage:
-        console.print(*headline(found.id, found.epoch, found.verdict))
-        console.print(f"{found.files} files, {format_bytes(found.bytes)}, unaltered")
-    console.print(f"manifest: {found.manifest}")
+@command("verdicts", in_lines=True)
+async def verdicts(at: Where, asked: Verdicts) -> None:
+    async for found in ops.verdicts(connect(at.bootstrap), at.namespace, **asdict(asked)):
+        print_json(found)
+
+
+question("list", print_list, key="snapshots")
+question("show", print_details)
+for name in ("pause", "resume", "retire"):
+    question(name, print_switched)
+question("checkpoint", print_checkpointed)

@@ -6,22 +6,21 @@ import csv
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from snapkafka import ops
-from snapkafka.cli.build import AsJson, ask_one_way
+from snapkafka.cli.build import ask_one_way, command, question
 from snapkafka.cli.commands.snapshots import count, headline
-from snapkafka.cli.running import connect, console, data_output, print_json, run, write_file
+from snapkafka.cli.running import console, data_output, print_json, reach, run, write_file
 from snapkafka.errors import BadInputError
 from snapkafka.ops.diffing import KeyChange, Progressed
 from snapkafka.runtime.extras import require_extra
 from snapkafka.verbs import Draw, Query, Where
 
-# -- diff -----------------------------------------------------------------------------------------------------
-
-
 #: Where a table ends that a person reads.
 ROWS_SHOWN: Final = 40
+#: How names of columns with bytes end.
+RAW: Final = "_raw"
 
 
 def cell(value: Any) -> str:
@@ -29,6 +28,9 @@ def cell(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+# -- diff -----------------------------------------------------------------------------------------------------
 
 
 def print_difference(found: ops.Difference) -> None:
@@ -82,84 +84,68 @@ def _position(position: int | None) -> str:
     return "none" if position is None else str(position)
 
 
+question("diff", print_difference)
+
+
 # -- draw ----------------------------------------------------------------------------------------------------
 
 
-def draw(at: Where, asked: Draw, as_json: AsJson = False) -> None:
-    output = Path(asked.output)
-
-    async def work() -> ops.Drawn:
-        if output.suffix not in (".svg", ".png"):
-            raise BadInputError(
-                f"-o must end in .svg or .png, got {output}", hint="a browser prints SVG as PDF"
-            )
-        if output.suffix == ".png":
-            require_extra("png", "a picture as PNG")
-        found = await ops.draw(
-            connect(at.bootstrap) if at.bootstrap else None,
-            at.namespace,
-            name=asked.name,
-            storage=asked.storage,
-            wall_clock=asked.wall_clock,
-        )
-        write_file(output, found.svg if output.suffix == ".svg" else ops.png(found.svg))
-        return found
-
-    found = run(work, as_json=as_json)
-    if as_json:
-        print_json(
-            {
-                "snapshot_id": found.id,
-                "epoch": found.epoch,
-                "output": str(output),
-                "shown": found.shown,
-                "hidden": found.hidden,
-                **({"wall_clock": asdict(found.wall)} if found.wall else {}),
-            }
-        )
-    elif found.wall:
-        console.print(f"Wrote {output}: snapshot {found.id}")
-        for note in found.notes:
+def _print_drawn(found: dict[str, Any]) -> None:
+    wrote = f"Wrote {found['output']}: snapshot {found['snapshot_id']}"
+    if "wall_clock" in found:
+        console.print(wrote)
+        for note in found["notes"]:
             console.print(note)
     else:
-        console.print(
-            f"Wrote {output}: snapshot {found.id}, {count(found.shown, 'message')} in flight,"
-            f" {found.hidden:,} more not shown"
-        )
+        shown = count(found["shown"], "message")
+        console.print(f"{wrote}, {shown} in flight, {found['hidden']:,} more not shown")
+
+
+@command("draw", _print_drawn)
+async def draw(at: Where, asked: Draw) -> dict[str, Any]:
+    output = Path(asked.output)
+    if output.suffix not in (".svg", ".png"):
+        raise BadInputError(f"-o must end in .svg or .png, got {output}", hint="a browser prints SVG as PDF")
+    if output.suffix == ".png":
+        require_extra("png", "a picture as PNG")
+    found = await ops.draw(
+        reach(at.bootstrap),
+        at.namespace,
+        name=asked.name,
+        storage=asked.storage,
+        wall_clock=asked.wall_clock,
+    )
+    write_file(output, found.svg if output.suffix == ".svg" else ops.png(found.svg))
+    named = {"snapshot_id": found.id, "epoch": found.epoch, "output": str(output)}
+    numbers = {"shown": found.shown, "hidden": found.hidden}
+    return named | numbers | ({"wall_clock": asdict(found.wall), "notes": found.notes} if found.wall else {})
 
 
 # -- query ----------------------------------------------------------------------------------------------------
 
 
-#: How names of columns with bytes end.
-RAW: Final = "_raw"
-
-
-def query(at: Where, asked: Query, as_json: AsJson = False) -> None:
+@command("query", own_json=True)
+def query(at: Where, asked: Query) -> None:
     async def work() -> ops.Queried:
-        await ask_one_way({"--csv": asked.csv, "--json": as_json})
+        await ask_one_way({"--csv": asked.csv, "--json": console.as_json})
         return await ops.query(
-            connect(at.bootstrap) if at.bootstrap else None,
+            reach(at.bootstrap),
             at.namespace,
             asked.sql,
             name=asked.name,
             storage=asked.storage,
-            rows_max=None if asked.csv or as_json else ROWS_SHOWN,
+            rows_max=None if asked.csv or console.as_json else ROWS_SHOWN,
         )
 
-    found = run(work, as_json=as_json)
-    if as_json:
+    found = run(work)
+    if console.as_json:
         print_json(found)
     elif asked.csv:
-        _write_csv(found, data_output())
+        lines = csv.writer(data_output(), lineterminator="\n")
+        lines.writerow(found.columns)
+        lines.writerows([cell(value) for value in row.values()] for row in found.rows)
     else:
         _print_queried(found)
-
-
-def _write_csv(found: ops.Queried, file: TextIO) -> None:
-    lines = csv.writer(file, lineterminator="\n")
-    lines.writerow(found.columns)
-    lines.writerows([cell(value) for value in row.values()] for row in found.rows)
 
 
 def _print_queried(found: ops.Queried) -> None:
@@ -184,14 +170,17 @@ def _print_queried(found: ops.Queried) -> None:
 def print_trace(found: ops.Trace) -> None:
     """Print the chain of causes."""
     for number, step in enumerate(found.steps):
-        console.print(f"{'  because of ' if number else ''}{step_line(step)}")
+        console.print(f"{'  because of ' if number else ''}{_step(step)}")
     console.print(found.end)
 
 
-def step_line(step: ops.TraceStep) -> str:
+def _step(step: ops.TraceStep) -> str:
     place = f"{step.topic}[{step.partition}] offset {step.offset}"
     if step.process < 0:
         return f"{place}, external"
     what = "marker of" if step.marker else "sent by"
     when = f"after snapshot {step.after or f'of epoch {step.epoch}'}" if step.epoch else "before any snapshot"
     return f"{place}, {what} {step.app or 'an unknown app'} (process {step.process}, seq {step.seq}), {when}"
+
+
+question("trace", print_trace)

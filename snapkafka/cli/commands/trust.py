@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,14 +12,24 @@ import typer
 
 from snapkafka import ops
 from snapkafka.advice import Advice, Weight
-from snapkafka.cli.build import AsJson, printed
+from snapkafka.cli.build import command, good
 from snapkafka.cli.commands.snapshots import coloured, count
 from snapkafka.cli.layout import Part
 from snapkafka.cli.progress import progress_lines
-from snapkafka.cli.running import connect, console, data_output, notices, run, who, write_file
+from snapkafka.cli.running import (
+    connect,
+    console,
+    data_output,
+    notices,
+    notifier,
+    print_json,
+    run,
+    who,
+    write_file,
+)
 from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
 from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.ops import Evaluation, Holding, InvariantHistory
+from snapkafka.ops import Evaluation, Holding, InvariantDetails, InvariantInfo
 from snapkafka.ops.drill import records_of
 from snapkafka.runtime.extras import extra_missing
 from snapkafka.units import format_seconds, rounded_ms, utc_time
@@ -59,43 +68,36 @@ def print_advice(found: Sequence[Advice], *, verbose: bool) -> None:
 # -- doctor ---------------------------------------------------------------------------------------------------
 
 
-def doctor(at: Where, asked: Doctor, as_json: AsJson = False) -> None:
-    """Print the findings; exit with status 30 if there is a problem."""
-    if asked.offline:
-        _check_offline(asked, as_json=as_json)
-        return
+@command("doctor", own_json=True)
+def doctor(at: Where, asked: Doctor) -> None:
+    async def work() -> ops.Checkup | DescribedApp:
+        if not asked.offline:
+            return await ops.doctor(connect(at.bootstrap), at.namespace)
+        try:
+            return describe_app_at(asked.offline)
+        except ModuleNotFoundError as error:
+            if error.name != "faust":
+                raise
+            raise extra_missing("faust", "--offline", "faust") from error
 
-    def show(found: ops.Checkup) -> None:
-        apps = ", ".join(f"{app} ({count} running)" for app, count in found.apps.items())
-        console.print(f"{found.namespace}: {apps or 'no app has joined'}")
+    found = run(work)
+    if console.as_json:
+        print_json(found)
+    else:
+        if isinstance(found, DescribedApp):
+            _print_described(found)
+        else:
+            apps = ", ".join(f"{app} ({number} running)" for app, number in found.apps.items())
+            console.print(f"{found.namespace}: {apps or 'no app has joined'}")
         print_advice(found.found, verbose=asked.verbose)
         if not found.found:
-            console.print(("No problems found.", "green"))
-
-    found = run(lambda: ops.doctor(connect(at.bootstrap), at.namespace), as_json=as_json)
-    printed(found, show, as_json=as_json, good=found.well)
-
-
-# -- --offline ------------------------------------------------------------------------------------------------
+            well = "Snapshots hold all of this app." if asked.offline else "No problems found."
+            console.print((well, "green"))
+    if not found.well:
+        raise typer.Exit(EXIT_NOT_GOOD)
 
 
-def _check_offline(asked: Doctor, *, as_json: bool) -> None:
-    """Print an app as it is defined; exit with status 30 if a snapshot would not work, or would not hold all of it."""
-    found = run(lambda: _described(asked.offline), as_json=as_json)
-    show = partial(_print_described, verbose=asked.verbose)
-    printed(found, show, as_json=as_json, good=found.well)
-
-
-async def _described(path: str) -> DescribedApp:
-    try:
-        return describe_app_at(path)
-    except ModuleNotFoundError as error:
-        if error.name != "faust":
-            raise
-        raise extra_missing("faust", "--offline", "faust") from error
-
-
-def _print_described(found: DescribedApp, *, verbose: bool) -> None:
+def _print_described(found: DescribedApp) -> None:
     console.print("app ", (found.app, "bold"))
     console.table(
         found.agents,
@@ -103,7 +105,7 @@ def _print_described(found: DescribedApp, *, verbose: bool) -> None:
         ("reads", lambda it: ", ".join(it.topics) or "an in-memory channel"),
         "concurrency",
     )
-    console.table(found.topics, "topic=name", ("read by", lambda it: ", ".join(it.agents)))
+    console.table(found.topics, "topic=name", "read by=agents")
     console.table(
         found.tables,
         "table=name",
@@ -112,9 +114,6 @@ def _print_described(found: DescribedApp, *, verbose: bool) -> None:
         ("partitions", lambda it: "as the app's" if it.partitions is None else it.partitions),
         ("windows live", lambda it: rounded_ms(it.expires_ms) if it.expires_ms else ""),
     )
-    print_advice(found.found, verbose=verbose)
-    if not found.found:
-        console.print(("Snapshots hold all of this app.", "green"))
 
 
 # -- audit ----------------------------------------------------------------------------------------------------
@@ -122,28 +121,6 @@ def _print_described(found: DescribedApp, *, verbose: bool) -> None:
 
 #: So many findings are printed; `--json` has all of them.
 FINDINGS_SHOWN: Final = 20
-
-
-def audit(
-    at: Where,
-    asked: Audit,
-    spec: Annotated[ops.JobSpec, ("storage", "unpickle", "engine")],
-    as_json: AsJson = False,
-) -> None:
-    with progress_lines(printed=not as_json) as progress:
-        found = run(
-            lambda: ops.audit(
-                connect(at.bootstrap),
-                msgspec.structs.replace(spec, namespace=at.namespace),
-                **msgspec.structs.asdict(asked),
-                who=who(),
-                capturing=progress,
-                notify=None if as_json else notices.print,
-                progress=progress,
-            ),
-            as_json=as_json,
-        )
-    printed(found, _print_audit, as_json=as_json, good=found.same)
 
 
 def _print_audit(found: ops.AuditReport) -> None:
@@ -180,6 +157,22 @@ def _result(part: ops.AuditedPartition) -> str:
     return ", ".join(result)
 
 
+@command("audit", _print_audit, status=good("same"))
+async def audit(
+    at: Where, asked: Audit, spec: Annotated[ops.JobSpec, ("storage", "unpickle", "engine")]
+) -> ops.AuditReport:
+    with progress_lines() as progress:
+        return await ops.audit(
+            connect(at.bootstrap),
+            msgspec.structs.replace(spec, namespace=at.namespace),
+            **msgspec.structs.asdict(asked),
+            who=who(),
+            capturing=progress,
+            notify=notifier(),
+            progress=progress,
+        )
+
+
 # -- drill ----------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +180,7 @@ def _result(part: ops.AuditedPartition) -> str:
 CLEANS_UP_WITHIN_S = 180.0
 
 
+@command("drill")
 def drill(
     at: Where,
     asked: Drill,
@@ -195,6 +189,7 @@ def drill(
         str, typer.Option("--json", metavar="FILE", help="Write the result as JSON; `-` prints it.")
     ] = "",
 ) -> None:
+    console.as_json = json_file == "-"
     found = run(
         lambda: ops.drill(
             connect(at.bootstrap),
@@ -204,21 +199,17 @@ def drill(
             spec=spec,
             notify=lambda text: notices.print(f"drill: {text}"),
         ),
-        as_json=json_file == "-",
         ends_within_s=CLEANS_UP_WITHIN_S,
     )
-    if json_file != "-":
+    if not console.as_json:
         _print_drill(found)
-    _write(json_file, json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False) + "\n"
+    if console.as_json:
+        data_output().write(text)
+    elif json_file:
+        write_file(Path(json_file), text)
     if not found.trusted:
         raise typer.Exit(EXIT_NOT_GOOD)
-
-
-def _write(place: str, text: str) -> None:
-    if place == "-":
-        data_output().write(text)
-    elif place:
-        write_file(Path(place), text)
 
 
 def _print_drill(found: ops.Drill) -> None:
@@ -252,43 +243,38 @@ def _print_drill(found: ops.Drill) -> None:
 EVALUATIONS_SHOWN = 20
 
 
-def invariants(at: Where, asked: Invariants, as_json: AsJson = False) -> None:
-    found = run(lambda: ops.invariants(connect(at.bootstrap), at.namespace, asked.name), as_json=as_json)
-    printed(
-        found,
-        (lambda found: _print_history(found[0])) if asked.name else _print_all,
-        as_json=as_json,
-        data=lambda found: {"invariants": [it.details() if asked.name else it.info() for it in found]},
-    )
-
-
-def _print_all(found: Sequence[InvariantHistory]) -> None:
+def _print_invariants(found: Sequence[InvariantInfo]) -> None:
     if not found:
         console.print("No snapshot evaluates an invariant. Add some by `snapkafka keep --invariants DIR`.")
-        return
-    console.table(
-        found,
-        "invariant=name",
-        ("state", _state),
-        ("rows", lambda it: it.last and it.last.found),
-        ("last held in", lambda it: it.last_ok.id if it.last_ok else "none"),
-        ("first violated in", lambda it: it.broke.id if it.broke and it.violated else ""),
-    )
+    elif isinstance(found[0], InvariantDetails):
+        _print_history(found[0])
+    else:
+        console.table(
+            found,
+            "invariant=name",
+            ("state", _state),
+            ("rows", lambda it: it.last and it.last.found),
+            ("last held in", lambda it: it.last_ok.id if it.last_ok else "none"),
+            ("first violated in", lambda it: it.broke and it.broke.id),
+        )
 
 
-def _print_history(found: InvariantHistory) -> None:
-    last, broke = found.last, found.broke
+@command("invariants", _print_invariants, key="invariants")
+async def invariants(at: Where, asked: Invariants) -> list[InvariantInfo]:
+    found = await ops.invariants(connect(at.bootstrap), at.namespace, asked.name)
+    return [it.details() if asked.name else it.info() for it in found]
+
+
+def _print_history(found: InvariantDetails) -> None:
     console.print("invariant ", (found.name, "bold"), "  ", coloured(_state(found)))
-    if broke is not None:
-        _print_rows("first violated in", broke)
-    if last is not None and found.violated and last != broke:
-        _print_rows("last violated in", last)
+    for item in found.violations if found.broke else found.violations[:1]:
+        _print_rows("first violated in" if item == found.violations[0] else "last violated in", item)
     if found.last_ok is not None:
         console.print(f"last held in {found.last_ok.id}, {utc_time(found.last_ok.triggered_ms)} UTC")
-    for item in found.other_query:
-        console.print(f"{item.id} evaluated another query, so its rows are not comparable")
+    for name in found.other_query:
+        console.print(f"{name} evaluated another query, so its rows are not comparable")
     console.table(
-        found.evaluations[-EVALUATIONS_SHOWN:],
+        found.evaluations[:EVALUATIONS_SHOWN],
         "snapshot=id",
         ("when (UTC)", lambda it: utc_time(it.triggered_ms)),
         "state=holding",
@@ -306,8 +292,7 @@ def _print_rows(title: str, item: Evaluation) -> None:
             console.print(f"    causes: snapkafka trace {row.topic} {row.partition} {row.offset}")
 
 
-def _state(found: InvariantHistory) -> str:
-    since = found.not_evaluated_since
-    if found.state is Holding.UNPROVEN and since is not None:
-        return f"not evaluated since {since.id}"
-    return found.state
+def _state(found: InvariantInfo) -> str:
+    if found.holding is Holding.UNPROVEN and found.not_evaluated_since is not None:
+        return f"not evaluated since {found.not_evaluated_since.id}"
+    return found.holding

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from snapkafka import __version__
 from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
-from snapkafka.cli.build import command
+from snapkafka.cli.build import GROUPS, command
 from snapkafka.cli.helps import HELPS, Panel
 from snapkafka.errors import BadInputError
 from snapkafka.options import flags_of, options_of
@@ -196,15 +196,18 @@ def test_help_lists_every_command_once_in_a_group_by_task() -> None:
     assert len(help_of("")) <= 50, "it is read at a glance"
 
 
-def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_written() -> None:
+def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`Trigger` is also the body of its REST request."""
     asked: list[Trigger] = []
     app = typer.Typer(add_completion=False)
+    monkeypatch.setitem(GROUPS, "", app)
 
     def trigger(request: Trigger) -> None:
         asked.append(request)
 
-    command(app, "trigger")(trigger)
+    command("trigger")(trigger)
     every = {name for name, it in options_of(Trigger).items() if it.flag}
     found = typer.main.get_command(app)
     assert {item.name for item in found.params} == every

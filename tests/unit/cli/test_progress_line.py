@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from snapkafka.assembly.progress import Step, Working
-from snapkafka.cli import Screen, progress
+from snapkafka.cli import Screen, console, progress
 from snapkafka.cli.progress import progress_line, progress_lines
 from snapkafka.errors import OutputError
 from snapkafka.ops import CaptureProgress
@@ -31,7 +31,7 @@ def test_the_line_has_the_first_wait_and_the_number_of_others() -> None:
 def test_the_line_of_a_job_has_its_steps() -> None:
     steps = (Step(name="V6 [a] 'quote'", done=14, tasks=40),)
     assert progress_line(Working(id="s", seconds=9, steps=steps)) == "s: 9 s; V6 [a] 'quote': 14 of 40 tasks"
-    with progress_lines(printed=False) as notify:
+    with progress_lines(wanted=False) as notify:
         assert notify is None
 
 
@@ -39,8 +39,9 @@ def test_on_a_terminal_one_line_is_renewed_and_removed_at_the_end(monkeypatch: p
     """What is printed meanwhile, such as an error, stays."""
     file = io.StringIO()
     screen = Screen(Console(file=file, force_terminal=True, width=40, _environ={}))
+    monkeypatch.setattr(console, "as_json", False)
     monkeypatch.setattr(progress, "notices", screen)
-    with progress_lines(printed=True) as notify:
+    with progress_lines() as notify:
         assert notify is not None
         notify(at("report of process 6", "report of process 7"))
         screen.print("error: it failed")
@@ -54,9 +55,10 @@ def test_elsewhere_it_is_a_line_a_minute(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, now_s = io.StringIO(), [0.0]
+    monkeypatch.setattr(console, "as_json", False)
     monkeypatch.setattr(progress, "notices", Screen(Console(file=file, width=200)))
     monkeypatch.setattr("time.monotonic", lambda: now_s[0])
-    with progress_lines(printed=True) as notify:
+    with progress_lines() as notify:
         assert notify is not None
         for second in range(0, 181, 2):
             now_s[0] = second
@@ -72,7 +74,7 @@ def test_elsewhere_it_is_a_line_a_minute(
     "code",
     [
         "print('a')",
-        "from snapkafka.cli.running import print_json as p, run\n    run(lambda: p({}, in_lines=True), as_json=True)",
+        "from snapkafka.cli import running as r\n    r.console.as_json = True\n    r.run(lambda: r.print_json({}))",
     ],
 )
 def test_standard_output_on_a_full_disk_is_an_error_by_name(code: str) -> None:
