@@ -27,7 +27,7 @@ from snapkafka.cli.running import (
     who,
     write_file,
 )
-from snapkafka.drivers.faust.describe import DescribedApp, describe_app_at
+from snapkafka.drivers.faust.offline import DescribedApp, describe_app_at
 from snapkafka.errors import EXIT_NOT_GOOD
 from snapkafka.ops import Evaluation, Holding, InvariantDetails, InvariantInfo
 from snapkafka.ops.drill import records_of
@@ -103,15 +103,17 @@ def _print_described(found: DescribedApp) -> None:
         found.agents,
         "agent=name",
         ("reads", lambda it: ", ".join(it.topics) or "an in-memory channel"),
-        "concurrency",
     )
-    console.table(found.topics, "topic=name", "read by=agents")
+    console.table(
+        list(found.topics.items()),
+        ("topic", lambda it: it[0]),
+        ("read by", lambda it: ", ".join(it[1])),
+    )
     console.table(
         found.tables,
         "table=name",
         "kind",
         "changelog",
-        ("partitions", lambda it: "as the app's" if it.partitions is None else it.partitions),
         ("windows live", lambda it: rounded_ms(it.expires_ms) if it.expires_ms else ""),
     )
 

@@ -58,7 +58,7 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         return None
     if settings.mode == "observe":
         run_without(app, "snapkafka only observes")
-        from .describe import describe_when_started
+        from .offline import describe_when_started
 
         describe_when_started(app)
         return None
@@ -117,7 +117,7 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
 
     try:
         from .driver import FaustDriver
-        from .fork import become_fork, fence
+        from .fork import become_fork, require_fork
         from .hooks import install_hooks
     except ImportError as error:
         refuse(f"its driver cannot be loaded here ({error})")
@@ -135,7 +135,7 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
     install_hooks(driver)
     if driver.absent:
         refuse(f"snapkafka {driver.absent}")
-    fence(app, fork, settings.namespace)
+    require_fork(app, fork, settings.namespace)
     return driver
 
 

@@ -1,164 +1,33 @@
-"""The content of an app's snapshots, derived from the app alone: no broker is asked.
+"""An app as it is defined: its agents, tables and types, without asking a broker.
 
-A worker reports at its start which parts of its app no snapshot holds; `snapkafka doctor --offline` reports the same,
-and more, before the app is ever started. Both use this module.
+Positions are kept by the names of agents, and state by tables; codecs and models give their bytes a meaning. A restore
+compares them, to find out whether other code would read a snapshot's data. A model is described by its name and fields,
+without its module: code that has merely moved reads the same.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
-import sys
+import types
+import typing
+import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
-from snapkafka.advice import Advice, Weight, worst_first
-from snapkafka.errors import BadInputError
-from snapkafka.logs import about
+from snapkafka.protocol.records import Agent, Table
 
-from .factories import at_start
-from .support import not_as_expected, refusal
-
-logger = logging.getLogger("snapkafka")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedTopic:
-    """A topic that the app reads, and the agents that read it."""
-
-    name: str
-    agents: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedTable:
-    """A table. `kind`: Faust's class; `expires_ms`: after how long its windows expire, 0 where it has none or they
-    never do."""
-
-    name: str
-    kind: str
-    changelog: str
-    partitions: int | None
-    expires_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedAgent:
-    """An agent, and the topics that it reads; none: it reads a channel in memory."""
-
-    name: str
-    topics: tuple[str, ...]
-    concurrency: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedApp:
-    """An app as it is defined. `found`: the findings, the worst first."""
-
-    app: str
-    topics: tuple[DescribedTopic, ...]
-    tables: tuple[DescribedTable, ...]
-    agents: tuple[DescribedAgent, ...]
-    found: tuple[Advice, ...]
-
-    @property
-    def well(self) -> bool:
-        """Whether snapshots of this app work and hold all of it."""
-        return not any(advice.weight is Weight.PROBLEM for advice in self.found)
-
-
-def describe_app_at(path: str) -> DescribedApp:
-    """Import an app and describe it.
-
-    Args:
-        path: as Faust's `-A` takes it, `module:app`; modules in the current folder are found.
-
-    Raises:
-        BadInputError: there is no such app, or it cannot be imported.
-    """
-    return describe_app(_imported(path))
-
-
-def describe_app(app: Any) -> DescribedApp:
-    """Describe an app that is defined; this finalises it."""
-    driver = getattr(app, "snapkafka", None)
-    ours = getattr(getattr(driver, "recorder", None), "agent", None)
-    agents = tuple(
-        DescribedAgent(
-            name=agent.name,
-            topics=tuple(sorted(getattr(agent.channel, "topics", None) or ())),
-            concurrency=agent.concurrency,
-        )
-        for agent in app.agents.values()
-        if agent is not ours
-    )
-    tables = tuple(
-        DescribedTable(
-            name=table.name,
-            kind=type(table).__name__,
-            changelog=table.changelog_topic_name,
-            partitions=table.partitions,
-            expires_ms=expires_ms(table),
-        )
-        for table in app.tables.values()
-    )
-    topics = tuple(
-        DescribedTopic(name=topic, agents=tuple(agent.name for agent in agents if topic in agent.topics))
-        for topic in sorted({topic for agent in agents for topic in agent.topics})
-    )
-    found = [*_about_joining(app, driver, topics), *_about_tables(app)]
-    found += [
-        Advice(
-            code="not-captured",
-            weight=Weight.PROBLEM,
-            what=what,
-            do="give it a topic, or send nothing through it that a restore needs (docs/reference/features.md)",
-        )
-        for what in uncaptured(app, ours)
-    ]
-    return DescribedApp(
-        app=app.conf.id, topics=topics, tables=tables, agents=agents, found=worst_first(found)
-    )
-
-
-def describe_when_started(app: Any) -> None:
-    """Log what a snapshot would hold, and what none would, when the app starts (the mode "observe"); leave the app as
-    it is."""
-
-    async def started() -> None:
-        try:
-            _log(describe_app(app))
-        except Exception as error:  # R15: what goes wrong here is ours
-            logger.error("snapkafka: could not examine this app: %r", error, extra=about(), exc_info=True)
-
-    at_start(app, after=started)
-
-
-def _log(seen: DescribedApp) -> None:
-    """Log the findings as warnings: anyone who chooses this mode wants to read them, whatever the log's level."""
-    logger.warning(
-        "snapkafka observes: a snapshot of %s would hold the positions of %s and the tables %s",
-        seen.app,
-        ", ".join(topic.name for topic in seen.topics) or "no topic",
-        ", ".join(table.name for table in seen.tables) or "(none)",
-        extra=about(),
-    )
-    for advice in seen.found:
-        if advice.code != "not-installed":
-            logger.warning("snapkafka observes: %s; %s", advice.what, advice.do, extra=about())
-
-
+#: The name of our own agent.
+RECORDER: Final = "snapkafka.recorder"
+#: A `Hello` is one record of at most 256 KB, and an app may have hundreds of tables: longer types end in a checksum.
+TYPE_CHARS_MAX: Final = 300
 #: Stores that drop keys without a word to Faust begin so.
 EXPIRES_BY_ITSELF: Final = "aerospike"
 
 
-def uncaptured(app: Any, ours: Any = None) -> Iterator[str]:
-    """Name the parts of an app that no snapshot holds, as far as its definition shows; `ours`: the recording agent."""
+def uncaptured(app: Any) -> Iterator[str]:
+    """Name the parts of an app that no snapshot holds, as far as its definition shows."""
     for agent in app.agents.values():
-        if agent is not ours and not hasattr(agent.channel, "topics"):
-            yield (f"agent {agent.name} reads an in-memory channel: no snapshot holds its messages")
+        if agent.name != RECORDER and not hasattr(agent.channel, "topics"):
+            yield f"agent {agent.name} reads an in-memory channel: no snapshot holds its messages"
     for table in app.tables.values():
         if str(getattr(table, "_store", None) or app.conf.store).startswith(EXPIRES_BY_ITSELF):
             yield (
@@ -228,82 +97,85 @@ def codec_name(codec: Any) -> str:
     return names.get(parts) or "|".join(names.get((part,), part.__name__) for part in parts)
 
 
-def codecs_of(app: Any, topic: str) -> tuple[str, str]:
-    """Return the codecs of keys and of values by which agents read a topic; empty where they differ or are unknown."""
+def agents_of(app: Any) -> Iterator[Agent]:
+    """Describe the agents of an app, by name, without our recorder."""
     from faust import Schema
 
-    channels = [agent.channel for agent in app.agents.values()]
-    schemas = [channel.schema for channel in channels if topic in (getattr(channel, "topics", None) or ())]
-    if any(type(schema) is not Schema for schema in schemas):
-        return "", ""
-    keys = {codec_name(schema.key_serializer or app.conf.key_serializer or "raw") for schema in schemas}
-    values = {codec_name(schema.value_serializer or app.conf.value_serializer) for schema in schemas}
+    for name, agent in sorted(app.agents.items()):
+        if name == RECORDER:
+            continue
+        channel = agent.channel
+        schema: Any = getattr(channel, "schema", None)
+        plain = type(schema) is Schema
+        yield Agent(
+            name=name,
+            topics=tuple(sorted(getattr(channel, "topics", None) or ())),
+            key_codec=codec_name(schema.key_serializer or app.conf.key_serializer or "raw") if plain else "",
+            value_codec=codec_name(schema.value_serializer or app.conf.value_serializer) if plain else "",
+            key_type=type_name(getattr(channel, "key_type", None)),
+            value_type=type_name(getattr(channel, "value_type", None)),
+        )
+
+
+def codecs_of(app: Any, topic: str) -> tuple[str, str]:
+    """Return the codecs of keys and of values by which agents read a topic; empty where they differ or are unknown."""
+    read = {(agent.key_codec, agent.value_codec) for agent in agents_of(app) if topic in agent.topics}
+    keys, values = ({codecs[n] for codecs in read} for n in (0, 1))
     return keys.pop() if len(keys) == 1 else "", values.pop() if len(values) == 1 else ""
 
 
-def _imported(path: str) -> Any:
-    from faust.cli.base import find_app
+def table_of(table: Any, topic: Any = None) -> Table:
+    """Describe a table; `topic`: what the broker says of its changelog, if that is known."""
+    return Table(
+        name=table.name,
+        changelog=table.changelog_topic_name,
+        partitions=topic.partitions if topic else 0,
+        key_codec=codec_name(table.key_serializer),
+        value_codec=codec_name(table.value_serializer),
+        topic_id=topic.topic_id if topic else "",
+        expires_ms=expires_ms(table),
+        sets=of_sets(table),
+        windowed=table.window is not None,
+        copartitioned=copartitioned(table),
+        is_global=is_global(table),
+        keyed=keyed(table),
+        kind=type(table).__name__,
+        key_type=type_name(table.key_type),
+        value_type=type_name(table.value_type),
+    )
 
-    hint = "write module:app, as for `faust -A`, and run it where the module is found"
+
+def type_name(kind: Any) -> str:
+    """Describe a type that keys or values are read as: `Order(id: str, total: float)`; empty: None was declared."""
+    if kind is None:
+        return ""
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # what an app prints is no part of the result
-            return find_app(path)
-    except (Exception, SystemExit) as error:
-        raise BadInputError(f"app {path} cannot be imported: {error!r}", hint=hint) from error
+        text = _described(kind, ())
+    except Exception:  # R15: whatever a service uses as a type, it starts
+        return ""
+    if len(text) <= TYPE_CHARS_MAX:
+        return text
+    tail = f"...#{zlib.crc32(text.encode()):08x}"
+    return text[: TYPE_CHARS_MAX - len(tail)] + tail
 
 
-def _about_joining(app: Any, driver: Any, topics: tuple[DescribedTopic, ...]) -> Iterator[Advice]:
-    if driver is None and os.environ.get("SNAPKAFKA") != "off":
-        yield Advice(
-            code="not-installed",
-            weight=Weight.PROBLEM,
-            what="snapkafka is not installed on this app: no snapshot holds it",
-            do='call snapkafka.install(app, namespace="...") once, or leave enabled=False out',
-        )
-    if found := not_as_expected():
-        yield Advice(
-            code="faust-not-as-expected",
-            weight=Weight.PROBLEM,
-            what=f"this release of Faust is not supported: {', '.join(found)}",
-            do="its workers run without snapshots; use a release of Faust that README names",
-        )
-    if why := refusal(app):
-        yield Advice(
-            code="setting-refused",
-            weight=Weight.PROBLEM,
-            what=why,
-            do="take that setting out, kafka:// is Faust's default; its workers run without snapshots until then",
-        )
-    if not topics:
-        yield Advice(
-            code="nothing-to-cut",
-            weight=Weight.PROBLEM,
-            what="no agent reads a topic: there is nothing to snapshot",
-            do="a process that only sends needs no snapkafka; what it sends is replayable input",
-        )
-    if "exactly_once" in str(app.conf.processing_guarantee).lower():
-        yield Advice(
-            code="transactions",
-            weight=Weight.NOTE,
-            what="processing_guarantee is exactly_once: a snapshot waits until earlier messages are committed",
-            do=f"use a --ttl above broker_commit_interval ({app.conf.broker_commit_interval:g} s)",
-        )
+def _described(kind: Any, within: tuple[Any, ...]) -> str:
+    """Describe a type; a model that holds itself (`within`) is described once."""
+    if kind is type(None):
+        return "None"
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(sorted(_described(argument, within) for argument in arguments))
+    if origin is not None:
+        inner = ", ".join(_described(argument, within) for argument in arguments)
+        return f"{_name(origin)}[{inner}]"
+    options = getattr(kind, "_options", None)
+    fields = getattr(options, "fields", None)
+    if not fields or kind in within:
+        return _name(kind)
+    inner = ", ".join(f"{name}: {_described(of, (*within, kind))}" for name, of in sorted(fields.items()))
+    return f"{_name(kind)}({inner})"
 
 
-def _about_tables(app: Any) -> Iterator[Advice]:
-    for table in app.tables.values():
-        if expires := expires_ms(table):
-            yield Advice(
-                code="windows",
-                weight=Weight.NOTE,
-                what=f"table {table.name} has windows of {expires / 1_000:g} s and the same retention: too short"
-                " for assembly",
-                do="after the first start `snapkafka doctor -v` prints the command that raises it",
-            )
-        elif of_sets(table):
-            yield Advice(
-                code="sets",
-                weight=Weight.NOTE,
-                what=f"table {table.name} holds sets: those that do not change within the cluster's retention are lost",
-                do="after the first start `snapkafka doctor -v` prints the command that removes the limit",
-            )
+def _name(kind: Any) -> str:
+    return getattr(kind, "__name__", None) or str(kind)

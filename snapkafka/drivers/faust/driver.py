@@ -242,8 +242,7 @@ class FaustDriver(Process):
     async def _join_as(self, topics: Any) -> None:
         """Join as a consumer of these topics."""
         self.tables.attach()
-        ours = self.recorder.agent
-        report_uncaptured(self, ours)
-        hello = await hello_of(self, topics, ours=ours, by_threads=self.events.by_threads())
+        report_uncaptured(self)
+        hello = await hello_of(self, topics, by_threads=self.events.by_threads())
         report_missing(self, hello)
         await self.join_ledger(hello)

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
-from snapkafka.protocol.records import Hello, InputTopic, Retention, Table
+from snapkafka.protocol.records import Hello, InputTopic, Retention
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.topic_config import promised_by
 from snapkafka.version import __version__
 
-from .code import agents_of, type_name
-from .describe import (
-    codec_name,
-    codecs_of,
-    copartitioned,
-    expires_ms,
-    internal_topics,
-    is_global,
-    keyed,
-    of_sets,
-    runs_no_agents,
-    uncaptured,
-)
+from .describe import agents_of, codecs_of, internal_topics, runs_no_agents, table_of, uncaptured
 
 if TYPE_CHECKING:
     from ..host import Host
@@ -60,7 +49,7 @@ def process_hello(host: Host, **more: Any) -> Hello:
     )
 
 
-async def hello_of(host: Host, topics: Any, *, ours: Any = None, by_threads: tuple[str, ...] = ()) -> Hello:
+async def hello_of(host: Host, topics: Any, *, by_threads: tuple[str, ...] = ()) -> Hello:
     """Return a `Hello` with what this worker reads: its subscription without Faust's own topics (changelogs, leader,
     replies)."""
     app = host.app
@@ -73,16 +62,13 @@ async def hello_of(host: Host, topics: Any, *, ours: Any = None, by_threads: tup
     return process_hello(
         host,
         inputs=tuple(_input(app, topic, described[topic]) for topic in inputs if topic in described),
-        tables=tuple(_table(table, described) for table in tables),
-        uncaptured=(
-            *uncaptured(app, ours),
-            *by_threads,
-        ),
+        tables=tuple(table_of(table, described.get(table.changelog_topic_name)) for table in tables),
+        uncaptured=(*uncaptured(app), *by_threads),
         sources=host.config.sources,
         retention=await _retention(host, sorted(changelogs & described.keys())),
         reset=app.conf.consumer_auto_offset_reset,
         missing=tuple(t for t in inputs if t not in described and not _declared_by_faust(app, t)),
-        agents=tuple(agents_of(app, ours)),
+        agents=tuple(agents_of(app)),
     )
 
 
@@ -97,26 +83,16 @@ async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]
     alone."""
 
     async def promised(changelog: str) -> Retention | None:
-        while True:
-            try:
-                holding, _ = await host.admin.topic_settings(changelog)
-            except BrokerUnavailableError:
-                await asyncio.sleep(LOOK_AGAIN_S)
-            except SnapkafkaError:
-                return None  # it may not see it
-            else:
-                return promised_by(changelog, holding)
+        with contextlib.suppress(SnapkafkaError, TimeoutError):  # it may not see it
+            async with asyncio.timeout(PROMISED_WITHIN_S):
+                while True:
+                    try:
+                        return promised_by(changelog, (await host.admin.topic_settings(changelog))[0])
+                    except BrokerUnavailableError:
+                        await asyncio.sleep(LOOK_AGAIN_S)
+        return None
 
-    asked = [asyncio.ensure_future(promised(changelog)) for changelog in changelogs]
-    if asked:
-        await asyncio.wait(asked, timeout=PROMISED_WITHIN_S)
-    for one in asked:
-        one.cancel()
-    facts = await asyncio.gather(*asked, return_exceptions=True)
-    for error in facts:
-        if isinstance(error, Exception):
-            raise error
-    return tuple(found for found in facts if isinstance(found, Retention))
+    return tuple(filter(None, await asyncio.gather(*map(promised, changelogs))))
 
 
 async def _described(host: Host, topics: list[str]) -> dict[str, Any]:
@@ -142,31 +118,9 @@ def _input(app: Any, topic: str, described: Any) -> InputTopic:
     )
 
 
-def _table(table: Any, described: Any) -> Table:
-    topic = table.changelog_topic_name
-    known = described.get(topic)
-    return Table(
-        name=table.name,
-        changelog=topic,
-        partitions=known.partitions if known else 0,
-        key_codec=codec_name(table.key_serializer),
-        value_codec=codec_name(table.value_serializer),
-        topic_id=known.topic_id if known else "",
-        expires_ms=expires_ms(table),
-        sets=of_sets(table),
-        windowed=table.window is not None,
-        copartitioned=copartitioned(table),
-        is_global=is_global(table),
-        keyed=keyed(table),
-        kind=type(table).__name__,
-        key_type=type_name(table.key_type),
-        value_type=type_name(table.value_type),
-    )
-
-
-def report_uncaptured(host: Host, ours: Any) -> None:
-    """Name what no snapshot of this app holds; `ours`: the recording agent."""
-    for what in uncaptured(host.app, ours):
+def report_uncaptured(host: Host) -> None:
+    """Name what no snapshot of this app holds."""
+    for what in uncaptured(host.app):
         logger.warning("snapkafka: %s", what, extra=host.about())
 
 

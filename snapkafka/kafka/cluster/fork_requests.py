@@ -1,31 +1,58 @@
 """The names in a request to the broker, and whether a process of a fork may send it.
 
 Everything that a client of aiokafka does is such a request, so the refusals here apply to producers, consumers and
-admin clients alike, in every thread and event loop. A request of an unknown kind is refused.
+admin clients alike, in every thread and event loop. A request tells its fields, so no kind is taken apart by hand:
+every text in it is a name of the fork, or stands in a field that holds no name. What is unknown is refused.
 
 Requests by their API key, as in `kafka.protocol` ("The Messages").
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
+
+from aiokafka.protocol.types import Array, Schema
 
 from snapkafka.errors import ForkIsolationError
 from snapkafka.protocol.forking import of_fork, prefix_of
 
-TOPIC: Final = "topic"
-GROUP: Final = "consumer group"
-TRANSACTION: Final = "transactional id"
-#: Stands for a request that concerns the cluster, or all names of a kind.
-CLUSTER: Final = "cluster"
-
-#: The kind of a name, and the name.
-Name = tuple[str, str]
-Names = Callable[[Any], Iterable[Name]]
-
+#: Requests that change nothing, and read no record, position or setting of a topic, whatever they name: coordinators
+#: (10), groups (15, 16, 69), logins (17, 36), versions (18), access rules (29), reassignments (46), quotas (48), the
+#: cluster (60).
+FREE: Final = frozenset({10, 15, 16, 17, 18, 29, 36, 46, 48, 60, 69})
+#: Requests that are sent for the fork's own names. Those in neither set concern the cluster as a whole.
+CHECKED: Final = frozenset(
+    {0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 19, 20, 21, 22, 24, 25, 26, 28, 32, 33, 35, 37, 42}
+)
+#: Reads settings, those of brokers and of the cluster, too.
+DESCRIBE_CONFIGS: Final = 32
 #: The number of topics among the kinds of resources with settings.
 TOPIC_RESOURCE: Final = 2
+
+TOPIC: Final = "topic"
+TRANSACTION: Final = "transactional id"
+#: A field of a request -> the kind of the names that it holds.
+NAMES: Final = {
+    **dict.fromkeys(("topic", "topics", "name"), TOPIC),
+    **dict.fromkeys(("group", "groups_names", "consumer_group", "group_id"), "consumer group"),
+    "transactional_id": TRANSACTION,
+}
+#: Fields with texts that name nothing.
+NO_NAMES: Final = frozenset(
+    {
+        *(
+            "member",
+            "member_id",
+            "consumer_id",
+            "group_instance_id",
+            "kind",
+            "protocol_type",
+            "protocol_name",
+        ),
+        *("metadata", "note", "rack_id", "config_key", "config_name", "config_names", "config_value"),
+    }
+)
 
 
 def require_of_fork(fork: str, request: Any) -> None:
@@ -37,130 +64,42 @@ def require_of_fork(fork: str, request: Any) -> None:
     Raises:
         ForkIsolationError: it has another name, changes the cluster, or is of an unknown kind or form.
     """
-    what = type(request).__name__.partition("_v")[0]
-    names = NAMES.get(request.API_KEY)
-    if names is None:
+    what, key = type(request).__name__.partition("_v")[0], request.API_KEY
+    if key in FREE:
+        return
+    if key not in CHECKED:
         raise ForkIsolationError(
-            f"request {what} (API key {request.API_KEY}) is unknown here: refused to send it in fork {fork}"
+            f"request {what} (API key {key}) is unknown here: refused to send it in fork {fork}"
         )
     try:
-        found = list(names(request))
-    except (
-        AttributeError,
-        LookupError,
-        TypeError,
-    ) as error:  # another release of the client has it elsewhere
+        found = list(_texts("", request.SCHEMA, [getattr(request, name) for name in request.SCHEMA.names]))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ForkIsolationError(
             f"request {what} is not as expected ({error}): refused to send it in fork {fork}"
         ) from error
-    for kind, name in found:
-        if not _is_of_fork(fork, kind, name):
-            raise ForkIsolationError(f"{kind} {name} is not of fork {fork}: refused to send {what}")
+    for field, text in found:
+        kind = NAMES.get(field, f"cluster {field}")
+        allowed = key == DESCRIBE_CONFIGS if field == "resource" else field in NO_NAMES
+        if kind == TOPIC:
+            allowed = of_fork(fork, text or "")
+        elif field in NAMES:
+            allowed = text.startswith(prefix_of(fork)) if text is not None else kind == TRANSACTION
+        if not allowed:
+            raise ForkIsolationError(f"{kind} {text} is not of fork {fork}: refused to send {what}")
 
 
-def _is_of_fork(fork: str, kind: str, name: str) -> bool:
-    if kind == TOPIC:
-        return of_fork(fork, name)
-    return kind != CLUSTER and name.startswith(prefix_of(fork))
-
-
-# -- what a field holds -----------------------------------------------------------------------------------------------
-
-
-def _none(request: Any) -> Iterator[Name]:
-    """Return no names: the request changes nothing, and reads no record, position or setting of a topic."""
-    return iter(())
-
-
-def _topics(field: str = "topics") -> Names:
-    """Read the names in a list of topics, each a name or a tuple that begins with one; None stands for all topics,
-    which are only read."""
-
-    def names(request: Any) -> Iterator[Name]:
-        for item in getattr(request, field) or ():
-            yield TOPIC, item if isinstance(item, str) else item[0]
-
-    return names
-
-
-def _since(version: int, names: Names) -> Names:
-    """Read names from a field that a version of the request introduced."""
-    return lambda request: names(request) if version <= request.API_VERSION else ()
-
-
-def _metadata(request: Any) -> Iterator[Name]:
-    """Yield topics: names up to version 9, (id, name, tags) from then on."""
-    for item in request.topics or ():
-        name = item if isinstance(item, str) else item[1]
-        yield (TOPIC, name) if name else (CLUSTER, "topic by its id")
-
-
-def _one(kind: str, field: str) -> Names:
-    def names(request: Any) -> Iterator[Name]:
-        if (name := getattr(request, field)) is not None:
-            yield kind, name
-
-    return names
-
-
-def _groups(field: str) -> Names:
-    return lambda request: ((GROUP, name) for name in getattr(request, field))
-
-
-def _settings(*, reads: bool) -> Names:
-    """Read the names of resources with settings: topics by name; settings of brokers and of the cluster may be read."""
-
-    def names(request: Any) -> Iterator[Name]:
-        for kind, name, *_ in request.resources:
-            if kind == TOPIC_RESOURCE:
-                yield TOPIC, name
-            elif not reads:
-                yield CLUSTER, f"resource {name}"
-
-    return names
-
-
-def _all(*parts: Names) -> Names:
-    return lambda request: (name for part in parts for name in part(request))
-
-
-_TRANSACTION: Final = _one(TRANSACTION, "transactional_id")
-
-#: API key -> the names in a request of that kind. Others change the cluster as a whole (its access rules, the places
-#: of replicas): a request of a kind that is not here is refused.
-NAMES: Final[dict[int, Names]] = {
-    0: _all(_since(3, _TRANSACTION), _topics()),  # Produce
-    1: _all(_topics(), _since(7, _topics("forgotten_topics_data"))),  # Fetch
-    2: _topics(),  # ListOffsets
-    3: _metadata,
-    8: _all(_one(GROUP, "consumer_group"), _topics()),  # OffsetCommit
-    9: _all(_one(GROUP, "consumer_group"), _topics()),  # OffsetFetch
-    10: _none,  # FindCoordinator: which broker to ask
-    11: _one(GROUP, "group"),  # JoinGroup
-    12: _one(GROUP, "group"),  # Heartbeat
-    13: _one(GROUP, "group"),  # LeaveGroup
-    14: _one(GROUP, "group"),  # SyncGroup
-    15: _none,  # DescribeGroups: preflight has to find external readers
-    16: _none,  # ListGroups
-    17: _none,  # SaslHandshake
-    18: _none,  # ApiVersions
-    19: _topics("create_topic_requests"),  # CreateTopics
-    20: _topics(),  # DeleteTopics
-    21: _topics(),  # DeleteRecords
-    22: _TRANSACTION,  # InitProducerId
-    24: _all(_TRANSACTION, _topics()),  # AddPartitionsToTxn
-    25: _all(_TRANSACTION, _one(GROUP, "group_id")),  # AddOffsetsToTxn
-    26: _TRANSACTION,  # EndTxn
-    28: _all(_TRANSACTION, _one(GROUP, "group_id"), _topics()),  # TxnOffsetCommit
-    29: _none,  # DescribeAcls
-    32: _settings(reads=True),  # DescribeConfigs
-    33: _settings(reads=False),  # AlterConfigs
-    36: _none,  # SaslAuthenticate
-    37: _topics("topic_partitions"),  # CreatePartitions
-    42: _groups("groups_names"),  # DeleteGroups
-    44: _settings(reads=False),  # IncrementalAlterConfigs
-    46: _none,  # ListPartitionReassignments
-    48: _none,  # DescribeClientQuotas
-    60: _none,  # DescribeCluster
-    69: _none,  # ConsumerGroupDescribe
-}
+def _texts(field: str, form: Any, value: Any) -> Iterator[tuple[str, str | None]]:
+    """Yield the texts of a request with their fields. A list that is absent stands for all topics, which are only
+    read."""
+    if isinstance(form, Schema):
+        fields = dict(zip(form.names, zip(form.fields, value, strict=True), strict=True))
+        if "resource_type" in fields:
+            of_topic = fields["resource_type"][1] == TOPIC_RESOURCE
+            yield TOPIC if of_topic else "resource", fields.pop("resource_name")[1]
+        for name, (of, part) in fields.items():
+            yield from _texts(name, of, part)
+    elif isinstance(form, Array):
+        for item in value or ():
+            yield from _texts(field, form.array_of, item)
+    elif isinstance(value, str) or (value is None and field in NAMES):
+        yield field, value

@@ -169,7 +169,7 @@ DeleteTopics: Final = _request(
 
 JoinGroup: Final = _request(
     "JoinGroup", 11, 2,
-    "group:str session_ms:i32 rebalance_ms:i32 member:str kind:str protocols:[name:str metadata:bytes]",
+    "group:str session_ms:i32 rebalance_ms:i32 member:str kind:str protocols:[protocol_name:str metadata:bytes]",
     "throttle_ms:i32 error:i16 generation:i32 protocol:str leader:str member:str"
     " members:[member:str metadata:bytes]",
 )  # fmt: skip

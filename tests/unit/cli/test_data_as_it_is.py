@@ -22,7 +22,7 @@ from snapkafka import ops
 from snapkafka.cli import running
 from snapkafka.cli.commands import trust as doctor_command
 from snapkafka.cli.screen import UNBOUNDED
-from snapkafka.drivers.faust.describe import DescribedApp
+from snapkafka.drivers.faust.offline import DescribedApp
 from snapkafka.errors import BadInputError
 from snapkafka.verbs import CONTRACT
 from tests.golden.calls import ENVIRONMENT, Printed, call

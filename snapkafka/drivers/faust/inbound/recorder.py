@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.records import Closed, CutReport
 
-from ..describe import runs_no_agents
+from ..describe import RECORDER, runs_no_agents
 
 if TYPE_CHECKING:
     from snapkafka.protocol.events import ChannelEnded
     from snapkafka.protocol.records import LedgerRecord
 
     from ...host import Host
-
-NAME = "snapkafka.recorder"
 
 
 class Recorder:
@@ -33,7 +31,7 @@ class Recorder:
     def __init__(self, host: Host, write: Callable[[LedgerRecord], None]) -> None:
         self._host, self._write = host, write
         self._channel: Any = host.app.channel()
-        self.agent: Any = host.app.agent(self._channel, name=NAME)(self._record)
+        self.agent: Any = host.app.agent(self._channel, name=RECORDER)(self._record)
 
     def take(self, item: ChannelEnded | CutReport | Closed) -> None:
         """Hand an item over without waiting, as `Channel.put` does with one reader and room in its queue.
