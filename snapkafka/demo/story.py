@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.demo.load import RATE, Load
 from snapkafka.demo.money import Money, count_money
 from snapkafka.demo.naive import Naive, read_naively
+from snapkafka.demo.progress import Reporter
 from snapkafka.demo.settings import ACCOUNTS, TOTAL
 from snapkafka.demo.system import APPS, open_accounts, running_system
 from snapkafka.errors import SnapshotFailedError
@@ -42,16 +43,6 @@ FAUST: Final = "Faust services: accounts and clearing"
 LOOP: Final = "snapkafka.demo.clearing_loop"
 #: The engines, as people read them.
 ENGINES: Final = {"embedded": "the embedded engine", "spark": "Spark"}
-
-
-class Reporter(Protocol):
-    """The receiver of progress: a phase, and its duration once it is over."""
-
-    def begin(self, what: str) -> None: ...
-
-    def tick(self, note: str) -> None: ...
-
-    def done(self, note: str = "") -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +207,12 @@ async def run_drill(reporter: Reporter, storage: Path, system: RunningSystem) ->
         "SNAPKAFKA_DEMO_DATA": str(system.folder / "drill"),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    worker = [
-        "env",
-        *(f"{name}={value}" for name, value in environment.items()),
-        sys.executable,
-        "-m",
-        "faust",
-    ]
+    python = ["env", *(f"{name}={value}" for name, value in environment.items()), sys.executable]
     options = ["worker", "-l", "warn", "--without-web"]
     request = Drill(
-        apps=tuple(shlex.join([*worker, "-A", f"snapkafka.demo.{app}", *options]) for app in APPS),
+        apps=tuple(
+            shlex.join([*python, "-m", "faust", "-A", f"snapkafka.demo.{app}", *options]) for app in APPS
+        ),
         storage=str(storage),
         unlocked=bool(lock_problem()),  # these apps are ours
     )

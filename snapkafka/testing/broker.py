@@ -27,12 +27,11 @@ class Broker(Protocol):
 
 
 @contextlib.contextmanager
-def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = False) -> Iterator[Broker]:
+def kafka(*, properties: Mapping[str, str] | None = None) -> Iterator[Broker]:
     """Provide a Kafka broker for the length of the `with` block; see above for which.
 
     Args:
         properties: broker settings by their Kafka names; impossible with an existing broker.
-        keep_data: leave the folder of an embedded broker where it is.
 
     Raises:
         BadInputError: settings are asked for, and a broker is named.
@@ -48,7 +47,7 @@ def kafka(*, properties: Mapping[str, str] | None = None, keep_data: bool = Fals
             )
         yield SimpleNamespace(bootstrap=given)
         return
-    with EmbeddedKafka(properties=properties, keep_data=keep_data) as broker:
+    with EmbeddedKafka(properties=properties) as broker:
         yield broker
 
 

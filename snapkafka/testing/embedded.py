@@ -75,19 +75,15 @@ class EmbeddedKafka:
 
     Args:
         properties: broker settings on top of `PROPERTIES`, by their Kafka names.
-        keep_data: leave `folder` (data, `server.properties`, `broker.log`) where it is when closed.
         port: for its clients; 0: any free one.
     """
 
-    def __init__(
-        self, *, properties: Mapping[str, str] | None = None, keep_data: bool = False, port: int = 0
-    ) -> None:
+    def __init__(self, *, properties: Mapping[str, str] | None = None, port: int = 0) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="snapkafka-broker-"))
         self.cluster_id = _random_uuid()
         free, self.controller_port = free_ports(2)
         self.port = port or free
         self._logged = 0  # so much of the log is of earlier starts
-        self._keep_data = keep_data
         self.properties = dict(properties or {})
         self._command: list[str] = []
         self._process: Child | None = None
@@ -166,8 +162,7 @@ class EmbeddedKafka:
         try:
             self.stop()
         finally:
-            if not self._keep_data:
-                shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def last_log_lines(self) -> str:
         """Return the end of the broker's log, indented, for error messages: its warnings and errors if it has any. The
@@ -215,11 +210,10 @@ class EmbeddedKafka:
 
     def _launch(self) -> None:
         command = [*self._command, "kafka.Kafka", CONFIG]
-        folders = [] if self._keep_data else [self.folder]
         with self.log_file.open("ab") as log:
             self._logged = log.tell()
             self._process = Child(
-                command, env=java_environment(), output=log, cwd=self.folder, folders=folders, grace_s=0
+                command, env=java_environment(), output=log, cwd=self.folder, folders=[self.folder], grace_s=0
             )
 
     def _await_ready(self, deadline: float, timeout_s: float) -> None:

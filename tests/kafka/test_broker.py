@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from snapkafka.errors import BadInputError, BrokerUnavailableError, TimedOutError
-from snapkafka.runtime import locked_jars
+from snapkafka.errors import BadInputError, BrokerUnavailableError
 from snapkafka.testing import EmbeddedKafka, create_topics
 from snapkafka.testing import kafka as any_kafka
 from snapkafka.testing.embedded import STOP_TIMEOUT_S
@@ -77,42 +75,6 @@ async def test_a_client_can_produce_and_consume(kafka: Broker, topic_prefix: str
     create_topics(kafka.bootstrap, topic, partitions=2)
     await produce(kafka.bootstrap, topic, [b"1", b"2"])
     assert await consume(kafka.bootstrap, topic, 2) == [b"1", b"2"]
-
-
-def test_creating_a_topic_again_changes_nothing(embedded: EmbeddedKafka, topic_prefix: str) -> None:
-    for _ in range(2):
-        create_topics(embedded.bootstrap, f"{topic_prefix}a", f"{topic_prefix}b")
-    with pytest.raises(BrokerUnavailableError, match=r"no such setting|Unknown topic config"):
-        create_topics(embedded.bootstrap, f"{topic_prefix}c", config={"no.such.setting": "1"})
-
-
-def test_an_archive_of_classes_that_java_refuses_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A foreign or rotten one, and that of other jars: it runs, and prints nothing about it."""
-    jars = locked_jars("kafka")
-    monkeypatch.setattr("snapkafka.testing.embedded.locked_jars", lambda _: jars)
-    monkeypatch.setenv("SNAPKAFKA_CACHE", str(tmp_path))
-
-    def run(classes: str = "") -> str:
-        with contextlib.closing(EmbeddedKafka()) as broker:
-            command = broker._java()
-        command[-1] += classes
-        tool = [*command, "kafka.tools.StorageTool", "random-uuid"]
-        done = subprocess.run(tool, capture_output=True, text=True, check=True)
-        assert len(done.stdout.split()) == 1, "Java warns there"
-        assert all(" INFO " in line for line in done.stderr.splitlines())
-        return command[1]
-
-    assert run().startswith("-XX:ArchiveClassesAtExit=")
-    (archive,) = tmp_path.glob("classes/*.jsa")
-    whole = archive.read_bytes()
-    assert run() == run(f":{tmp_path}/other.jar") == f"-XX:SharedArchiveFile={archive}"
-    archive.chmod(0o600)
-    rotten = whole[: len(whole) // 4] + bytes(len(whole) // 4) + whole[len(whole) // 4 * 2 :]
-    for content in (b"no archive".ljust(len(whole)), rotten):
-        archive.write_bytes(content)
-        assert run() == f"-XX:SharedArchiveFile={archive}"
 
 
 @pytest.mark.nightly
@@ -201,28 +163,6 @@ def test_no_java_outlives_its_owner(how: signal.Signals) -> None:
         assert cluster_id_at("127.0.0.1", port) is None
 
 
-@pytest.mark.nightly
-def test_a_known_address_that_is_taken_is_said_with_the_brokers_last_words() -> None:
-    with EmbeddedKafka() as broker, socket.socket() as squatter:
-        broker.stop()
-        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        squatter.bind(("127.0.0.1", broker.port))
-        squatter.listen()
-        with pytest.raises(BrokerUnavailableError, match="Address already in use"):
-            broker.start()
-        assert broker.pid is None
-
-
-@pytest.mark.nightly
-def test_a_start_that_takes_too_long_says_what_it_waited_for() -> None:
-    with contextlib.closing(EmbeddedKafka()) as broker:
-        broker.start()
-        broker.stop()
-        with pytest.raises(TimedOutError, match=rf"waited 0.2 s for Kafka .* to start on {broker.bootstrap}"):
-            broker.start(timeout_s=0.2)
-        assert broker.pid is None
-
-
 def test_a_setting_that_makes_no_sense_is_said_as_it_was_written() -> None:
     """The file is Latin-1 with escapes; the settings are any text."""
     with (
@@ -261,13 +201,3 @@ def test_a_given_broker_is_used_and_not_stopped(
         any_kafka(properties={"num.partitions": "3"}),
     ):
         pass
-
-
-@pytest.mark.nightly
-def test_data_is_kept_where_asked() -> None:
-    with EmbeddedKafka(keep_data=True) as broker:
-        pass
-    assert (broker.folder / "data" / "meta.properties").exists()
-    broker._keep_data = False
-    broker.close()
-    assert not broker.folder.exists()

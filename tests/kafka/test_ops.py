@@ -9,12 +9,10 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import (
     LedgerUnusableError,
-    SnapshotFailedError,
-    UnknownSnapshotError,
 )
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.ops.pruning import snapshots_in_use
-from snapkafka.protocol import Dead, Fork, Hello, Restore, Status, Trigger
+from snapkafka.protocol import Fork, Restore, Status
 from snapkafka.units import wall_ms
 from tests.kafka.processes import process
 
@@ -25,24 +23,6 @@ async def topic(connection: Connection, topic_prefix: str) -> AsyncIterator[str]
     await admin.create_topic(f"{topic_prefix}orders")
     yield f"{topic_prefix}orders"
     await admin.close()
-
-
-async def test_a_snapshot_from_trigger_to_show(connection: Connection, namespace: str, topic: str) -> None:
-    async with process(connection, namespace, topic) as me:
-        found = await ops.trigger(connection, namespace, snapshot_id="s", wait=True)
-        assert found.status is Status.CAPTURED
-        assert found.capture_ms is not None
-        assert 0 <= found.capture_ms < 2_000
-        again = await ops.trigger(connection, namespace, snapshot_id="s", wait=True)
-        assert again == found
-        assert [item.id for item in await ops.list_snapshots(connection, namespace)] == ["s"]
-        shown = await ops.show(connection, namespace, "s")
-        assert [row.process for row in shown.processes] == [me]
-        assert [(row.topic, row.position) for row in shown.positions] == [(topic, 0)]
-        with pytest.raises(UnknownSnapshotError):
-            await ops.show(connection, namespace, "t")
-        (trigger,) = await triggers(connection, namespace)
-        assert [(end.topic, end.end) for end in trigger.ends] == [(topic, 0)]
 
 
 async def test_a_ledger_is_trimmed_and_snapshots_go_on(
@@ -63,29 +43,6 @@ async def test_a_ledger_is_trimmed_and_snapshots_go_on(
         assert (await ops.show(connection, namespace, "before")).processes == shown.processes
         after = await ops.trigger(connection, namespace, snapshot_id="after", wait=True)
         assert after.status is Status.CAPTURED
-    await ledger.close()
-
-
-async def triggers(connection: Connection, namespace: str) -> list[Trigger]:
-    ledger = KafkaLedger(connection, namespace)
-    await ledger.open(create=False)
-    found = [entry.record async for entry in ledger.read(until=await ledger.end())]
-    await ledger.close()
-    return [record for record in found if isinstance(record, Trigger)]
-
-
-async def test_one_that_takes_too_long_fails_by_name_and_the_next_does_not_wait_for_the_dead(
-    connection: Connection, namespace: str, topic: str
-) -> None:
-    ledger = KafkaLedger(connection, namespace)
-    await ledger.open()
-    dead = await ledger.append(Hello(n=1, app="shop", host="gone", pid=1))
-    async with process(connection, namespace, topic):
-        with pytest.raises(SnapshotFailedError, match=f"{dead}"):
-            await ops.trigger(connection, namespace, ttl_ms=600, retries=0, wait=True)
-        entries = [entry.record async for entry in ledger.read(until=await ledger.end())]
-        assert [record.dead for record in entries if isinstance(record, Dead)] == [dead]
-        assert (await ops.trigger(connection, namespace, wait=True)).status is Status.CAPTURED
     await ledger.close()
 
 

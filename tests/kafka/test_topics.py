@@ -40,32 +40,6 @@ def test_topics_have_the_partitions_and_the_settings_that_are_asked_for(kafka: B
     assert "retention.ms=7" in printed.output
 
 
-def test_nothing_is_created_if_one_is_refused(kafka: Broker) -> None:
-    name = f"topics-{os.getpid()}-first"
-    where = ["--bootstrap", kafka.bootstrap]
-    refused = CliRunner().invoke(app, ["topics", "create", name, "not/a/name", *where])
-    assert (refused.exit_code, "not/a/name" in refused.output) == (4, True), refused.output
-    created = CliRunner().invoke(app, ["topics", "create", name, *where])
-    assert name in created.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "printed"),
-    [
-        (["--set", "retention.ms"], 2, "--set retention.ms"),
-        (["--set", "no.such=1"], 4, "no.such"),
-    ],
-)
-def test_what_kafka_does_not_know_is_refused(
-    kafka: Broker, arguments: list[str], status: int, printed: str
-) -> None:
-    done = CliRunner().invoke(
-        app, ["topics", "create", "refused", *arguments, "--bootstrap", kafka.bootstrap]
-    )
-    assert done.exit_code == status, done.output
-    assert printed in done.output
-
-
 def test_a_broker_alone_has_the_port_that_is_asked_for_and_ends_with_a_signal(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     printed = tmp_path / "printed.txt"

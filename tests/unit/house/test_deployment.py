@@ -46,9 +46,7 @@ def _of_pods(where: str, found: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def command_lines() -> Iterator[tuple[str, list[str]]]:
     """Every command line of `snapkafka` in any of the files."""
     for where, container in containers():
-        if container.get("entrypoint") == ["python", "-m", "snapkafka.demo.page"]:
-            yield where, ["serve", *map(str, container["command"])]
-        elif container.get("image", "").startswith("snapkafka"):
+        if container.get("image", "").startswith("snapkafka"):
             words = container.get("args") or container.get("command") or ()
             if words and words[0] in COMMAND.commands:
                 yield where, [str(word) for word in words]

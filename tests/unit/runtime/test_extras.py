@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import functools
+import os
 import subprocess
 import sys
 from importlib.metadata import metadata, packages_distributions, requires
@@ -19,31 +18,22 @@ from snapkafka.ops import drill
 from snapkafka.runtime import EXTRAS, extras
 from snapkafka.runtime.extras import require_extra
 from snapkafka.verbs import Drill
+from tests.installed import write_sitecustomize
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
-#: What is imported when a part is imported, by the extra that the part belongs to; no other part imports anything.
-PARTS = {
-    "assembly": (*EXTRAS["spark"], *EXTRAS["embedded"], "py4j"),
-    "cli": EXTRAS["cli"],
-    "demo": EXTRAS["demo"],
-    "drivers": (*EXTRAS["faust"], *EXTRAS["clients"], "prometheus_client"),
-    "testing": ("pytest", "yarl"),  # Faust is there, and has URLs of it
-    "kafka": ("aiokafka",),
-    "service": (
-        "google",
-        "grpc",
-        "grpc_health",
-        "grpc_reflection",
-        "h11",
-        "prometheus_client",
-        "starlette",
-        "uvicorn",
-    ),
+#: What each part of the package can be imported with.
+NEEDS = {
+    "assembly": ("embedded", "spark"),
+    "cli": ("cli",),
+    "demo": ("demo",),
+    "drivers": ("faust", "clients"),
+    "kafka": ("faust",),
+    "ops": ("faust",),
+    "restore": ("faust",),
+    "service": ("service",),
 }
 #: What every installation has: one for the codec of the ledger, one for values that other processes read.
 BASE = {"fastavro", "msgspec"}
-#: Imported where it is used, by who looks for it first, and in no extra: for tests alone.
-FOR_TESTS = {"pytest"}
 #: Every door that has to say which extra it needs.
 DOORS = {
     "snapkafka": "cli",
@@ -81,64 +71,22 @@ def test_what_a_service_installs_has_nothing_heavy() -> None:
     assert {"pyspark", "typer"} <= installed("snapkafka", "faust", "cli", "spark")  # the test can see them
 
 
-class Imports(ast.NodeVisitor):
-    """The modules of others that a file imports: when it is imported itself, and ever."""
-
-    def __init__(self) -> None:
-        self.at_once: set[str] = set()
-        self.ever: set[str] = set()
-        self._later = 0
-
-    def visit_FunctionDef(self, node: ast.AST) -> None:
-        self._later += 1
-        self.generic_visit(node)
-        self._later -= 1
-
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
-
-    def visit_If(self, node: ast.If) -> None:
-        if "TYPE_CHECKING" in ast.unparse(node.test):
-            self.visit_FunctionDef(node)
-        else:
-            self.generic_visit(node)
-
-    def visit_Import(self, node: ast.Import) -> None:
-        self._found(*(alias.name for alias in node.names))
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        if node.level == 0:
-            self._found(node.module or "")
-
-    def _found(self, *names: str) -> None:
-        modules = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"snapkafka"}
-        self.ever |= modules
-        if not self._later:
-            self.at_once |= modules
-
-
-@functools.cache
-def imports() -> dict[str, Imports]:
-    """By part of the package."""
-    found: dict[str, Imports] = {}
-    for path in PACKAGE.rglob("*.py"):
-        part = found.setdefault(path.relative_to(PACKAGE).parts[0], Imports())
-        part.visit(ast.parse(path.read_text("utf-8")))
-    assert {"assembly", "cli", "drivers"} <= set(found)
-    return found
-
-
-def test_every_part_imports_what_its_extra_brings_and_nothing_else() -> None:
-    for part, found in imports().items():
-        allowed = {*BASE, *PARTS.get(part, ())}
-        assert found.at_once <= allowed, part
-
-
-def test_whatever_is_imported_is_in_an_extra() -> None:
-    known = {*BASE, *FOR_TESTS, *(module for modules in PARTS.values() for module in modules)}
-    known |= {module for modules in EXTRAS.values() for module in modules}
-    found = {module for part in imports().values() for module in part.ever}
-    assert {"pyspark", "typer", "obstore"} <= found  # the test can see them
-    assert found <= known
+@pytest.mark.parametrize("part", sorted(NEEDS))
+def test_every_part_is_imported_with_its_extra_alone(part: str, tmp_path: Path) -> None:
+    write_sitecustomize(tmp_path, *NEEDS[part])
+    code = (
+        f"import importlib, pkgutil, snapkafka.{part} as part\n"
+        "for it in pkgutil.walk_packages(part.__path__, part.__name__ + '.'):\n"
+        "    if not it.name.endswith('__main__'): importlib.import_module(it.name)"
+    )
+    environ = {**os.environ, "PYTHONPATH": f"{tmp_path}:{PACKAGE.parent}", "SNAPKAFKA_BOOTSTRAP": "broker:1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environ | {"SNAPKAFKA_NAMESPACE": "ns"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("extra", sorted(EXTRAS))
