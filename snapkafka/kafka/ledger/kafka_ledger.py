@@ -7,7 +7,7 @@ with such settings is refused, with a remedy. docs/reference/ledger.md explains 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Final
 
 from aiokafka import errors
@@ -185,7 +185,9 @@ class KafkaLedger:
         async def as_it_is() -> bool:
             return True
 
-        entries = self._entries(first, until=upto, same=as_it_is)
+        entries = read_entries(
+            self.connection, self.topic, first, until=upto, same=as_it_is, suspect=self._replaced
+        )
         return {entry.offset: mark_of(entry) async for entry in entries}
 
     # -- writing ---------------------------------------------------------------------------------------------
@@ -266,30 +268,21 @@ class KafkaLedger:
             LedgerUnusableError, BrokerUnavailableError: it cannot be read.
         """
         assert self._topic_id, "open() comes first"
-        async for entry in self._entries(start, until=until, gulps=gulps):
+        entries = read_entries(
+            self.connection,
+            self.topic,
+            start,
+            until=until,
+            same=self._is_same,
+            suspect=self._replaced,
+            gulps=gulps,
+        )
+        async for entry in entries:
             if entry.record is None and entry.timestamp_ms != HOLE:
                 self.garbage += 1
             self._seen_end = max(self._seen_end, entry.offset + 1)
             self._marks.add(entry.offset, mark_of(entry))
             yield entry
-
-    def _entries(
-        self,
-        start: int,
-        *,
-        until: int | None,
-        same: Callable[[], Awaitable[bool]] | None = None,
-        gulps: Gulps | None = None,
-    ) -> AsyncIterator[Entry]:
-        return read_entries(
-            self.connection,
-            self.topic,
-            start,
-            until=until,
-            same=same or self._is_same,
-            suspect=self._replaced,
-            gulps=gulps,
-        )
 
     async def start(self) -> int:
         """Return the first offset that exists: older records were deleted."""

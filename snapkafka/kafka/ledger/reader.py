@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka import errors
@@ -24,9 +24,10 @@ logger = logging.getLogger("snapkafka")
 FETCH_WAIT_MS: Final = 500
 #: How often a waiting reader checks whether the ledger is still the same one.
 LOOK_UP_MS: Final = 250
-#: So long a reader works before it lets others have their turn; one record takes up to a millisecond.
+#: So long a reader works before it lets others have their turn; one record takes up to a millisecond. A service that
+#: reads a long ledger at its start must go on meanwhile: a live reader takes half of the loop; a tool takes all of it.
 SLICE_S: Final = 0.005
-#: What took longer to get had to be waited for.
+#: What took longer to get had to be waited for, so nothing is behind.
 AT_HAND_S: Final = 0.005
 #: So many of the fetched records are taken at once; one, where some of them cannot be parsed.
 AT_ONCE: Final = 200
@@ -71,63 +72,33 @@ async def read_entries(
     """
     if until is not None and start >= until:
         return
-    reader = _Reader(connection, topic, start, same, suspect)
-    try:
-        await reader.open()
+    clock = asyncio.get_running_loop().time
+    async with _Reader(connection, topic, start, same, suspect) as reader:
         watch = asyncio.ensure_future(reader.watch()) if until is None else None
-        clock, pace = asyncio.get_running_loop().time, Pace(live=until is None)
+        busy_since = clock()
         try:
             while until is None or reader.next < until:
-                began = clock()
+                asked = clock()
                 found = await reader.some()
-                pace.waited(clock() - began)
+                if clock() - asked >= AT_HAND_S:
+                    busy_since = clock()
                 rests = gulps is not None and reader.pause()
-                began = clock()
                 for entry in found:
                     if until is None or entry.offset < until:
                         yield entry
-                    if pace.is_over(clock() - began):
-                        await asyncio.sleep(pace.rest(clock() - began))
-                        began = clock()
-                pace.took(clock() - began)
+                    if (busy := clock() - busy_since) >= SLICE_S:
+                        await asyncio.sleep(busy if until is None else 0)
+                        busy_since = clock()
                 if gulps is not None and rests:
                     await gulps.rest()
                     reader.resume()
+                    busy_since = clock()
                 if watch is not None and watch.done():
                     watch.result()
         finally:
             if watch is not None:
                 watch.cancel()
                 await asyncio.gather(watch, return_exceptions=True)
-    finally:
-        await reader.close()
-
-
-class Pace:
-    """The work and the pauses of a reader. A service that reads a long ledger at its start must go on meanwhile, so a
-    live reader takes half of the loop; a tool, which waits for the end, takes all of it."""
-
-    def __init__(self, *, live: bool) -> None:
-        self._live = live
-        self._busy = 0.0
-
-    def waited(self, seconds: float) -> None:
-        """Note how long it took to get records. Those that had to be waited for show that nothing is behind."""
-        if seconds >= AT_HAND_S:
-            self._busy = 0.0
-
-    def took(self, seconds: float) -> None:
-        """Note for how long the reader has worked."""
-        self._busy += seconds
-
-    def is_over(self, seconds: float) -> bool:
-        """Return whether it is the turn of others, after so much more work."""
-        return self._busy + seconds >= SLICE_S
-
-    def rest(self, seconds: float) -> float:
-        """Begin a rest, after so much more work; returns its seconds."""
-        busy, self._busy = self._busy + seconds, 0.0
-        return busy if self._live else 0.0
 
 
 class _Reader:
@@ -150,7 +121,7 @@ class _Reader:
         self._said = False  # that records are compressed with a codec that is not installed
         self.next = start
 
-    async def open(self) -> None:
+    async def __aenter__(self) -> Self:
         self._consumer = clients.consumer(
             self._connection,
             group_id=None,
@@ -159,13 +130,13 @@ class _Reader:
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
         async with translated(self._connection, "read the ledger"):
-            await self._consumer.start()
+            await clients.started(self._consumer)
         self._consumer.assign([self._tp])
         self._consumer.seek(self._tp, self.next)
+        return self
 
-    async def close(self) -> None:
-        if self._consumer is not None:
-            await self._consumer.stop()
+    async def __aexit__(self, *_: object) -> None:
+        await self._consumer.stop()
 
     def pause(self) -> bool:
         """Fetch nothing for now: the client would fetch the next record while this one is read, and wake up for it.
@@ -245,7 +216,7 @@ class _Reader:
     async def watch(self) -> None:
         """Raise an error when the topic is another one, or has lost what was read; never return."""
         while True:
-            with contextlib.suppress(asyncio.TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._suspect.wait(), WATCH_S)
             if not await self._same():
                 raise LedgerRecreatedError(self._tp.topic)

@@ -44,21 +44,15 @@ async def diagnose(
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(LEAST_S, min(ANSWER_S, GIVEN_UP_AFTER_S - tried_s))):
             for where in addresses(",".join(hosts)):
-                let_in = False
+                tried = None
                 try:
                     tried = await create_conn(*where, request_timeout_ms=int(ANSWER_S * 1000), **given)
-                    let_in = True
-                    try:
-                        if not (await tried.send(MetadataRequest([]))).brokers:
-                            raise errors.KafkaConnectionError(
-                                "it answers nothing to a client without a login"
-                            )
-                    finally:
-                        tried.close()
+                    if not (await tried.send(MetadataRequest([]))).brokers:
+                        raise errors.KafkaConnectionError("it answers nothing to a client without a login")
                 except Exception as error:
                     if found := refusal(str(where), error):
                         return found
-                    if let_in and given.get("sasl_mechanism") == "OAUTHBEARER":
+                    if tried is not None and given.get("sasl_mechanism") == "OAUTHBEARER":
                         # The broker answers a bad token in a way that the client library takes for a success.
                         return AuthenticationError(
                             f"the broker at {where} does not accept this token",
@@ -66,6 +60,9 @@ async def diagnose(
                         )
                     if not isinstance(error, OSError | TimeoutError | errors.KafkaError):
                         raise
+                finally:
+                    if tried is not None:
+                        tried.close()
     return None
 
 

@@ -73,12 +73,6 @@ TABLE: Final[Mapping[str, Setting]] = {
 }
 #: librdkafka's other name.
 ALIASES: Final = {"sasl.mechanisms": "sasl.mechanism"}
-#: Names of others for the same, and what to write instead.
-INSTEAD: Final[Mapping[str, str]] = {
-    "sasl.jaas.config": "sasl.username and sasl.password",
-    "ssl.truststore.location": f"{CA}, with certificates in PEM",
-    "ssl.keystore.location": f"{CERTIFICATE} and {KEY}, in PEM",
-}
 
 
 def variable(setting: str) -> str:
@@ -102,9 +96,7 @@ class Security:
         found: dict[str, str] = {}
         for given, name, value in (*_in_file(environ.get(CONFIG_VARIABLE, "")), *_in_variables(environ)):
             if name not in TABLE:
-                hint = (
-                    f"write {INSTEAD[name]}" if name in INSTEAD else f"known are {', '.join(sorted(TABLE))}"
-                )
+                hint = f"known are {', '.join(sorted(TABLE))}"
                 raise BadInputError(f"{given} is not a setting of snapkafka", hint=hint)
             found[name] = value
         return cls.of(found)
@@ -221,7 +213,7 @@ class Security:
         if self.values.get(CERTIFICATE):
             found["ssl.keystore.type"] = "PEM"
             found["ssl.keystore.certificate.chain"] = _pem_blocks(self._text(CERTIFICATE), "CERTIFICATE")
-            found["ssl.keystore.key"] = self._pkcs8()
+            found["ssl.keystore.key"] = _pem_blocks(self._text(KEY), "[A-Z ]*PRIVATE KEY")
         if self.mechanism:
             found["sasl.jaas.config"] = self._jaas()
         if self.mechanism == "OAUTHBEARER":
@@ -247,16 +239,6 @@ class Security:
         quoted = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in options.items()}
         given = (f'{name}="{value}"' for name, value in quoted.items())
         return " ".join([MECHANISMS[self.mechanism], "required", *given]) + ";"
-
-    def _pkcs8(self) -> str:
-        text = self._text(KEY)
-        if found := _pem_blocks(text, "PRIVATE KEY") or _pem_blocks(text, "ENCRYPTED PRIVATE KEY"):
-            return found
-        path = self.values[KEY]
-        raise CertificateError(
-            f"{path} has no key in PKCS#8, the one form that the Spark job's client reads",
-            hint=f"`openssl pkcs8 -topk8 -nocrypt -in {path} -out key.pem` converts it",
-        )
 
     def _text(self, name: str) -> str:
         """Read the file in PEM that a setting names; empty where it names none."""
@@ -287,7 +269,7 @@ def _in_file(path: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _in_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    known = {variable(name): ALIASES.get(name, name) for name in (*TABLE, *ALIASES, *INSTEAD)}
+    known = {variable(name): ALIASES.get(name, name) for name in (*TABLE, *ALIASES)}
     for given in sorted(name for name in environ if name.startswith(PREFIX) and name != CONFIG_VARIABLE):
         name = known.get(given, given)
         if environ[given] or name == HOST_CHECK:  # empty: no check
@@ -296,4 +278,4 @@ def _in_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 def _pem_blocks(text: str, kind: str) -> str:
     """Extract the PEM blocks of one kind."""
-    return "\n".join(re.findall(f"-----BEGIN {kind}-----.*?-----END {kind}-----", text, re.DOTALL))
+    return "\n".join(re.findall(f"(?s)-----BEGIN {kind}-----.*?-----END {kind}-----", text))

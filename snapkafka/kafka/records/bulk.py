@@ -138,29 +138,25 @@ class KafkaBulk:
         Raises:
             BrokerUnavailableError: no broker answers.
         """
-        from confluent_kafka import Consumer, KafkaException
+        from confluent_kafka import IsolationLevel, KafkaException
         from confluent_kafka import TopicPartition as KafkaPartition
+        from confluent_kafka.admin import OffsetSpec
 
-        settings = {"group.id": "snapkafka-restore", "isolation.level": "read_committed"}
-        consumer = Consumer(self._settings | settings)
-
-        def end_of(topic: str, partition: int) -> int:
-            for _ in Tries(ASK_S, ASK_AGAIN_S):
-                self._raise_if_stopped()
-                try:
-                    return int(
-                        consumer.get_watermark_offsets(KafkaPartition(topic, partition), timeout=ASK_S)[1]
-                    )
-                except KafkaException as error:
-                    problem = error
-            raise BrokerUnavailableError(
-                f"could not read the last stable offset of {topic}[{partition}]: {problem}"
-            ) from problem
-
-        try:
-            return {TopicPartition(*place): end_of(*place) for place in partitions}
-        finally:
-            consumer.close()
+        wanted = {KafkaPartition(*place): OffsetSpec.latest() for place in partitions}
+        options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": ASK_S}
+        for _ in Tries(ASK_S, ASK_AGAIN_S) if wanted else ():
+            self._raise_if_stopped()
+            try:
+                asked = self._admin.list_offsets(wanted, **options)
+                return {
+                    TopicPartition(at.topic, at.partition): int(done.result(ASK_S).offset)
+                    for at, done in asked.items()
+                }
+            except (KafkaException, TimeoutError) as error:
+                problem = error
+        if not wanted:
+            return {}
+        raise BrokerUnavailableError(f"could not read the last stable offsets: {problem}") from problem
 
     def delete_groups(self, groups: Sequence[str]) -> None:
         """Delete consumer groups; those that do not exist are skipped.

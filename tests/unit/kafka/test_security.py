@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from pathlib import Path
 
@@ -89,23 +88,6 @@ def test_a_file_has_librdkafkas_names_and_the_environment_takes_precedence(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("line", "instead"),
-    [
-        ("sasl.jaas.config=x required;", "sasl.username"),
-        ("ssl.truststore.location=/ca.jks", "ssl.ca.location"),
-        ("ssl.keystore.location=/key.jks", "ssl.key.location"),
-        ("ssl.enabled.protocols=TLSv1.3", "ssl.ca.location"),
-    ],
-)
-def test_a_setting_of_others_is_refused_with_the_name_to_use(tmp_path: Path, line: str, instead: str) -> None:
-    config = tmp_path / "client.properties"
-    config.write_text(f"security.protocol=SSL\n{line}\n")
-    with pytest.raises(BadInputError, match=line.partition("=")[0]) as error:
-        read({"SNAPKAFKA_KAFKA_CONFIG": str(config)})
-    assert instead in error.value.hint
-
-
-@pytest.mark.parametrize(
     ("environ", "kind", "said"),
     [
         ({"SNAPKAFKA_KAFKA_SASL_USERNAME": "ann"}, BadInputError, "security.protocol is not set"),
@@ -154,22 +136,6 @@ def test_certificates_in_the_form_of_each_client(pem: Certificates) -> None:
         read({**TLS, "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": pem.client_key})
     with pytest.raises(CertificateError, match="NO_CERT"):
         read({**TLS, "SNAPKAFKA_KAFKA_SSL_CA_LOCATION": str(pem.folder / "names")})
-
-
-def test_a_key_that_java_cannot_read_is_named_with_the_way_to_convert_it(pem: Certificates) -> None:
-    old = pem.folder / "old.pem"
-    convert = ["openssl", "rsa", "-traditional", "-in", pem.client_key, "-out", str(old)]
-    subprocess.run(convert, check=True, capture_output=True)
-    found = read(
-        {
-            **TLS,
-            "SNAPKAFKA_KAFKA_SSL_CERTIFICATE_LOCATION": pem.client,
-            "SNAPKAFKA_KAFKA_SSL_KEY_LOCATION": str(old),
-        }
-    )
-    with pytest.raises(CertificateError, match="PKCS#8") as error:
-        found.for_java()
-    assert "openssl pkcs8 -topk8" in error.value.hint
 
 
 def test_kerberos_as_far_as_it_can_be_tested(monkeypatch: pytest.MonkeyPatch) -> None:
