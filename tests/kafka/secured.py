@@ -1,4 +1,5 @@
-"""A broker with three doors: an open one, SASL_SSL, and one for clients with a certificate; and the certificates."""
+"""A broker with doors: an open one, SASL_SSL, one for clients with a certificate, one over IPv6, and one that leads to
+an address out of reach; and the certificates."""
 
 from __future__ import annotations
 
@@ -40,6 +41,8 @@ class Secured:
     broker: EmbeddedKafka
     sasl: str
     mutual: str
+    six: str
+    astray: str
     certificates: Certificates
 
     def by_password(self, mechanism: str = "PLAIN", **more: str) -> dict[str, str]:
@@ -98,12 +101,13 @@ def token(subject: str, *, holds_s: float = 600) -> str:
 def secured_broker(folder: Path) -> Iterator[Secured]:
     """PLAIN, SCRAM-SHA-512 and OAUTHBEARER (unsecured tokens) over TLS by one door, certificates by another."""
     certificates = make_certificates(folder)
-    sasl, mutual = free_ports(2)
+    sasl, mutual, six, astray = free_ports(4)
     modules = "org.apache.kafka.common.security"
     password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
     door = "listener.name.sasl."
     properties = {
-        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL,MUTUAL:SSL",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_SSL,MUTUAL:SSL,"
+        "SIX:PLAINTEXT,ASTRAY:PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
         f"{door}plain.sasl.jaas.config": f'{modules}.plain.PlainLoginModule required user_{USER}="{password}";',
         f"{door}scram-sha-512.sasl.jaas.config": f"{modules}.scram.ScramLoginModule required;",
@@ -116,14 +120,16 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
         "listener.name.mutual.ssl.client.auth": "required",
     }
     broker = EmbeddedKafka(properties=properties)
-    open_doors = f"CLIENT://{broker.bootstrap},SASL://{HOST}:{sasl},MUTUAL://{HOST}:{mutual}"
+    doors = f"CLIENT://{broker.bootstrap},SASL://{HOST}:{sasl},MUTUAL://{HOST}:{mutual},SIX://[::1]:{six}"
     broker.properties |= {
-        "listeners": f"{open_doors},CONTROLLER://{HOST}:{broker.controller_port}",
-        "advertised.listeners": open_doors,
+        "listeners": f"{doors},ASTRAY://{HOST}:{astray},CONTROLLER://{HOST}:{broker.controller_port}",
+        "advertised.listeners": f"{doors},ASTRAY://{HOST}:1",
     }
     with broker:
         scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         wanted = UserScramCredentialUpsertion(USER, scram, PASSWORD.encode())
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.alter_user_scram_credentials([wanted])[USER].result(30)
-        yield Secured(broker, f"{HOST}:{sasl}", f"{HOST}:{mutual}", certificates)
+        yield Secured(
+            broker, f"{HOST}:{sasl}", f"{HOST}:{mutual}", f"[::1]:{six}", f"{HOST}:{astray}", certificates
+        )

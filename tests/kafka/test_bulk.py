@@ -13,6 +13,7 @@ from snapkafka.kafka import Connection, KafkaBulk
 from snapkafka.protocol import TopicPartition
 from snapkafka.restore import NewRecord
 from snapkafka.testing import Broker, create_topics
+from snapkafka.until import blocking_until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -64,7 +65,9 @@ def test_what_was_aborted_is_not_read_and_a_range_may_end_with_a_control_record(
     producer.flush(30)
     assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 4}, "a transaction is open"
     producer.abort_transaction(30)
-    assert bulk.stable_ends([(topic, 0)]) == {TopicPartition(topic, 0): 6}
+    # The marker is written after the abort is acknowledged.
+    ended = {TopicPartition(topic, 0): 6}
+    blocking_until(lambda: bulk.stable_ends([(topic, 0)]) == ended, 10, "the end of the transaction")
 
 
 def test_a_partition_that_the_broker_does_not_know_yet_is_asked_for_again(

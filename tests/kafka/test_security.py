@@ -1,4 +1,5 @@
-"""One set of settings logs every client in, and each reason why a broker refuses has its own name and exit status."""
+"""One set of settings logs every client in, and each reason why a broker refuses has its own name and exit status; and
+how a cluster is addressed."""
 
 from __future__ import annotations
 
@@ -12,14 +13,17 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from snapkafka import ops
 from snapkafka.errors import (
     AuthenticationError,
+    BadInputError,
     BrokerUnavailableError,
     CertificateError,
+    LedgerUnusableError,
     MechanismError,
     SnapkafkaError,
 )
-from snapkafka.kafka import Connection, KafkaTopicAdmin
+from snapkafka.kafka import Connection, KafkaBulk, KafkaLedger, KafkaTopicAdmin
 from snapkafka.kafka.records.bulk import client_settings
 from snapkafka.testing import create_topics
 from tests.kafka.secured import Secured, secured_broker, token
@@ -179,3 +183,56 @@ def test_a_wrong_protocol(secured: Secured) -> None:
         assert type(error) is BrokerUnavailableError
         assert bootstrap in error.message
         assert "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL" in error.hint
+
+
+# -- addresses ------------------------------------------------------------------------------------------------
+
+
+async def test_over_ipv6_and_with_a_scheme_everything_works(secured: Secured) -> None:
+    where = Connection(bootstrap=f"kafka://{secured.six}")
+    ledger, admin = KafkaLedger(where, "six"), KafkaTopicAdmin(where)
+    try:
+        await ledger.open()
+        await admin.create_topic("t")
+        bulk = KafkaBulk(where)
+        assert list((await asyncio.to_thread(bulk.stable_ends, [("t", 0)])).values()) == [0]
+    finally:
+        await ledger.close()
+        await admin.close()
+    assert await ops.list_snapshots(where, "six") == ()
+
+
+async def test_the_namespaces_of_a_cluster_are_listed_where_one_is_missing_or_unknown(
+    secured: Secured,
+) -> None:
+    where = Connection(bootstrap=secured.broker.bootstrap)
+    for name in ("shop", "bank"):
+        ledger = KafkaLedger(where, name)
+        await ledger.open()
+        await ledger.close()
+    with pytest.raises(BadInputError) as missing:
+        await ops.list_snapshots(where, "")
+    with pytest.raises(LedgerUnusableError, match=r"_snapkafka\.shopp") as unknown:
+        await ops.list_snapshots(where, "shopp")
+    for raised in (missing, unknown):
+        assert all(name in raised.value.hint for name in ("shop", "bank"))
+
+
+async def test_a_broker_that_gives_an_address_out_of_reach_may_have_the_wrong_listeners(
+    secured: Secured,
+) -> None:
+    """The first connection goes well; all others go where the broker says."""
+    admin = KafkaTopicAdmin(Connection(bootstrap=secured.astray))
+    try:
+        with pytest.raises(BrokerUnavailableError) as raised:
+            await admin.describe_topics()
+    finally:
+        await admin.close()
+    assert secured.astray in raised.value.message
+    assert "advertised.listeners" in raised.value.hint
+
+
+async def test_an_unknown_host_is_called_that() -> None:
+    admin = KafkaTopicAdmin(Connection(bootstrap="no-such-host.invalid:9092"))
+    with pytest.raises(BrokerUnavailableError, match=r"no-such-host\.invalid"):
+        await admin.describe_topics()

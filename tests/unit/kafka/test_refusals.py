@@ -11,7 +11,6 @@ from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
-from snapkafka.kafka.cluster.requests import DeleteTopics
 
 POLICY: Final = errors.PolicyViolationError.errno
 REASON: Final = "names of topics begin with the name of a team,\nsee the wiki"
@@ -26,16 +25,10 @@ class Client:
             resources=[(code, reason, 2, "shop", [])],
         )
         refused = SimpleNamespace(name="shop", error=code, why=reason)
-        self.of_ours = SimpleNamespace(topics=[refused], resources=[refused])
-        self.asked: list[Any] = []
-        nodes = [SimpleNamespace(nodeId=1)]
-        self._client = SimpleNamespace(cluster=SimpleNamespace(brokers=lambda: nodes), send=self._send)
-
-    async def _send(self, node: int, request: Any) -> Any:
-        return await self._send_to_controller(request)
+        self.of_ours = SimpleNamespace(topics=[refused])
+        self._client = SimpleNamespace(cluster=SimpleNamespace(brokers=lambda: [1]))
 
     async def _send_to_controller(self, request: Any) -> Any:
-        self.asked.append(request)
         return self.of_ours
 
     async def create_topics(self, topics: Any, *, validate_only: bool) -> Any:
@@ -78,13 +71,3 @@ async def test_the_reason_of_a_broker_is_reported_in_one_line(
         await WAYS[way](admin_of(monkeypatch, Client(reason, code)))
     assert "shop" in raised.value.message
     assert "\n" not in raised.value.message
-
-
-async def test_topics_are_deleted_by_a_request_whose_answer_has_reasons(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    client = Client(None, code=0)
-    await admin_of(monkeypatch, client).delete_topics("shop", "till")
-    (request,) = client.asked
-    assert isinstance(request, DeleteTopics)
-    assert request.topics == ["shop", "till"]
