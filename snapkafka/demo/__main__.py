@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 import time
 from collections.abc import MutableMapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,14 +23,10 @@ except DependencyMissingError as error:
 import msgspec
 from rich.console import Console
 
-from snapkafka.demo.practice import Practice, page
 from snapkafka.demo.progress import Reporter
-from snapkafka.demo.story import run_drill, run_story
-from snapkafka.demo.summary import as_data, print_report
-from snapkafka.ops import Drill
+from snapkafka.demo.story import run_story
+from snapkafka.demo.summary import print_report
 from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
-from snapkafka.testing import RunningSystem
-from snapkafka.units import format_seconds
 
 #: Where things are kept and fetched from, and settings of the demo and of its broker.
 OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_")
@@ -51,21 +45,16 @@ def main(argv: list[str] | None = None) -> int:
     raise_on_ending_signals()
     progress = Reporter()
     started = time.monotonic()
-    drilled: list[Drill] = []
-
-    async def drill(system: RunningSystem) -> None:
-        drilled.append(await run_drill(progress, storage, system))
-
     story = run_story(
         progress,
         storage,
         engine=arguments.engine,
         mixed=arguments.mixed,
-        then=drill if arguments.drill else None,
-        keep=partial(_keep, storage) if arguments.keep else None,
+        drill=arguments.drill,
+        keep=arguments.keep,
     )
     try:
-        taken = asyncio.run(story)
+        found = asyncio.run(story)
     except Interrupted as interrupted:
         progress.stop()
         print("\nstopped; nothing is left running", file=sys.stderr)
@@ -75,25 +64,14 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error.message}\nwhat to do: {error.hint}", file=sys.stderr)
         return error.exit_status
     if arguments.json:
-        data = as_data(taken)
-        print(json.dumps({**data, "drill": msgspec.to_builtins(drilled[0])} if drilled else data, indent=1))
+        print(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
     else:
-        print_report(
-            Console(markup=False, emoji=False, highlight=False, width=None if sys.stdout.isatty() else 120),
-            taken,
-            arguments.engine,
-        )
-        if drilled:
-            one = drilled[0]
-            print(
-                f"\n{'trusted' if one.trusted else 'NOT trusted'}: snapshot {one.snapshot}",
-                *one.reasons,
-                sep="\n- ",
-            )
-            print(f"RPO {format_seconds(one.rpo_s)}, RTO {format_seconds(one.rto_s)}")
+        width = None if sys.stdout.isatty() else 120
+        console = Console(markup=False, emoji=False, highlight=False, width=width)
+        print_report(console, found, arguments.engine)
         print(f"\nDone in {time.monotonic() - started:.0f} s. Nothing is left running.")
-    good = all(one.adds_up and one.manifest.verdict.startswith("VERIFIED") for one in taken)
-    return 0 if good and all(one.trusted for one in drilled) else EXIT_NOT_GOOD
+    trusted = found.drill is None or found.drill.trusted
+    return 0 if trusted and all(one.good for one in found.snapshots) else EXIT_NOT_GOOD
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,13 +103,6 @@ def forget_other_systems(environ: MutableMapping[str, str]) -> None:
     for name in list(environ):
         if name in OF_FAUST or (name.startswith("SNAPKAFKA") and not name.startswith(OF_THIS_MACHINE)):
             del environ[name]
-
-
-async def _keep(storage: Path, system: RunningSystem) -> None:
-    practice = Practice(system, storage)
-    with page(system, storage) as where:
-        practice.invite(where)
-        await practice.go_on()
 
 
 if __name__ == "__main__":

@@ -14,13 +14,10 @@ class Money:
     """The money of a snapshot; `transfers` and `credits` are in flight, in either direction of the cycle."""
 
     in_tables: int
+    in_flight: int
     transfers: int
     credits: int
     messages: int
-
-    @property
-    def in_flight(self) -> int:
-        return self.transfers + self.credits
 
     @property
     def total(self) -> int:
@@ -49,6 +46,7 @@ def count_money(manifest: Path) -> Money:
     amounts = {topic: int(amount) for topic, _, amount in rows}
     return Money(
         in_tables=int(in_tables),
+        in_flight=sum(amounts.values()),
         transfers=amounts.get(TRANSFERS, 0),
         credits=amounts.get(CREDITS, 0),
         messages=sum(int(count) for _, count, _ in rows),

@@ -111,6 +111,14 @@ class Practice:
         self._pids.write_text("".join(f"{worker.pid}\n" for worker in self._system.workers))
 
 
+async def practise(system: RunningSystem, storage: Path) -> None:
+    """Leave the system to people, with its page, until Ctrl-C."""
+    practice = Practice(system, storage)
+    with page(system, storage) as where:
+        practice.invite(where)
+        await practice.go_on()
+
+
 @contextmanager
 def page(system: RunningSystem, storage: Path) -> Iterator[str]:
     """Serve the page for the length of the block; provide a sentence with its address, or why there is none."""

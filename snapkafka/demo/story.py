@@ -1,4 +1,4 @@
-"""The story of `make demo`: from an empty broker to verified snapshots, as data and with progress."""
+"""The story of the demo: from an empty broker to verified snapshots, with progress."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,14 +15,15 @@ from typing import Final
 from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.demo.load import RATE, Load
-from snapkafka.demo.money import Money, count_money
+from snapkafka.demo.money import count_money
 from snapkafka.demo.naive import Naive, read_naively
+from snapkafka.demo.practice import practise
 from snapkafka.demo.progress import Reporter
 from snapkafka.demo.settings import ACCOUNTS, TOTAL
+from snapkafka.demo.summary import DemoResult, DemoSnapshot
 from snapkafka.demo.system import APPS, open_accounts, running_system
 from snapkafka.errors import SnapshotFailedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.manifest import Manifest
 from snapkafka.protocol.snapshots import Status
 from snapkafka.runtime.locked import lock_problem
 from snapkafka.testing import RunningSystem, kafka
@@ -45,54 +44,15 @@ LOOP: Final = "snapkafka.demo.clearing_loop"
 ENGINES: Final = {"embedded": "the embedded engine", "spark": "Spark"}
 
 
-@dataclass(frozen=True, slots=True)
-class DemoSnapshot:
-    """One snapshot of the demo: how it was taken, its result, and that of a naive reading."""
-
-    summary: ops.SnapshotInfo
-    naive: Naive
-    money: Money
-    manifest: Manifest
-    storage: Path
-
-    @property
-    def id(self) -> str:
-        return self.summary.id
-
-    @property
-    def adds_up(self) -> bool:
-        return self.money.total == TOTAL
-
-    @property
-    def manifest_path(self) -> str:
-        return str(self.storage / f"{manifests.file_stem(self.id)}.json")
-
-    @property
-    def tables_path(self) -> str:
-        return str((self.storage / self.manifest.tables[0].files[0].path).parents[1])
-
-    @property
-    def cut_us(self) -> list[int]:
-        return [process.cut_us for process in self.manifest.captured.processes]
-
-    @property
-    def running(self) -> int:
-        """The events that ran at the cut."""
-        return sum(len(process.running) for process in self.manifest.captured.processes)
-
-
-Then = Callable[[RunningSystem], Awaitable[None]]
-
-
 async def run_story(
     reporter: Reporter,
     storage: Path,
     *,
     engine: str = "both",
     mixed: bool = False,
-    then: Then | None = None,
-    keep: Then | None = None,
-) -> list[DemoSnapshot]:
+    drill: bool = False,
+    keep: bool = False,
+) -> DemoResult:
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
 
     Args:
@@ -100,8 +60,8 @@ async def run_story(
         storage: for tables and manifests.
         engine: "embedded" or "spark" assembles; "both": the embedded one assembles, and Spark verifies one snapshot.
         mixed: `clearing` is a loop with plain clients.
-        then: called at the end, while the system still runs.
-        keep: called after that, under load again.
+        drill: run a drill at the end, while the system still runs.
+        keep: let people practise after that, under load again.
     """
     async with contextlib.AsyncExitStack() as stack:
         reporter.begin("Kafka broker")
@@ -123,18 +83,17 @@ async def run_story(
             reporter.done(f"{load.asked} transfers asked for")
             naive = await take_three(reporter, system, storage)
         # The snapshots are taken: the cores are those of assembly now.
-        if then is None and keep is None:
+        if not (drill or keep):
             for worker in system.workers:
                 worker.interrupt()  # nothing needs the services any more, and leaving takes them a while
         await assemble_all(reporter, system, list(naive), storage, engine)
         rows = {row.id: row for row in await ops.list_snapshots(system.connection, system.namespace)}
         taken = [_taken(rows[name], reading, storage) for name, reading in naive.items()]
-        if then is not None:
-            await then(system)
-        if keep is not None:
+        drilled = await run_drill(reporter, storage, system) if drill else None
+        if keep:
             async with load.running():
-                await keep(system)
-        return taken
+                await practise(system, storage)
+        return DemoResult(snapshots=taken, drill=drilled)
 
 
 async def take_three(reporter: Reporter, system: RunningSystem, storage: Path) -> dict[str, Naive]:
@@ -193,8 +152,21 @@ async def assemble_all(
 
 def _taken(row: ops.SnapshotInfo, naive: Naive, storage: Path) -> DemoSnapshot:
     path = storage / f"{manifests.file_stem(row.id)}.json"
+    manifest, money = manifests.load(path.read_text(), where=str(path)), count_money(path)
+    cuts = manifest.captured.processes
     return DemoSnapshot(
-        row, naive, count_money(path), manifests.load(path.read_text(), where=str(path)), storage
+        snapshot_id=row.id,
+        initiated_by_node_id=row.who,
+        capture_ms=row.capture_ms,
+        cut_us=[process.cut_us for process in cuts],
+        events_running=sum(len(process.running) for process in cuts),
+        verdict=manifest.verdict,
+        checks=[check.name for check in manifest.checks if check.run],
+        money=money,
+        total=money.total,
+        naive_total=naive.total,
+        checkpoint_manifest_uri=str(path),
+        tables=str((storage / manifest.tables[0].files[0].path).parents[1]),
     )
 
 

@@ -1,17 +1,19 @@
-"""The final report of `make demo`: for a person, or as data."""
+"""The final report of the demo for a person. `--json` prints the same as data."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from snapkafka.demo.money import Money
 from snapkafka.demo.settings import TOTAL
-from snapkafka.demo.story import DemoSnapshot
+from snapkafka.ops import Drill
+from snapkafka.units import format_seconds
 
 #: Who proved it, by the engine.
 PROVED_BY: Final = {
@@ -21,128 +23,114 @@ PROVED_BY: Final = {
 }
 
 
-def print_report(console: Console, taken: list[DemoSnapshot], engine: str) -> None:
+class DemoSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One snapshot of the demo: how it was taken, its result, and the sum of a naive reading."""
+
+    snapshot_id: str
+    initiated_by_node_id: str
+    capture_ms: int | None
+    cut_us: list[int]
+    events_running: int
+    verdict: str
+    checks: list[str]
+    money: Money
+    total: int
+    naive_total: int
+    checkpoint_manifest_uri: str
+    tables: str
+
+    @property
+    def good(self) -> bool:
+        return self.total == TOTAL and self.verdict.startswith("VERIFIED")
+
+
+class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo has shown."""
+
+    must_be: int = TOTAL
+    snapshots: list[DemoSnapshot]
+    drill: Drill | None = None
+
+
+def print_report(console: Console, found: DemoResult, engine: str) -> None:
     """Print a short report for a person.
 
     Args:
         engine: what assembled and verified, as `run_story` has it.
     """
-    console.print()
-    console.print("Three snapshots of a system that never stopped", style="bold")
+    taken = found.snapshots
+    first, last = taken[0], taken[-1]
+    console.print("\nThree snapshots of a system that never stopped", style="bold")
     console.print(_times(taken))
-    console.print(_positions(taken[0]))
     console.print(_money(taken))
-    checks = ", ".join(check.name for check in taken[0].manifest.checks if check.run)
     console.print(
-        f"Proved from the log {PROVED_BY[engine]} ({checks}); the money counted by DuckDB from the Parquet alone."
+        f"Proved from the log {PROVED_BY[engine]} ({', '.join(first.checks)}); the money counted by DuckDB from the"
+        " Parquet alone."
     )
-    console.print("Each naive number is true, but of a different moment; a snapshot shows one.")
-    console.print()
-    first = taken[0]
-    tables = ",".join(table.name for table in first.manifest.tables if table.files)
-    console.print(f"Tables   {short(first.tables_path)}/{{{tables}}}", soft_wrap=True)
-    console.print(f"Manifest {short(first.manifest_path)}")
-    console.print()
-    console.print("Next:")
+    console.print("Each naive number is true, but of a different moment; a snapshot shows one.\n")
+    console.print(f"Tables   {short(first.tables)}", soft_wrap=True)
+    console.print(f"Manifest {short(first.checkpoint_manifest_uri)}")
+    console.print("\nNext:")
     command = ".venv/bin/snapkafka"
-    storage = f"--storage {short(str(Path(first.manifest_path).parent))}"
-    sql = f"'SELECT topic, key, value FROM messages' --snapshot {first.id}"
+    storage = f"--storage {short(Path(first.checkpoint_manifest_uri).parent)}"
+    sql = f"'SELECT topic, key, value FROM messages' --snapshot {first.snapshot_id}"
     console.print(f"  {command} query {sql} {storage}", soft_wrap=True)
-    console.print(f"  {command} diff {first.id} {taken[-1].id} {storage}", soft_wrap=True)
+    console.print(f"  {command} diff {first.snapshot_id} {last.snapshot_id} {storage}", soft_wrap=True)
     console.print(
         "  make demo ARGS=--keep    leaves the system running, and reports how to use the command on it"
     )
     console.print("  README.md                your own Faust app: two lines")
+    if (drill := found.drill) is not None:
+        console.print(f"\n{'trusted' if drill.trusted else 'NOT trusted'}: snapshot {drill.snapshot}")
+        for reason in drill.reasons:
+            console.print(f"- {reason}")
+        console.print(f"RPO {format_seconds(drill.rpo_s)}, RTO {format_seconds(drill.rto_s)}")
+
+
+def _table(title: str, names: dict[str, str]) -> Table:
+    """Create a table of columns, each with its alignment."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name, justify in names.items():
+        table.add_column(name.strip(), justify=justify)  # type: ignore[arg-type]
+    return table
 
 
 def _times(taken: list[DemoSnapshot]) -> Table:
-    table = Table(title="How long it took", title_justify="left", box=None, pad_edge=False)
-    for name in ("snapshot", "asked by", "captured in", "each cut took", "events running", "verdict"):
-        table.add_column(
-            name, justify="right" if name in ("captured in", "each cut took", "events running") else "left"
-        )
+    columns = {"snapshot": "left", "asked by": "left", "captured in": "right", "each cut took": "right"}
+    table = _table("How long it took", columns | {"events running": "right", "verdict": "left"})
     for one in taken:
         cuts = [us / 1000 for us in one.cut_us]
         table.add_row(
-            one.id,
-            one.summary.who,
-            f"{one.summary.capture_ms} ms",
+            one.snapshot_id,
+            one.initiated_by_node_id,
+            f"{one.capture_ms} ms",
             f"{min(cuts):.2f}-{max(cuts):.2f} ms",
-            str(one.running),
-            one.manifest.verdict,
+            str(one.events_running),
+            one.verdict,
         )
     table.caption = "No event waits for a cut: those that were running finish as part of the snapshot."
     table.caption_justify = "left"
     return table
 
 
-def _positions(one: DemoSnapshot) -> Table:
-    table = Table(
-        title=f"\n{one.id}: positions, + what was in flight",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-    )
-    partitions = sorted({source.partition for source in one.manifest.captured.inputs})
-    table.add_column("input")
-    for partition in partitions:
-        table.add_column(f"[{partition}]", justify="right")
-    cells = {(s.app, s.topic, s.partition): s for s in one.manifest.captured.inputs}
-    for app, topic in sorted({(app, topic) for app, topic, _ in cells}):
-        row = [cells[app, topic, partition] for partition in partitions]
-        texts = [
-            f"{s.position}" + (f" +{s.log_end - s.position}" if s.log_end > s.position else "") for s in row
-        ]
-        table.add_row(f"{topic} -> {app}", *texts)
-    return table
-
-
 def _money(taken: list[DemoSnapshot]) -> Table:
-    table = Table(
-        title=f"\nThe money, which must be {TOTAL:,}", title_justify="left", box=None, pad_edge=False
+    names = ("in tables", "in flight", " ", "together", "  ", "naive reading", "is off by")
+    table = _table(
+        f"\nThe money, which must be {TOTAL:,}", {"snapshot": "left"} | dict.fromkeys(names, "right")
     )
-    table.add_column("snapshot")
-    for name in ("in tables", "in flight", "", "together", "", "naive reading", "is off by"):
-        table.add_column(name, justify="right")
     for one in taken:
-        off = one.naive.total - TOTAL
+        off = one.naive_total - TOTAL
         table.add_row(
-            one.id,
+            one.snapshot_id,
             f"{one.money.in_tables:,}",
             f"{one.money.in_flight:,}",
             f"({one.money.messages} messages)",
-            Text(f"{one.money.total:,}", "bold"),
-            Text("correct", "green") if one.adds_up else Text("WRONG", "red"),
-            f"{one.naive.total:,}",
+            Text(f"{one.total:,}", "bold"),
+            Text("correct", "green") if one.total == TOTAL else Text("WRONG", "red"),
+            f"{one.naive_total:,}",
             Text(f"{off:+,}", "red") if off else "nothing, by luck",
         )
     return table
-
-
-def as_data(taken: list[DemoSnapshot]) -> dict[str, Any]:
-    """Return the report as data; all else of a snapshot is in its manifest."""
-    return {
-        "must_be": TOTAL,
-        "snapshots": [
-            {
-                "snapshot_id": one.id,
-                "initiated_by_node_id": one.summary.who,
-                "capture_ms": one.summary.capture_ms,
-                "cut_us": one.cut_us,
-                "events_running": one.running,
-                "verdict": one.manifest.verdict,
-                "money": {
-                    **asdict(one.money),
-                    "in_flight": one.money.in_flight,
-                    "total": one.money.total,
-                    "naive_total": one.naive.total,
-                },
-                "checkpoint_manifest_uri": one.manifest_path,
-                "tables": one.tables_path,
-            }
-            for one in taken
-        ],
-    }
 
 
 def short(path: str | Path) -> str:

@@ -35,7 +35,7 @@ def test_the_result_as_data(tmp_path: Path, engine: str) -> None:
     assert len(reported["snapshots"]) == 3
     for one in reported["snapshots"]:
         assert one["verdict"] == "VERIFIED"
-        assert one["money"]["total"] == TOTAL
+        assert one["total"] == TOTAL
         assert one["money"]["in_tables"] + one["money"]["in_flight"] == TOTAL
         assert Path(one["checkpoint_manifest_uri"]).is_file()
         assert any(Path(one["tables"], "state").iterdir())
