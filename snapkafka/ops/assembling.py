@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, TypedDict, Unpack
 
 import msgspec
@@ -23,7 +22,7 @@ from snapkafka.kafka.ledger.reading import LATEST, epoch_in
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, OtherVersionError, load
 from snapkafka.query.locate import find_manifest, manifest_places
-from snapkafka.runtime.child import await_child, run_child
+from snapkafka.runtime.child import run_child
 from snapkafka.runtime.extras import require_engine
 from snapkafka.store import Damage, Store, altered, file_damage, open_manifest, open_store
 from snapkafka.verbs import Result
@@ -139,14 +138,11 @@ async def _job(
             *(f"--spec=/dev/fd/{options.fileno()}", f"--result=/dev/fd/{result.fileno()}"),
             *(["--progress"] if progress is not None else []),
         ]
-        status = await await_child(
-            partial(
-                run_child,
-                command,
-                pass_line,
-                env={**os.environ, **launch.environ},
-                pass_fds=[options.fileno(), result.fileno()],
-            )
+        status = await run_child(
+            command,
+            pass_line,
+            env={**os.environ, **launch.environ},
+            pass_fds=[options.fileno(), result.fileno()],
         )
         result.seek(0)
         out = result.read()

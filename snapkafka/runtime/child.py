@@ -145,22 +145,22 @@ def start_watchdog(process: int, *folders: Path, grace_s: float = 0) -> subproce
     )
 
 
-def run_child(
+async def run_child(
     command: Sequence[str],
     heard: Callable[[str], None],
     *,
-    stop: threading.Event,
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
     grace_s: float = GRACE_S,
 ) -> int:
-    """Run a child until it ends or `stop` is set; return its exit status, negative for the signal that killed it.
+    """Run a child until it ends; return its exit status, negative for the signal that killed it. If this task is
+    cancelled, the child is ended first.
 
     Args:
         heard: called in another thread with each line that it prints until then.
         grace_s: the time for its clean-up.
     """
-    ended = threading.Event()
+    stop, ended = threading.Event(), threading.Event()
 
     def read(output: IO[bytes]) -> None:
         with output:
@@ -168,28 +168,20 @@ def run_child(
                 if not (ended.is_set() or stop.is_set()):
                     heard(line.decode(errors="replace").strip())
 
-    with Child(
-        command, env=env, output=subprocess.PIPE, pass_fds=pass_fds, stop=stop, grace_s=grace_s
-    ) as child:
-        assert child.output is not None
-        reader = threading.Thread(target=read, args=(child.output,), daemon=True)
-        reader.start()
-        child.wait()
-    reader.join(GONE_S)  # another process may still hold the other end
-    ended.set()
-    status = child.status
-    assert status is not None, "a child that was ended has a status"
-    return status
+    def run() -> int:
+        with Child(
+            command, env=env, output=subprocess.PIPE, pass_fds=pass_fds, stop=stop, grace_s=grace_s
+        ) as child:
+            assert child.output is not None
+            reader = threading.Thread(target=read, args=(child.output,), daemon=True)
+            reader.start()
+            child.wait()
+        reader.join(GONE_S)  # another process may still hold the other end
+        ended.set()
+        assert child.status is not None, "a child that was ended has a status"
+        return child.status
 
-
-async def await_child(run: Callable[..., int]) -> int:
-    """Run `run_child` in a thread; if this task is cancelled, the child is ended first.
-
-    Args:
-        run: takes `stop`, the event that ends the child.
-    """
-    stop = threading.Event()
-    running = asyncio.ensure_future(asyncio.to_thread(run, stop=stop))
+    running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
         return await asyncio.shield(running)
     finally:

@@ -45,7 +45,10 @@ class Command:
                 Path(self.option("--json")).write_text(json.dumps(self.found))
             return self.status
 
-        monkeypatch.setattr(drilling, "run_child", run)
+        async def run_child(*words: Any, **options: Any) -> int:
+            return run(*words, **options)
+
+        monkeypatch.setattr(drilling, "run_child", run_child)
 
     def option(self, name: str) -> str:
         (value,) = (word.removeprefix(f"{name}=") for word in self.line if word.startswith(f"{name}="))

@@ -17,7 +17,7 @@ import pytest
 
 from snapkafka.runtime import child as children
 from snapkafka.runtime import exit_status
-from snapkafka.runtime.child import Child, await_child, run_child
+from snapkafka.runtime.child import Child, run_child
 from snapkafka.runtime.signals import CODES, Interrupted
 from snapkafka.testing import wait_until
 
@@ -48,36 +48,17 @@ def marked(mark: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("code", [WAITS, IGNORES], ids=["waits", "ignores"])
-def test_the_whole_group_ends_within_five_seconds(tmp_path: Path, code: str) -> None:
-    """Whatever of it ignores TERM is killed."""
-    lines: list[str] = []
-    stop = threading.Event()
-
-    def stop_when_ready(line: str) -> None:
-        lines.append(line)
-        stop.set()
-
-    asked = time.monotonic()
-    status = run_child(python(code), stop_when_ready, stop=stop, env={**os.environ, "MARK": str(tmp_path)})
-    assert lines == ["ready"]
-    assert status in (-signal.SIGTERM, -signal.SIGKILL)
-    assert marked(tmp_path) == []
-    assert time.monotonic() - asked < 5.0 + 10.0, "with the start of two Pythons on a busy machine"
-
-
-def test_what_a_child_has_left_is_ended_and_nobody_waits_for_its_pipe(
+async def test_what_a_child_has_left_is_ended_and_nobody_waits_for_its_pipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The child is dead, and what it started holds the other end of the pipe."""
     monkeypatch.setattr(children, "LEAVING_S", 0.2)
     code = STUBBORN + "time.sleep(1)\nsys.exit(3)\n"
-    environment = {**os.environ, "MARK": str(tmp_path)}
-    assert run_child(python(code), print, stop=threading.Event(), env=environment) == 3
+    assert await run_child(python(code), print, env={**os.environ, "MARK": str(tmp_path)}) == 3
     assert marked(tmp_path) == []
 
 
-def test_a_pipe_that_another_process_holds_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_pipe_that_another_process_holds_is_not_waited_for(tmp_path: Path) -> None:
     """One that has left the group, as Spark's Python workers do."""
     code = (
         "import subprocess, sys\n"
@@ -85,28 +66,28 @@ def test_a_pipe_that_another_process_holds_is_not_waited_for(tmp_path: Path) -> 
         "print(left.pid, flush=True)\n"
     )
     lines: list[str] = []
-    assert run_child(python(code), lines.append, stop=threading.Event()) == 0
+    assert await run_child(python(code), lines.append) == 0
     os.kill(int(lines[0]), signal.SIGKILL)
 
 
-def test_lines_and_status_come_back(tmp_path: Path) -> None:
+async def test_lines_and_status_come_back(tmp_path: Path) -> None:
     lines: list[str] = []
     code = "import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.exit(7)"
-    assert run_child(python(code), lines.append, stop=threading.Event()) == 7
+    assert await run_child(python(code), lines.append) == 7
     assert sorted(lines) == ["one", "two"]
     with Child(python("import sys; sys.exit(9)")) as child:
         assert child.wait() == 9
 
 
-async def test_whoever_is_cancelled_twice_still_leaves_no_child(tmp_path: Path) -> None:
-    started = threading.Event()
-
-    def run(*, stop: threading.Event) -> int:
-        return run_child(
-            python(WAITS), lambda line: started.set(), stop=stop, env={**os.environ, "MARK": str(tmp_path)}
-        )
-
-    work = asyncio.ensure_future(await_child(run))
+@pytest.mark.parametrize("code", [WAITS, IGNORES], ids=["waits", "ignores"])
+async def test_whoever_is_cancelled_twice_leaves_no_child_and_nothing_of_its_group(
+    tmp_path: Path, code: str
+) -> None:
+    """Whatever of it ignores TERM is killed."""
+    started, began = threading.Event(), time.monotonic()
+    work = asyncio.ensure_future(
+        run_child(python(code), lambda line: started.set(), env={**os.environ, "MARK": str(tmp_path)})
+    )
     assert await asyncio.to_thread(started.wait, 60)
     work.cancel()
     await asyncio.sleep(0)
@@ -114,6 +95,7 @@ async def test_whoever_is_cancelled_twice_still_leaves_no_child(tmp_path: Path) 
     with pytest.raises(asyncio.CancelledError):
         await work
     await asyncio.to_thread(wait_until, "its end", lambda: not marked(tmp_path), timeout_s=10)
+    assert time.monotonic() - began < 5.0 + 10.0, "with the start of two Pythons on a busy machine"
 
 
 OWNER = (

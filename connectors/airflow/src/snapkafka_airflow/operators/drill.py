@@ -8,7 +8,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from snapkafka import ops
 from snapkafka.cli.running import STATUSES
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
 from snapkafka.options import flags_of
-from snapkafka.runtime.child import await_child, run_child
+from snapkafka.runtime.child import run_child
 from snapkafka.verbs import Drill
 from snapkafka_airflow.operators.running import HOPELESS, SnapkafkaBaseOperator
 from snapkafka_airflow.version_compat import AirflowException, AirflowFailException
@@ -111,9 +110,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
                 lines.append(line)
                 self.log.info("%s", line)
 
-        status = self.run_verb(
-            lambda: await_child(partial(run_child, command, heard, env=environ, grace_s=GRACE_S))
-        )
+        status = self.run_verb(lambda: run_child(command, heard, env=environ, grace_s=GRACE_S))
         errors = [line for line in lines if line.startswith("error: ")]
         return status, (errors or lines or ["it printed nothing"])[-1].removeprefix("error: ")
 
