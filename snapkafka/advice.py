@@ -31,18 +31,6 @@ class Advice:
     undo: str = ""
 
 
-def problem(code: str, what: str, do: str, subject: str = "") -> Advice:
-    return Advice(code=code, weight=Weight.PROBLEM, what=what, do=do, subject=subject)
-
-
-def warning(code: str, what: str, do: str, subject: str = "") -> Advice:
-    return Advice(code=code, weight=Weight.WARNING, what=what, do=do, subject=subject)
-
-
-def note(code: str, what: str, do: str, subject: str = "") -> Advice:
-    return Advice(code=code, weight=Weight.NOTE, what=what, do=do, subject=subject)
-
-
 def worst_first(found: list[Advice]) -> tuple[Advice, ...]:
     """Sort findings in the order in which to read them."""
     order = list(Weight)

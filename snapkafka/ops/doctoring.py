@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from snapkafka.advice import Advice, Weight, note, problem, warning, worst_first
+from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.reading import Opened, captured, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
@@ -19,7 +19,8 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
-from .doctoring_cluster import about_groups, about_lost_headers, about_topics, not_examined
+from .doctoring_cluster import about_groups, about_lost_headers, about_topics
+from .findings import find, unseen
 from .listing import Clock
 from .pruning import checkpoint_due
 
@@ -60,11 +61,9 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     """Examine them as `doctor` does, by a ledger that was read."""
     state = work.reading.state
     views = latest_of_apps(state)
-    found = [*_about_apps(state, views), *_about_releases(state), *_about_uncaptured(views)]
-    found += [*_about_global_tables(views), *_about_split_keys(state)]
-    found += [*_about_standing_agents(state), *_about_never_read(state)]
-    found += await _about_unread(work)
-    found += await _about_ledger(work, now_ms)
+    found = [*_about_apps(state, views), *_about_snapshots(state), *_about_standing_agents(state)]
+    found += [find("topic-unread", item.topic, topic=item.topic, app=item.app) for item in state.unread()]
+    found += [*_about_ledger(work, now_ms), *await _about_access(work)]
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
     found += await about_lost_headers(work, views)
     found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
@@ -79,104 +78,44 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
 def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
     living = list(state.living())
     if not living:
-        yield problem(
-            "nobody",
-            "no process is running",
-            "start the services; each joins when it calls snapkafka.install",
-        )
-    if stamping := Counter(view.hello.app for view in living if view.hello.mode == "stamp"):
-        yield warning(
-            "stamp-only",
-            f"{', '.join(f'{count} of {app}' for app, count in sorted(stamping.items()))} refuse snapshots: mode"
-            " stamp",
-            'start them with mode="on", or SNAPKAFKA=on, once all are upgraded',
-        )
+        yield find("nobody")
+    if stamping := [view for view in living if view.hello.mode == "stamp"]:
+        yield find("stamp-only", apps=_counted(stamping))
     if state.paused:
-        yield problem("paused", "snapshots are paused", "snapkafka resume")
+        yield find("paused")
     for view in state.processes.values():
         if state.goes_on_without(view):
-            yield problem(
-                "stood-down",
-                f"{view.withdrawal}; every snapshot with its app fails",
-                "restart it, and report the error in its log; if it has ended, start the app or retire it",
-            )
+            yield find("stood-down", what=view.withdrawal)
     running = {view.hello.app for view in living}
-    for view in views if living else ():
-        if view.hello.app not in running and (view.hello.inputs or view.hello.tables):
-            yield note(
-                "stopped",
-                f"app {view.hello.app} does not run; snapshots use the positions where it stopped",
-                f"if it will not return: snapkafka retire --app {view.hello.app}",
-            )
-
-
-def _about_releases(state: LedgerState) -> Iterator[Advice]:
-    """Report that processes run several releases."""
-    running: dict[str, Counter[str]] = {}
-    for view in state.living():
-        running.setdefault(view.hello.release, Counter())[view.hello.app] += 1
-    if len(running) < 2:
-        return
-    releases_of = [
-        f"{release or 'unknown'} ({', '.join(f'{count} of {app}' for app, count in sorted(apps.items()))})"
-        for release, apps in sorted(running.items())
-    ]
-    yield note(
-        "releases",
-        f"processes run several releases: {'; '.join(releases_of)}",
-        "only neighbouring releases share a ledger; finish the upgrade",
-    )
-
-
-def _about_global_tables(views: list[ProcessView]) -> Iterator[Advice]:
-    """Find global tables with keys in several partitions, whose order no reader can see."""
     for view in views:
-        for table in view.hello.tables:
-            if table.is_global and table.partitions > 1:
-                yield warning(
-                    "global-partitions",
-                    f"global table {table.name} of app {view.hello.app} has {table.partitions} changelog"
-                    " partitions: V3 is unverifiable",
-                    "use app.GlobalTable(..., partitions=1) and recreate its changelog",
-                )
+        hello = view.hello
+        if running and hello.app not in running and (hello.inputs or hello.tables):
+            yield find("stopped", app=hello.app)
+        yield from (find("not-captured", app=hello.app, what=what) for what in hello.uncaptured)
+        for table in hello.tables:
+            if table.is_global and table.partitions > 1:  # in an order that no reader can see
+                yield find("global-partitions", table=table.name, app=hello.app, count=table.partitions)
+    releases = sorted({view.hello.release for view in living})
+    if len(releases) > 1:
+        of = {it: _counted(view for view in living if view.hello.release == it) for it in releases}
+        yield find("releases", releases="; ".join(f"{it or 'unknown'} ({apps})" for it, apps in of.items()))
 
 
-def _about_split_keys(state: LedgerState) -> Iterator[Advice]:
-    """Report the keys in several partitions that the newest verified snapshot shows."""
-    verified = [(epoch, of.trigger.id, of.verdict) for epoch, of in state.snapshots.items() if of.verdict]
-    if not verified:
-        return
-    _, name, newest = max(verified, key=lambda of: of[0])
-    for remark in (remark for check in newest.checks for remark in check.remarks):
-        yield warning(
-            "split-keys",
-            f"snapshot {name}: {remark}",
-            "place keys by murmur2_random, or group_by before the table; then write these keys again",
-        )
+def _counted(views: Iterable[ProcessView]) -> str:
+    counts = Counter(view.hello.app for view in views)
+    return ", ".join(f"{count} of {app}" for app, count in sorted(counts.items()))
 
 
-def _about_never_read(state: LedgerState) -> Iterator[Advice]:
-    """Name the records that nobody read, by the newest captured snapshot."""
-    newest = max(
-        (view.epoch for view in state.snapshots.values() if view.captured_at is not None), default=None
-    )
-    for item in state.captured(newest).never_read if newest is not None else ():
-        yield warning(
-            "never-read",
-            str(item),
-            "keep records for as long as readers may lag (retention.ms), and process these from elsewhere",
-            subject=item.topic,
-        )
-
-
-def _about_uncaptured(views: list[ProcessView]) -> Iterator[Advice]:
-    for view in views:
-        for what in view.hello.uncaptured:
-            yield warning(
-                "not-captured",
-                f"app {view.hello.app}: {what}",
-                "see docs/reference/features.md; `snapkafka doctor --offline` examines an app",
-            )
+def _about_snapshots(state: LedgerState) -> Iterator[Advice]:
+    """Report the keys in several partitions that the newest verified snapshot shows, and the records that nobody had
+    read by the newest captured one."""
+    for view in [view for view in state.snapshots.values() if view.verdict][-1:]:
+        assert view.verdict is not None
+        remarks = (remark for check in view.verdict.checks for remark in check.remarks)
+        yield from (find("split-keys", id=view.trigger.id, what=remark) for remark in remarks)
+    for epoch in [view.epoch for view in state.snapshots.values() if view.captured_at is not None][-1:]:
+        for item in state.captured(epoch).never_read:
+            yield find("never-read", item.topic, what=item)
 
 
 def _about_standing_agents(state: LedgerState) -> Iterator[Advice]:
@@ -192,13 +131,7 @@ def _about_standing_agents(state: LedgerState) -> Iterator[Advice]:
         grown = sum(ends.values()) - sum(before[app, agent][1].values())
         unread = sum(max(0, ends[tp] - at) for tp, at in positions.items())
         if grown > 0 and unread:
-            yield warning(
-                "agent-stands",
-                f"{agent or 'the loop'} of {app} has not moved between the two newest snapshots, while its inputs"
-                f" grew by {grown:,} records; {unread:,} are unread",
-                "see its log: while an agent fails at each record, snapshots are consistent, and nothing happens",
-                subject=app,
-            )
+            yield find("agent-stands", app, agent=agent or "the loop", app=app, grown=grown, unread=unread)
 
 
 def _positions(
@@ -214,87 +147,28 @@ def _positions(
     return found
 
 
-async def _about_unread(work: Opened) -> list[Advice]:
-    """Name the topics to which an app subscribes and that no worker has, whether they exist by now or not."""
-    unread = work.reading.state.unread()
-    try:
-        exist = await work.admin.describe_topics([item.topic for item in unread]) if unread else {}
-    except SnapkafkaError:
-        exist = {}
-    return [
-        problem(
-            "topic-unread",
-            f"topic {item.topic} did not exist when {item.app} started, so no worker reads it",
-            f"it exists now: restart {item.app}"
-            if item.topic in exist
-            else f"create it and restart {item.app}: Faust notices a new topic only after minutes",
-            subject=item.topic,
-        )
-        for item in unread
-    ]
-
-
-async def _about_ledger(work: Opened, now_ms: int) -> list[Advice]:
-    """Check whether the ledger, which was read just now, can be written. This is asked, not tried: nothing is
-    appended."""
-    found: list[Advice] = []
+def _about_ledger(work: Opened, now_ms: int) -> Iterator[Advice]:
     topic = work.reading.topic
     if old := checkpoint_due(work.reading, now_ms):
-        found.append(
-            warning(
-                "ledger-long",
-                f"{topic}: each worker first reads {old:,} records that a checkpoint would remove",
-                "run `snapkafka checkpoint` regularly",
-            )
-        )
+        yield find("ledger-long", topic=topic, count=old)
     if lost := str(work.reading.state.tails):
-        found.append(
-            warning(
-                "ledger-cut-short",
-                f"{topic}: {lost}; snapshots that may need them fail, or are listed as contaminated",
-                "find out why its broker lost them (docs/reference/ledger.md); services join again by themselves",
-            )
-        )
+        yield find("ledger-cut-short", topic=topic, what=lost)
     if work.reading.garbage:
-        found.append(
-            note(
-                "ledger-garbage",
-                f"{work.reading.garbage} records in {topic} cannot be read: not"
-                " written by snapkafka, or by another release",
-                "see who may write to it; if processes of a later release run, upgrade the command",
-            )
-        )
-    return [*found, *await _about_access(work)]
+        yield find("ledger-garbage", topic=topic, count=work.reading.garbage)
 
 
 async def _about_access(work: Opened) -> list[Advice]:
-    """Check the rights on the ledger, and its replicas."""
+    """Check the rights on the ledger, and its replicas. They are asked, not tried."""
     found: list[Advice] = []
     topic = work.reading.topic
     try:
         access = await work.admin.access(topic)
-    except SnapkafkaError as error:
-        return [not_examined("ledger-unseen", error)]
-    if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
-        found.append(
-            warning(
-                "ledger-rights",
-                f"these credentials lack {' and '.join(sorted(missing))} on {topic}: they cannot trigger, pause or"
-                " retire",
-                "docs/reference/ledger.md lists the rights that each role needs",
-            )
-        )
-    try:
+        if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
+            found.append(find("ledger-rights", topic=topic, rights=" and ".join(sorted(missing))))
         holding, _ = await work.admin.topic_settings(topic)
     except SnapkafkaError as error:
-        return [*found, not_examined("ledger-unseen", error)]
+        return [*found, unseen("ledger", error)]
     needed = TopicSettings.parse(holding).in_sync
     if access.in_sync < needed:
-        found.append(
-            problem(
-                "ledger-replicas",
-                f"{topic} has {access.in_sync} replicas in sync, fewer than min.insync.replicas={needed}",
-                "restart the brokers that hold it",
-            )
-        )
+        found.append(find("ledger-replicas", topic=topic, count=access.in_sync, needed=needed))
     return found

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from snapkafka.advice import Advice, Weight, note, problem, warning
+from snapkafka.advice import Advice
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.reading import Opened, outputs_of
 from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers
@@ -28,10 +28,7 @@ from snapkafka.topic_config import UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms
 from snapkafka.wire.headers import HEADER
 
-
-def not_examined(code: str, error: SnapkafkaError, so: str = "") -> Advice:
-    """Compose the finding that something could not be examined."""
-    return warning(code, f"{error}{so}", error.hint)
+from .findings import find, unseen
 
 
 async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
@@ -40,7 +37,7 @@ async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -
     try:
         described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
     except SnapkafkaError as error:
-        return [not_examined("topics-unseen", error)]
+        return [unseen("topics", error)]
     found = list(about_partitions(views, described))
     for role in needed:
         if role.topic not in described:
@@ -48,21 +45,12 @@ async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -
         try:
             holding, own = await work.admin.topic_settings(role.topic)
         except SnapkafkaError as error:
-            found.append(not_examined("settings-unseen", error))
+            found.append(unseen("settings", error))
             continue
-        for code, weight, what, changes in judged(role, holding, within_ms):
+        for code, fields, changes in judged(role, holding, within_ms):
             before = {name: own.get(name) for name in changes}
-            found.append(
-                Advice(
-                    code=code,
-                    weight=weight,
-                    what=what,
-                    do="change its settings: `snapkafka doctor -v` prints the command",
-                    subject=role.topic,
-                    command=change_command(role.topic, changes, work.bootstrap),
-                    undo=change_command(role.topic, before, work.bootstrap),
-                )
-            )
+            fix, undo = (change_command(role.topic, of, work.bootstrap) for of in (changes, before))
+            found.append(find(code, role.topic, fix, undo, role=role.name, **fields))
     return found
 
 
@@ -71,26 +59,12 @@ def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -
     for view in views:
         app = view.hello.app
         for source in view.hello.inputs:
-            if source.topic not in described:
-                yield problem(
-                    "topic-missing",
-                    f"topic {source.topic}, an input of app {app}, does not exist",
-                    "create it and restart the app: Faust does not see topics created later",
-                    subject=source.topic,
-                )
-            elif (now := counts[source.topic]) != source.partitions and view.hello.mode != FOREIGN:
-                yield warning(
-                    "partitions-added",
-                    f"topic {source.topic} has {now} partitions, app {app} joined with {source.partitions}",
-                    "restart the app",
-                    subject=source.topic,
-                )
-        for said in unlike_counts(view.hello, counts):
-            yield problem(
-                "partition-counts",
-                said,
-                "make the counts equal and restart the app: Faust fails at the first write to the table",
-            )
+            topic = source.topic
+            if topic not in described:
+                yield find("topic-missing", topic, topic=topic, app=app)
+            elif (now := counts[topic]) != source.partitions and view.hello.mode != FOREIGN:
+                yield find("partitions-added", topic, topic=topic, app=app, now=now, then=source.partitions)
+        yield from (find("partition-counts", what=what) for what in unlike_counts(view.hello, counts))
 
 
 async def about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
@@ -99,55 +73,26 @@ async def about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
     try:
         groups = await work.admin.groups()
     except SnapkafkaError as error:
-        return [
-            not_examined(
-                "groups-unseen", error, ": no markers are sent; headers alone separate before from after"
-            )
-        ]
-    found = []
-    for group in groups:
-        if group.name.startswith(OWN_GROUPS) or knows_markers(state, group):
-            continue
-        found += list(_about_external_group(state, group, inputs, outputs_of(state) - inputs))
-    return found
+        so = ": no markers are sent; headers alone separate before from after"
+        return [unseen("groups", error, so)]
+    outputs = outputs_of(state) - inputs
+    others = [it for it in groups if not it.name.startswith(OWN_GROUPS) and not knows_markers(state, it)]
+    return [advice for group in others for advice in _about_group(state, group, inputs, outputs)]
 
 
-def _about_external_group(
-    state: LedgerState, group: Group, inputs: set[str], outputs: set[str]
-) -> Iterator[Advice]:
-    joined = sum(view.hello.app == group.name for view in state.living())
-    topics = group.topics or frozenset()
-    if joined:
-        yield problem(
-            "members-without",
-            f"group {group.name} has {len(group.members)} members, {joined} of them with snapkafka",
-            "install it in all of them: what the others do is in no snapshot",
-        )
-        return
-    known = any(view.hello.app == group.name and state.unretired(view) for view in state.processes.values())
-    if known and group.members:
-        yield problem(
-            "app-runs-without",
-            f"app {group.name} runs without snapkafka ({len(group.members)} group members): every snapshot"
-            " with it fails",
-            f"restart it with snapkafka; if it is to run without for good: snapkafka retire --app {group.name}",
-        )
-        return
-    if read := sorted(inputs & topics):
-        yield note(
-            "external-reader",
-            f"group {group.name} reads {', '.join(read)} without snapkafka; no markers are sent there",
-            f"if it skips records with a null value: name {group.name} in knows_markers (--config)",
-            subject=group.name,
-        )
-    if read := sorted(outputs & topics):
-        yield note(
-            "external-output-reader",
-            f"group {group.name} reads the outputs {', '.join(read)} without snapkafka: what it has read is in no"
-            " snapshot",
-            "if it writes back to inputs, install snapkafka in it: what came through it cannot be verified",
-            subject=group.name,
-        )
+def _about_group(state: LedgerState, group: Group, inputs: set[str], outputs: set[str]) -> Iterator[Advice]:
+    name, count, topics = group.name, len(group.members), group.topics or frozenset()
+    if joined := sum(view.hello.app == name for view in state.living()):
+        yield find("members-without", group=name, count=count, joined=joined)
+    elif count and any(view.hello.app == name and state.unretired(view) for view in state.processes.values()):
+        yield find("app-runs-without", group=name, count=count)
+    else:
+        for code, read in (
+            ("external-reader", inputs & topics),
+            ("external-output-reader", outputs & topics),
+        ):
+            if read:
+                yield find(code, name, group=name, topics=", ".join(sorted(read)))
 
 
 #: One record is read of each of so many partitions at most.
@@ -168,19 +113,15 @@ async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Adv
             {tp: offset for tp, offset in wanted.items() if starts.get(tp, 0) <= offset < ends.get(tp, 0)}
         )
     except SnapkafkaError as error:
-        return [warning("headers-unseen", str(error), error.hint)]
+        return [unseen("headers", error)]
     lost: dict[str, TopicPartition] = {}
     for tp, pairs in sorted(found.items()):
         if all(name != HEADER for name, _ in pairs):
             lost.setdefault(tp.topic, tp)
     return [
-        problem(
-            "headers-lost",
-            f"the record at offset {wanted[tp]} of {tp}, sent by {sent[tp][1]}, lost its header {HEADER}",
-            f"let the proxy, mirror or transform on the way to this topic pass the header {HEADER} on",
-            subject=f"offset {wanted[tp]} of {tp}",
-        )
+        find("headers-lost", f"offset {at} of {tp}", offset=at, tp=tp, sender=sender, header=HEADER)
         for tp in lost.values()
+        for at, sender in [sent[tp]]
     ]
 
 
@@ -217,11 +158,10 @@ class TopicRole:
 
 
 class Shortfall(NamedTuple):
-    """A problem of a topic's settings; `changes`: setting -> the value that fixes it."""
+    """A problem of a topic's settings. `fields`: of its text; `changes`: setting -> the value that fixes it."""
 
     code: str
-    weight: Weight
-    what: str
+    fields: Mapping[str, object]
     changes: Mapping[str, str]
 
 
@@ -250,21 +190,16 @@ def judged(role: TopicRole, holding: Mapping[str, str], within_ms: int) -> Itera
     """
     settings = TopicSettings.parse(holding)
     if role.table and not role.expires_ms:
-        finding = _state_is_lost(role, settings, within_ms)
-        if finding is not None:
-            yield finding
+        if found := _state_is_lost(role, settings, within_ms):
+            yield found
             return
     elif settings.deletes:
         yield from _deleted_too_soon(role, settings, within_ms)
     lag_ms = settings.uncompacted_ms
     if settings.compacts and lag_ms < within_ms:
-        yield Shortfall(
-            "compaction",
-            Weight.WARNING,
-            f"Kafka may compact {role.name} {f'after {format_ms(lag_ms)}' if lag_ms else 'at once'} "
-            f"(min.compaction.lag.ms={lag_ms}): late assembly may lose values",
-            {"min.compaction.lag.ms": str(within_ms)},
-        )
+        when = f"after {format_ms(lag_ms)}" if lag_ms else "at once"
+        change = {"min.compaction.lag.ms": str(within_ms)}
+        yield Shortfall("compaction", {"when": when, "lag_ms": lag_ms}, change)
 
 
 def _state_is_lost(role: TopicRole, settings: TopicSettings, within_ms: int) -> Shortfall | None:
@@ -276,13 +211,8 @@ def _state_is_lost(role: TopicRole, settings: TopicSettings, within_ms: int) -> 
         bounds["retention.bytes"] = f"{settings.retention_bytes:,} bytes a partition"
     unbounded = dict.fromkeys(bounds, str(UNBOUNDED))
     if role.sets and settings.compacts:
-        return Shortfall(
-            "sets-compacted",
-            Weight.PROBLEM,
-            f"{role.name} of a table of sets has cleanup.policy={settings.policy}:"
-            " compaction loses members of sets",
-            {"cleanup.policy": "delete"} | unbounded,
-        )
+        changes = {"cleanup.policy": "delete"} | unbounded
+        return Shortfall("sets-compacted", {"policy": settings.policy}, changes)
     if not settings.deletes or not unbounded:
         return None
     changes = unbounded
@@ -290,36 +220,23 @@ def _state_is_lost(role: TopicRole, settings: TopicSettings, within_ms: int) -> 
         changes = {"cleanup.policy": "compact"}
         if settings.uncompacted_ms < within_ms:
             changes["min.compaction.lag.ms"] = str(within_ms)
-    kind = "a table of sets" if role.sets else f"table {role.table}"
-    return Shortfall(
-        "state-deleted",
-        Weight.PROBLEM,
-        f"{role.name} of {kind} has cleanup.policy={settings.policy} and keeps {' and '.join(bounds.values())}:"
-        " older keys are lost",
-        changes,
-    )
+    table = "a table of sets" if role.sets else f"table {role.table}"
+    fields = {"table": table, "policy": settings.policy, "kept": " and ".join(bounds.values())}
+    return Shortfall("state-deleted", fields, changes)
 
 
 def _deleted_too_soon(role: TopicRole, settings: TopicSettings, within_ms: int) -> Iterator[Shortfall]:
-    retention_ms, needed_ms = settings.retention_ms, within_ms + role.expires_ms
-    if retention_ms is not None and retention_ms < needed_ms:
-        need = f"assembly needs them for {format_ms(needed_ms)}"
-        if role.expires_ms:
-            need += f" (windows of {format_ms(role.expires_ms)}, and {format_ms(within_ms)} until it has read them)"
-        yield Shortfall(
-            "retention",
-            Weight.PROBLEM,
-            f"{role.name} keeps records for {format_ms(retention_ms)}, {need}",
-            {"retention.ms": str(needed_ms)},
+    kept_ms, needed_ms = settings.retention_ms, within_ms + role.expires_ms
+    needed = format_ms(needed_ms)
+    if kept_ms is not None and kept_ms < needed_ms:
+        windows = (
+            f" (windows of {format_ms(role.expires_ms)}, and {format_ms(within_ms)} until it has read them)"
         )
+        fields = {"kept": format_ms(kept_ms), "needed": needed, "windows": windows * bool(role.expires_ms)}
+        yield Shortfall("retention", fields, {"retention.ms": str(needed_ms)})
     if (size := settings.retention_bytes) is not None:
-        yield Shortfall(
-            "retention-bytes",
-            Weight.WARNING,
-            f"{role.name} keeps {size:,} bytes of a partition: under load less than the {format_ms(needed_ms)}"
-            " that assembly needs",
-            {"retention.bytes": str(UNBOUNDED)},
-        )
+        change = {"retention.bytes": str(UNBOUNDED)}
+        yield Shortfall("retention-bytes", {"size": size, "needed": needed}, change)
 
 
 def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str) -> str:
