@@ -264,7 +264,8 @@ def findings_page() -> str:
 
 What V1 to V5 print of a record, in the order of the checks. *fails* makes a snapshot `INCONSISTENT`, *unverifiable*
 makes it `UNVERIFIABLE`, a *note* leaves the verdict as it is; `replayed` makes it `VERIFIED_WITH_REPLAYS`.
-`tables` is also unverifiable where V3 or V4 did not pass.
+`tables` is also unverifiable where V3 or V4 did not pass. *Assemble sooner*: or keep records longer (`doctor`), and
+take another snapshot. *Report it*: unless headers were forged.
 [verification.md](../explanation/verification.md) explains the checks.
 """
     ]
@@ -272,12 +273,12 @@ makes it `UNVERIFIABLE`, a *note* leaves the verdict as it is; `replayed` makes 
     letters["text"] = "table TABLE of APP: N keys lie in several partitions: KEY (PARTITIONS), ..."
     for check in sorted({kind.check for kind in KINDS.values()}):
         rows = [
-            (code(name), str(kind.weight), kind.says.format_map(letters), kind.cause, kind.do)
+            (code(name), str(kind.weight), kind.says.format_map(letters), kind.why)
             for name, kind in KINDS.items()
             if kind.check == check
         ]
         parts.append(
-            f"\n## {check}\n\n" + table(("finding", "weight", "what it says", "cause", "what to do"), rows)
+            f"\n## {check}\n\n" + table(("finding", "weight", "what it says", "why, and what to do"), rows)
         )
     return (
         "".join(parts)

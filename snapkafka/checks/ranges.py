@@ -13,10 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 
-from .kinds import KINDS
 from .stretch import Stretch
 from .view import CutView
 from .witness import WITNESSES_MAX, Finding
@@ -24,14 +22,6 @@ from .witness import WITNESSES_MAX, Finding
 #: How many offsets past the ends of a snapshot are read, per partition. Assembly follows the capture within
 #: seconds or minutes, so this is the whole log there; for a verification years later it is what bounds the reading.
 TAIL_MAX: Final = 100_000
-
-
-#: The kinds that follow from the bounds of the log alone.
-OF_BOUNDS: Final = frozenset(
-    kind
-    for kind in KINDS
-    if kind.split("-")[0] in ("recreated", "renewed", "gone", "unread", "never", "crowded")
-)
 
 
 class ReadRange(NamedTuple):
@@ -91,79 +81,46 @@ def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
     """
     findings: list[Finding] = []
     counts: Counter[str] = Counter()
-    for it in (*recreated(view), *renewed(view), *unread(view), *gone(view), *gone_left(view)):
+    for it in (*_recreated(view), *_deleted(view)):
         if it.start < it.end:
             counts[it.kind] += it.end - it.start
             findings += [
                 Finding(it.kind, *it.tp, offset, it.process, app=it.app, a=it.a, b=it.b)
                 for offset in range(it.start, min(it.end, it.start + WITNESSES_MAX))
             ]
-    for finding, records in never_read(view):
-        counts[finding.kind] += records
-        findings.append(finding)
+    for item in view.captured.never_read:  # what readers passed without reading it: one finding per range
+        kind = "never-read" if item.start >= 0 else "never-read-unclear"
+        place = (item.topic, item.partition, item.start)
+        counts[kind] += item.records
+        findings.append(Finding(kind, *place, item.process, app=item.app, text=str(item)))
     return findings, counts
 
 
-def recreated(view: CutView) -> Iterator[Missing]:
-    """Find topics that are not those of the snapshot: deleted and recreated, or cut short."""
+def _recreated(view: CutView) -> Iterator[Missing]:
+    """Find topics that are not those of the snapshot: recreated since, cut short, or recreated while it was taken."""
     for tp in sorted(view.recreated):
-        if tp.topic not in view.renewed:
-            yield from (Missing(f"recreated-{check}", tp, 0, 1) for check in _concerned(view, tp))
-
-
-def renewed(view: CutView) -> Iterator[Missing]:
-    """Find topics that were recreated while processes of the snapshot ran."""
-    for tp in sorted(view.recreated):
-        if (then := view.renewed.get(tp.topic)) is not None:
-            for check in _concerned(view, tp):
+        then = view.renewed.get(tp.topic)
+        for check in ("V1", "V2", "V3", "V4") if tp in view.changelogs else ("V1", "V2", "V4"):
+            if then is None:
+                yield Missing(f"recreated-{check}", tp, 0, 1)
+            else:
                 yield Missing(f"renewed-{check}", tp, 0, 1, process=then.process, app=then.app)
 
 
-def _concerned(view: CutView, tp: TopicPartition) -> Iterator[str]:
-    """Yield the checks that a recreated topic leaves without records."""
-    yield from (check for check in ("V1", "V2", "V3", "V4") if check != "V3" or tp in view.changelogs)
-
-
-def unread(view: CutView) -> Iterator[Missing]:
-    """Find offsets that were received, may be red, and are no longer in the log: one finding per input."""
-    for tp, source, start in _present_inputs(view):
-        if source.low < (end := min(source.position, start)):
-            yield Missing("unread", tp, source.low, source.low + 1, app=source.app, a=end - 1)
-
-
-def gone(view: CutView) -> Iterator[Missing]:
-    """Find offsets in flight that are no longer in the log."""
-    for tp, source, start in _present_inputs(view):
-        white_end = _white_end(view, tp)
-        end = min(start, white_end)
-        yield Missing("gone", tp, source.position, end, app=source.app, a=white_end, b=start)
-
-
-def gone_left(view: CutView) -> Iterator[Missing]:
-    """Find offsets that are no longer in the log, and were in flight if a process that left had sent them."""
-    for tp, source, start in _present_inputs(view) if view.any_left else ():
-        after = max(source.position, _white_end(view, tp))
-        end = min(start, source.log_end) if source.end_known else start
-        yield Missing("gone-left", tp, after, end, app=source.app, b=start)
-
-
-def never_read(view: CutView) -> Iterator[tuple[Finding, int]]:
-    """Find records that readers passed without reading them, and how many: one finding per range."""
-    for item in view.captured.never_read:
-        kind = "never-read" if item.start >= 0 else "never-read-unclear"
-        place = (item.topic, item.partition, item.start)
-        yield Finding(kind, *place, item.process, app=item.app, text=str(item)), item.records
-
-
-def _present_inputs(view: CutView) -> Iterator[tuple[TopicPartition, InputCut, int]]:
-    """Yield the inputs whose topics were not recreated, with the start of their log."""
+def _deleted(view: CutView) -> Iterator[Missing]:
+    """Find offsets that are no longer in the log: received ones that may be red, one finding per input; those in
+    flight; and those in flight if a process that left had sent them."""
     for tp, sources in sorted(view.inputs.items()):
-        if tp not in view.recreated:
-            yield from ((tp, source, view.log_start(tp)) for source in sources)
-
-
-def _white_end(view: CutView, tp: TopicPartition) -> int:
-    return max((sender.white_end for sender in view.senders.get(tp, {}).values()), default=0)
+        start, senders = view.log_start(tp), view.senders.get(tp, {}).values()
+        white_end = max((sender.white_end for sender in senders), default=0)
+        for source in sources if tp not in view.recreated else ():
+            app, position = source.app, source.position
+            if source.low < (end := min(position, start)):
+                yield Missing("unread", tp, source.low, source.low + 1, app=app, a=end - 1)
+            yield Missing("gone", tp, position, min(start, white_end), app=app, a=white_end, b=start)
+            if view.any_left:
+                end = min(start, source.log_end) if source.end_known else start
+                yield Missing("gone-left", tp, max(position, white_end), end, app=app, b=start)
 
 
 def crowded(of: Stretch) -> Iterator[Finding]:

@@ -1,4 +1,8 @@
-"""Files in a local directory (or one that is mounted on all machines that need it)."""
+"""Files in a local directory (or one that is mounted on all machines that need it).
+
+`remote_files` has the same functions for object storage. Errors are those of the file system or of the library: `Store`
+gives them their words.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,9 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, ClassVar, Final, NamedTuple
 
 from snapkafka.runtime.homes import expand_home
-
-from .files import Files, Info
 
 PIECE_BYTES: Final = 1 << 20
 #: In the name of a file that is still being written.
@@ -37,11 +39,21 @@ def locked(place: Path, *, wait: bool = True) -> Iterator[None]:
         os.close(opened)
 
 
-class LocalFiles(Files):
+class Info(NamedTuple):
+    """A file: its path, its size in bytes, and when it was written, in seconds since 1970."""
+
+    path: str
+    bytes: int
+    written: float
+
+
+class LocalFiles:
     """The files below a directory."""
 
-    shared = False
-    errors = (OSError,)
+    #: Whether many clients that begin at the same moment can be too many for it.
+    shared: ClassVar = False
+    #: What reading and writing raise.
+    errors: ClassVar[tuple[type[Exception], ...]] = (OSError,)
 
     def __init__(self, root: Path) -> None:
         self._root = expand_home(root).absolute()
@@ -54,12 +66,15 @@ class LocalFiles(Files):
         return str(self._root)
 
     def place(self, path: str) -> str:
+        """Return the place of a path, as DuckDB, pandas and people take it."""
         return str(self._root / path)
 
-    def filesystem(self) -> None:
+    def filesystem(self) -> Any:
+        """Return the fsspec file system that opens its places for DuckDB; None: DuckDB does so itself."""
         return None
 
     def read(self, path: str) -> tuple[bytes, Any] | None:
+        """Return the content of a file, and its version; None: it does not exist."""
         if not (self._root / path).is_file():
             return None
         with contextlib.suppress(FileNotFoundError), (self._root / path).open("rb") as file:
@@ -94,6 +109,7 @@ class LocalFiles(Files):
 
     @contextlib.contextmanager
     def writing(self, path: str) -> Iterator[IO[bytes]]:
+        """Provide a file that appears whole when the block has ended, or not at all."""
         place = self._root / path
         new = place.with_name(f"{place.name}{UNFINISHED}{uuid.uuid4().hex}")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -107,6 +123,8 @@ class LocalFiles(Files):
             new.unlink(missing_ok=True)
 
     def swap(self, path: str, content: bytes, version: Any | None) -> bool:
+        """Put a file where this version of it is, or, without a version, where there is none; False: there is another
+        one by now."""
         self._root.mkdir(parents=True, exist_ok=True)
         with locked(self._root):
             file = self._root / path
@@ -117,6 +135,7 @@ class LocalFiles(Files):
         return True
 
     def delete(self, paths: Sequence[str]) -> None:
+        """Delete files, and the folders that are empty then."""
         for path in paths:
             (self._root / path).unlink(missing_ok=True)
         for folder in sorted({folder for path in paths for folder in Path(path).parents[:-1]}, reverse=True):

@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import IO, Any, Final
+from typing import IO, Any, ClassVar, Final
 
 from snapkafka.errors import DependencyMissingError, StorageError
 
-from .files import Files, Info
+from .local_files import Info
 
 #: The schemes of URIs. Amazon's S3 and S3Proxy were tried, the others were not.
 SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss")
@@ -81,7 +81,7 @@ def _options(uri: str) -> dict[str, Any]:
     }
 
 
-class RemoteFiles(Files):
+class RemoteFiles:
     """The files below a prefix of a bucket.
 
     Args:
@@ -91,7 +91,7 @@ class RemoteFiles(Files):
         DependencyMissingError: the library is not installed.
     """
 
-    shared = True
+    shared: ClassVar = True
 
     def __init__(self, uri: str) -> None:
         self._uri = uri.rstrip("/")

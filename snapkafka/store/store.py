@@ -27,8 +27,8 @@ from typing import IO, Any, Final
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import Column, FileEntry, Manifest, TableEntry, dump, file_stem, load
 
-from .files import Files, Info
-from .remote_files import meaning_of
+from .local_files import Info, LocalFiles
+from .remote_files import RemoteFiles, meaning_of
 
 #: No assembly works on its tables for so long without writing any of them.
 LEFTOVER_AFTER_S: Final = 86_400.0
@@ -61,7 +61,7 @@ class Damage:
 class Store:
     """Manifests and tables in one place. Every failure to read or write is a `StorageError`."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: LocalFiles | RemoteFiles) -> None:
         self.files = files
 
     @property
