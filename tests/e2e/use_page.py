@@ -7,16 +7,19 @@ seen, what axe found, and what the console said. Screenshots lie in FOLDER.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.e2e.look_at_page import CHROMIUM, PATIENCE_MS
-
+#: Debian's; Playwright's own is fetched from elsewhere.
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+PATIENCE_MS = 90_000
 DESK = {"width": 1280, "height": 900}
 COLOURS = "one => [getComputedStyle(one).color, getComputedStyle(one).getPropertyValue('--bad')]"
 
@@ -27,6 +30,7 @@ class Visit:
     def __init__(self, browser: Browser, url: str, folder: Path) -> None:
         self.browser, self.url, self.folder = browser, url.rstrip("/"), folder
         self.errors: list[str] = []
+        self.serious: list[tuple[str, str]] = []
 
     def page(self, link: str = "") -> Page:
         """Open the page in a new browser context."""
@@ -34,10 +38,23 @@ class Visit:
         page.set_default_timeout(PATIENCE_MS)
         page.on("console", lambda note: self.errors.append(note.text) if note.type == "error" else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: self._asked(request.url))
         page.goto(f"{self.url}/{link}")
         expect(page.locator("#live")).to_have_text(re.compile("^live"), timeout=PATIENCE_MS)
         page.wait_for_selector("#snapshots tbody tr", state="attached")
         return page
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.url, "data:", "blob:")):
+            self.errors.append(f"{url} is somebody else's")
+
+    def examine(self, page: Page, what: str) -> None:
+        """Note what axe finds in both themes."""
+        for theme in ("light", "dark"):
+            found = Axe().run(page).response["violations"]
+            grave = [item for item in found if item["impact"] in ("serious", "critical")]
+            self.serious += [(f"{what}, {theme}: {item['id']}", item["nodes"][0]["html"]) for item in grave]
+            page.keyboard.press("d")
 
     def epochs(self, page: Page) -> dict[str, str]:
         """The epochs of the listed snapshots, by their ids."""
@@ -137,8 +154,64 @@ def acts(visit: Visit) -> dict[str, Any]:
     return found
 
 
+def draws(visit: Visit) -> dict[str, Any]:
+    """Go through snapshots of 1, 20 and 100 processes by the keyboard: their diagrams, also at one wall-clock time."""
+    page = visit.page()
+    found: dict[str, Any] = {
+        "rows": [row.locator("td").all_inner_texts() for row in page.locator("#snapshots tbody tr").all()],
+        "recovery": [row.locator("td").all_inner_texts() for row in page.locator("#recovery tbody tr").all()],
+    }
+    visit.examine(page, "list")
+    heading, svg = page.locator("#detail h2"), page.locator("#detail .diagram svg")
+    for name in page.locator("#snapshots tbody td:nth-child(2) a").all_inner_texts():
+        page.keyboard.press("j")
+        page.keyboard.press("Enter")
+        expect(heading).to_have_text(re.compile(f"^{name}"), timeout=PATIENCE_MS)
+        expect(svg).to_be_visible(timeout=PATIENCE_MS)
+        points = svg.locator(".cut-point").count()
+        page.locator("#detail .diagram").screenshot(path=visit.folder / f"page-{name}.png")
+        if page.get_by_label("What if every process").count():
+            page.get_by_label("What if every process").check()
+            expect(page.locator("#detail .diagram")).to_contain_text(
+                "in flight across it", timeout=PATIENCE_MS
+            )
+            found[name] = points, svg.locator(".wall-point").count(), svg.locator(".message.backward").count()
+            page.locator("#detail").focus()  # keys are the page's again
+            visit.examine(page, name)
+            page.get_by_label("What if every process").uncheck()
+            expect(svg.locator(".wall")).to_have_count(0, timeout=PATIENCE_MS)
+        if name == "twenty":
+            found["gestures"] = _gestures(page)
+        page.locator("#detail").focus()
+        page.keyboard.press("Escape")
+    return found
+
+
+def _gestures(page: Page) -> dict[str, Any]:
+    """Hide a line, collapse an app, filter messages, go through them by the keyboard; then show all of it again."""
+    lanes = page.locator("#detail svg g.lane")
+    lanes.first.locator(".name").dblclick()
+    lanes.nth(8).locator(".name").click(modifiers=["Shift"])
+    page.get_by_label("Messages with").fill("order-7")
+    found: dict[str, Any] = {
+        "collapsed": [text for text in lanes.locator(".name").all_text_contents() if "processes" in text],
+        "filtered": page.locator("#detail svg g.message:not([display]) title").all_text_contents(),
+        "left": page.locator("#detail .gestures").get_by_role("status").inner_text(),
+    }
+    page.locator("#detail .diagram").focus()
+    page.keyboard.press("ArrowRight")
+    found["traced"] = page.locator("#detail svg .traced").count()
+    found["chain"] = page.locator("#detail .diagram + p").inner_text()
+    page.get_by_role("button", name="Show all", exact=True).click()
+    found["again"] = page.locator("#detail svg [display]").count()
+    page.locator("#detail summary").click()
+    expect(page.get_by_label("Columns").locator("tbody tr").first).to_be_visible(timeout=PATIENCE_MS)
+    found["catalog"] = page.get_by_label("Columns").locator("tbody td:first-child").all_inner_texts()
+    return found
+
+
 PARTS: dict[str, Callable[[Visit], dict[str, Any]]] = {
-    part.__name__: part for part in (links, contents, acts)
+    part.__name__: part for part in (links, contents, acts, draws)
 }
 
 
@@ -153,7 +226,7 @@ def main() -> None:
         visit = Visit(browser, url, folder)
         seen = part(visit)
         browser.close()
-    sys.stdout.write(json.dumps(seen | {"errors": visit.errors}))
+    sys.stdout.write(json.dumps(seen | {"errors": visit.errors, "serious": visit.serious}))
 
 
 if __name__ == "__main__":

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple
 
-import msgspec
 import pytest
 from msgspec import structs
 from typer.main import get_command
@@ -41,22 +40,6 @@ CLUSTERS: Final[list[FakeCluster]] = []
 #: The time of all of them, in seconds since 1970; that of `FakeLedger` is a little earlier.
 NOW_S: Final = 1_060.0
 SNAPSHOTS: Final = ("friday", "saturday", "sunday")
-#: Names in the results that tests give.
-NAMES: Final = frozenset(
-    {
-        "accounts",
-        "raw",
-        "orders",
-        "invoices",
-        "balances",
-        "shop",
-        "friday",
-        "thursday",
-        "staging",
-        "ann@host",
-        "agent",
-    }
-)
 HISTORY: Final = ops.InvariantHistory(
     name="money",
     evaluations=tuple(
@@ -75,7 +58,6 @@ HISTORY: Final = ops.InvariantHistory(
         for number, found in enumerate((0, 1, 2))
     ),
 )
-T = TypeVar("T")
 #: What is another one each time: how long something took, who asks, and what draws at random.
 UNSTABLE: Final = re.compile(r'("(?:who|plan|triggered_by)": )"[^"]*"')
 
@@ -104,22 +86,8 @@ def printed() -> dict[str, str]:
         return {f"{name}.txt": _call(arguments, storage) for name, arguments in calls.items()}
 
 
-def texts(width: int, long: str = "") -> dict[str, str]:
-    """Return what each call prints for people, on standard output of this width.
-
-    Args:
-        long: the end of every name of apps, topics, groups and snapshots, where these are not read from files.
-    """
-    with tempfile.TemporaryDirectory() as home, _world(Path(home), width, long) as storage:
-        calls = {**_of_storage(storage), **_of_cluster(storage, long)}
-        return {
-            name: _call(arguments, storage, long).partition("--- stdout\n")[2].partition("--- stderr\n")[0]
-            for name, arguments in calls.items()
-        }
-
-
 @contextmanager
-def _world(home: Path, width: int = 80, long: str = "") -> Iterator[str]:
+def _world(home: Path) -> Iterator[str]:
     """Give commands a storage, a cluster, a time and a home of their own."""
     storage = home / "snapshots"
     make_snapshots(storage)
@@ -130,8 +98,8 @@ def _world(home: Path, width: int = 80, long: str = "") -> Iterator[str]:
         patch.setattr(time, "time", lambda: NOW_S)
         patch.setattr(time, "time_ns", lambda: round(NOW_S * 1e9))
         patch.setattr(running, "Connection", SimpleNamespace(from_environment=lambda *_: CLUSTERS[0]))
-        patch.setattr(running.console.console, "width", width)
-        _answers(patch, storage, long)
+        patch.setattr(running.console.console, "width", 80)
+        _answers(patch, storage)
         yield str(storage)
     time.tzset()
 
@@ -146,22 +114,22 @@ def _of_storage(storage: str) -> dict[str, list[str]]:
     return {name: [*arguments, "--storage", storage] for name, arguments in calls.items()}
 
 
-def _of_cluster(storage: str, long: str = "") -> dict[str, list[str]]:
+def _of_cluster(storage: str) -> dict[str, list[str]]:
     """Return the calls that ask a cluster; each has a cluster as new."""
     where = ["--bootstrap", "127.0.0.1:1", "--namespace", NAMESPACE]
     calls = {
         "trigger": ["trigger", "--id", "next"],
         "trigger-refused": ["trigger", "--id", "odd", "--type", "odd"],
         "list": ["list"],
-        "show-bad": ["show", f"bad{long}"],
-        "show-running": ["show", f"running{long}"],
-        "show-failed": ["show", f"stuck{long}"],
+        "show-bad": ["show", "bad"],
+        "show-running": ["show", "running"],
+        "show-failed": ["show", "stuck"],
         "assemble": ["assemble", *SNAPSHOTS, "--storage", storage],
         "verify": ["verify", "friday"],
         "keep": ["keep", "--every", "1h", "--storage", storage],
         "doctor": ["doctor"],
         "invariants-history": ["invariants", "money"],
-        "retire": ["retire", "--app", f"bank{long}"],
+        "retire": ["retire", "--app", "bank"],
         "restore": ["restore", "friday", "--yes"],
         "restore-check": ["restore", "friday", "--check"],
         "fork-create": ["fork", "create", "staging", "--yes"],
@@ -171,7 +139,7 @@ def _of_cluster(storage: str, long: str = "") -> dict[str, list[str]]:
     return {name: [*arguments, *where] for name, arguments in calls.items()}
 
 
-def _answers(patch: pytest.MonkeyPatch, storage: Path, long: str) -> None:
+def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
     """Let the verbs answer that need Spark, workers or much of a cluster."""
     made = tuple(_assembled(storage, name) for name in SNAPSHOTS)
     witness = made[2].checks[0].witnesses[0]
@@ -197,35 +165,13 @@ def _answers(patch: pytest.MonkeyPatch, storage: Path, long: str) -> None:
         "invariants": (HISTORY,),
     }
     for name, answer in answers.items():
-        patch.setattr(ops, name, _answering(lengthened(answer, long)))
-    patch.setattr(ops, "plan_recovery", _planning(long))
+        patch.setattr(ops, name, _answering(answer))
+    patch.setattr(ops, "plan_recovery", _planned)
     patch.setattr(ops, "keep", _answering(holds, (kept, not_yet, failed, holds)))
 
 
-def _planning(long: str) -> Any:
-    async def verb(where: Any, request: ops.RecoveryRequest) -> ops.RecoveryPlan:
-        plan = FORKING if request.fork else dataclasses.replace(RESTORING, refusals=(REFUSAL,))
-        return lengthened(plan, long)
-
-    return verb
-
-
-def lengthened(value: T, long: str) -> T:
-    """Return a result with this end at each of its names."""
-    found: Any = value
-    if isinstance(value, str) and value in NAMES:
-        found = f"{value}{long}"
-    elif isinstance(value, tuple) and type(value) is tuple:
-        found = tuple(lengthened(item, long) for item in value)
-    elif isinstance(value, msgspec.Struct):
-        names = value.__struct_fields__
-        found = structs.replace(value, **{name: lengthened(getattr(value, name), long) for name in names})
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = (field.name for field in dataclasses.fields(value) if field.init)
-        found = dataclasses.replace(
-            value, **{name: lengthened(getattr(value, name), long) for name in fields}
-        )
-    return cast("T", found)
+async def _planned(where: Any, request: ops.RecoveryRequest) -> ops.RecoveryPlan:
+    return FORKING if request.fork else dataclasses.replace(RESTORING, refusals=(REFUSAL,))
 
 
 def _answering(answer: Any, rounds: tuple[Any, ...] = ()) -> Any:
@@ -254,9 +200,9 @@ def _assembled(storage: Path, name: str) -> ops.JobResult:
     )
 
 
-def _call(arguments: list[str], storage: str, long: str = "") -> str:
+def _call(arguments: list[str], storage: str) -> str:
     """Return the exit status, the output and what a person is told beside it."""
-    CLUSTERS[:] = [cluster(long)] if "--bootstrap" in arguments else []
+    CLUSTERS[:] = [cluster()] if "--bootstrap" in arguments else []
     status, out, err = call(arguments)
     assert "Traceback" not in err, (arguments, err)
     return _plain(f"exit status {status}\n--- stdout\n{out}" + (f"--- stderr\n{err}" if err else ""), storage)

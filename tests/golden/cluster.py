@@ -15,22 +15,18 @@ from tests.worlds.fakes import FakeCluster, Worker, fake_group
 NAMESPACE: Final = "shop"
 
 
-def cluster(long: str = "") -> FakeCluster:
-    """Build it anew: commands append to its ledger. `long`: the end of every name."""
-    raw, orders, bills, changelog = (
-        f"{name}{long}" for name in ("raw", "orders", "bills", "shop-stock-changelog")
-    )
+def cluster() -> FakeCluster:
+    """Build it anew: commands append to its ledger."""
+    raw, orders, bills, changelog = "raw", "orders", "bills", "shop-stock-changelog"
     in_raw, in_orders, in_bills = (TopicPartition(name, 0) for name in (raw, orders, bills))
     made = FakeCluster()
     ledger, admin = made.the_ledger, made.the_admin
-    shop = Worker(ledger, f"shop{long}", raw, sends=(orders,), changelog=changelog)
-    bank = Worker(
-        ledger, f"bank{long}", orders, sends=(bills,), uncaptured=("table places: use_partitioner",)
-    )
+    shop = Worker(ledger, "shop", raw, sends=(orders,), changelog=changelog)
+    bank = Worker(ledger, "bank", orders, sends=(bills,), uncaptured=("table places: use_partitioner",))
     admin.topics = {name: Topic(1) for name in (raw, orders, bills, changelog, ledger.topic)}
     admin.ends = dict.fromkeys((in_raw, in_orders, in_bills, TopicPartition(changelog, 0)), 40)
     admin.settings[changelog] = {"cleanup.policy": "compact"}
-    admin.known_groups = [fake_group(f"report{long}", frozenset({orders}))]
+    admin.known_groups = [fake_group("report", frozenset({orders}))]
     admin.headers_at[in_raw, 7] = []
     check = headers.tp_check
     identity = headers.ledger_id(bytes(16))
@@ -39,15 +35,15 @@ def cluster(long: str = "") -> FakeCluster:
             identity, check(*tp), 0, worker.process, offset, headers.topic_check(topic), 0, at
         )
         admin.headers_at[tp, offset] = [(headers.HEADER, stamp)]
-    asyncio.run(_snapshots(made, long))
+    asyncio.run(_snapshots(made))
     return made
 
 
-async def _snapshots(made: FakeCluster, long: str) -> None:
+async def _snapshots(made: FakeCluster) -> None:
     """Take `good`, `bad` and `fresh`, which are captured, and `stuck`, which fails."""
     ledger = made.the_ledger
     for number, (name, verdict) in enumerate((("good", "VERIFIED"), ("bad", "INCONSISTENT"), ("fresh", ""))):
-        taken = await ops.trigger(made, NAMESPACE, snapshot_id=f"{name}{long}", who="ann@host", wait=True)
+        taken = await ops.trigger(made, NAMESPACE, snapshot_id=f"{name}", who="ann@host", wait=True)
         if not verdict:
             continue
         failed = verdict == "INCONSISTENT"
@@ -64,9 +60,9 @@ async def _snapshots(made: FakeCluster, long: str) -> None:
                 manifest=f"/snaps/{name}.json",
             )
         )
-    tills = Worker(ledger, f"tills{long}", f"sales{long}", closes=False)
-    await ops.trigger(made, NAMESPACE, snapshot_id=f"running{long}", who="ann@host", ttl_ms=3_600_000)
-    stuck = await ops.trigger(made, NAMESPACE, snapshot_id=f"stuck{long}", who="ann@host")
-    first = f"process {tills.process} of app tills{long} to finish events that began before the cut"
+    tills = Worker(ledger, "tills", "sales", closes=False)
+    await ops.trigger(made, NAMESPACE, snapshot_id="running", who="ann@host", ttl_ms=3_600_000)
+    stuck = await ops.trigger(made, NAMESPACE, snapshot_id="stuck", who="ann@host")
+    first = f"process {tills.process} of app tills to finish events that began before the cut"
     reason = f"not captured within 5000 ms: waited for {first}"
     ledger.put(Abort(n=99, epoch=stuck.epoch, code="ttl", reason=reason, culprit=first))

@@ -16,10 +16,8 @@ from rich.console import Console
 from snapkafka.cli import Screen
 from snapkafka.cli.layout import Table
 from snapkafka.cli.running import data_output
-from snapkafka.cli.screen import UNBOUNDED, standard
-from tests.golden.calls import texts
+from snapkafka.cli.screen import standard
 
-LONG = "-of-the-northern-warehouses-and-their-suppliers"
 WORDS = st.text("abcdefghij-._/ü│漢", min_size=1, max_size=90)
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 WIDTHS = st.integers(40, 200)
@@ -29,20 +27,6 @@ def too_wide(printed: str, width: int) -> list[str]:
     """Return the lines that could have been broken between words; a command is on one line, to be copied."""
     lines = [line for line in printed.splitlines() if not line.startswith("    ")]
     return [line for line in lines if cell_len(line) > width and len(line.split()) > 1]
-
-
-@pytest.fixture(scope="module")
-def unbounded() -> dict[str, str]:
-    return texts(UNBOUNDED, LONG)
-
-
-@pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_line_of_a_verb_is_wider_than_the_terminal_and_no_word_is_broken(
-    unbounded: dict[str, str], width: int
-) -> None:
-    for name, printed in texts(width, LONG).items():
-        assert too_wide(printed, width) == [], name
-        assert {word for word in printed.split() if set(word) != {"-"}} <= set(unbounded[name].split()), name
 
 
 @given(
