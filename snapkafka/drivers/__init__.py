@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from .faust.driver import FaustDriver
     from .faust.fork import Isolation
     from .faust.restores import AppliedRestores
-    from .foreign.driver import Participant
-    from .foreign.settings import Bounds
     from .machine_driver import First, MachineDriver
     from .metrics import Metrics, rendered
     from .plain.confluent_clients import Consumer, Producer
     from .plain.driver import PlainDriver
     from .plain.table import Table
+    from .remote.participant import Participant
+    from .remote.settings import Bounds
 else:
     __getattr__ = lazily(
         __name__,
@@ -24,8 +24,8 @@ else:
             "faust.driver": "FaustDriver",
             "faust.fork": "Isolation",
             "faust.restores": "AppliedRestores",
-            "foreign.driver": "Participant",
-            "foreign.settings": "Bounds",
+            "remote.participant": "Participant",
+            "remote.settings": "Bounds",
             "machine_driver": "First MachineDriver",
             "metrics": "Metrics rendered",
             "plain.confluent_clients": "Consumer Producer",

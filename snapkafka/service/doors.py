@@ -10,9 +10,9 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
-from snapkafka.drivers.foreign.assignment import Input
-from snapkafka.drivers.foreign.driver import Participant
-from snapkafka.drivers.foreign.settings import CODECS, Left, Marker, require_node
+from snapkafka.drivers.remote.inputs import Input
+from snapkafka.drivers.remote.participant import Participant
+from snapkafka.drivers.remote.settings import CODECS, Left, Marker, require_node
 from snapkafka.errors import BadInputError, TriggerRefusedError
 
 from .problems import RefusedError

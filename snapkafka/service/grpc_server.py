@@ -1,6 +1,6 @@
 """gRPC: `distributed.snapshot.SnapshotService`, health and reflection, with the bounds of REST.
 
-Each call is translated into one of `drivers.foreign.Participant`; nothing is decided here.
+Each call is translated into one of `drivers.remote.Participant`; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from snapkafka.drivers.foreign.assignment import Input
-from snapkafka.drivers.foreign.driver import Participant, Place
-from snapkafka.drivers.foreign.settings import Bounds, Marker
+from snapkafka.drivers.remote.inputs import Input
+from snapkafka.drivers.remote.participant import Participant, Place
+from snapkafka.drivers.remote.settings import Bounds, Marker
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.read import KafkaConsumer
-from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.protocol.records import TopicPartition
 
 from .access import Role
@@ -239,26 +239,28 @@ async def serving_grpc(
         BadInputError: the address is unavailable, or the certificate is unusable.
     """
     limits = bounds or Bounds()
-    writer = KafkaWriter(connection)
+
+    async def producer() -> Any:
+        return await clients.started(
+            clients.producer(connection, acks="all", enable_idempotence=True, linger_ms=0)
+        )
 
     def make(node: str, codec: str, host: str) -> Participant:
         return Participant(
+            connection,
             namespace=namespace,
             node=node,
             ledger=KafkaLedger(connection, namespace),
             admin=KafkaTopicAdmin(connection),
-            writer=writer,
+            producer=producer,
             consumer=KafkaConsumer(connection, node, bytes_max=limits.ahead_bytes_max),
             codec=codec,
             host=host,
             bounds=limits,
         )
 
-    try:
-        async with serving(make, settings, limits) as address:
-            yield address
-    finally:
-        await writer.close()
+    async with serving(make, settings, limits) as address:
+        yield address
 
 
 def handlers(servicer: Servicer) -> grpc.GenericRpcHandler:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import UnknownTopicOrPartitionError
 from confluent_kafka import Consumer
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin, compose_trigger
+from snapkafka.kafka.login import clients
 from snapkafka.kafka.records import to_end
 from snapkafka.kafka.records.read import KafkaConsumer
-from snapkafka.kafka.records.writer import KafkaWriter
 from snapkafka.ports import Group
 from snapkafka.protocol import Assigned, Hello, InputTopic, LedgerState, TopicPartition
 from snapkafka.testing import create_topics
@@ -55,15 +56,18 @@ async def _read(connection: Connection, tp: TopicPartition) -> None:
         await consumer.close()
 
 
-async def _written(connection: Connection, tp: TopicPartition, ask: str) -> None:
-    writer = KafkaWriter(connection)
+async def _standing_keys(connection: Connection, tp: TopicPartition) -> None:
+    await KafkaConsumer(connection, "nobody", bytes_max=100_000).standing_keys(tp)
+
+
+async def _send(connection: Connection, tp: TopicPartition) -> None:
+    producer = await clients.started(clients.producer(connection))
     try:
-        if ask == "partition_of":
-            await writer.partition_of(tp.topic, b"key")
-        else:
-            await writer.standing_keys(tp)
+        await producer.send(tp.topic, b"value")
+    except UnknownTopicOrPartitionError:
+        pass
     finally:
-        await writer.close()
+        await producer.stop()
 
 
 async def _stable_end(connection: Connection, tp: TopicPartition) -> None:
@@ -85,8 +89,8 @@ ASKS: dict[str, Callable[[KafkaTopicAdmin, TopicPartition], Awaitable[object]]] 
     "deletion": lambda admin, tp: admin.delete_records(tp, 0),
     "commit": lambda admin, tp: admin.commit_positions(f"{tp.topic}-g", {tp: 0}, ""),
     "reader": lambda admin, tp: _read(admin.connection, tp),
-    "partition": lambda admin, tp: _written(admin.connection, tp, "partition_of"),
-    "keys": lambda admin, tp: _written(admin.connection, tp, "standing_keys"),
+    "send": lambda admin, tp: _send(admin.connection, tp),
+    "keys": lambda admin, tp: _standing_keys(admin.connection, tp),
     "stable end": lambda admin, tp: _stable_end(admin.connection, tp),
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from snapkafka.drivers.foreign.assignment import Input, resolve
+from snapkafka.drivers.remote.inputs import Input, resolve
 from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import Connection, KafkaTopicAdmin, Record
 from snapkafka.kafka.records.read import KafkaConsumer

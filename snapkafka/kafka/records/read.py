@@ -17,6 +17,8 @@ from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import find
 
+from .to_end import records_to_end
+
 #: Of one partition, in one answer of a broker: not more than Kafka's own default, and enough for a large batch.
 PARTITION_BYTES: Final = range(64 * 1024, 1024 * 1024)
 #: Records that one read hands out at most.
@@ -120,6 +122,18 @@ class KafkaConsumer:
                     f"could not commit positions for group {self._group}: it has members",
                     hint="stop them, or join by another node_id: its consumer group is named after it",
                 ) from error
+
+    async def standing_keys(self, tp: TopicPartition) -> set[bytes]:
+        """Read a compacted partition to its end; return the keys whose last record has a value.
+
+        Raises:
+            BrokerUnavailableError, LedgerUnusableError: it cannot be read.
+        """
+        keys: set[bytes] = set()
+        async for _, record in records_to_end(self._connection, {tp: 0}):
+            if record.key is not None:
+                (keys.discard if record.value is None else keys.add)(record.key)
+        return keys
 
     async def close(self) -> None:
         """Close the connections."""

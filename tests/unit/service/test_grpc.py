@@ -23,10 +23,10 @@ from snapkafka.service.grpc_api import messages as pb
 from snapkafka.service.grpc_server import SERVICE, serving
 from snapkafka.service.problems import REFUSALS
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
-from tests.unit.drivers.test_foreign import trigger
+from tests.unit.drivers.test_remote import trigger
 from tests.worlds.fakes import FakeCluster, Worker
-from tests.worlds.foreign_world import FakeConsumer, FakeWriter, ForeignAdmin, until, view
 from tests.worlds.grpc_stub import Stub
+from tests.worlds.remote_world import FakeConsumer, RemoteBroker, participant, until, view
 
 SECONDS = 60.0
 CHANGE = TopicPartition("change", 0)
@@ -37,9 +37,9 @@ class Door:
     """The service, a bank that reads `deposits`, and a channel."""
 
     def __init__(
-        self, cluster: FakeCluster, writer: FakeWriter, consumer: FakeConsumer, address: str
+        self, cluster: FakeCluster, broker: RemoteBroker, consumer: FakeConsumer, address: str
     ) -> None:
-        self.cluster, self.writer, self.consumer, self.address = cluster, writer, consumer, address
+        self.cluster, self.broker, self.consumer, self.address = cluster, broker, consumer, address
         self.channel = grpc.aio.insecure_channel(address)
         self.plain = Stub(self.channel)
         self.stub: Any = Named(self.plain, "")
@@ -72,28 +72,18 @@ async def heard(stream: Any) -> Any:
 
 @contextlib.asynccontextmanager
 async def door(bounds: Bounds | None = None, **settings: Any) -> AsyncIterator[Door]:
-    cluster, writer = FakeCluster(), FakeWriter(ForeignAdmin())
-    consumer = FakeConsumer(writer.admin)
-    writer.admin.topics["change"] = Topic(1)
+    cluster, broker = FakeCluster(), RemoteBroker()
+    consumer = FakeConsumer(broker)
+    broker.admin.topics["change"] = Topic(1)
     Worker(cluster.the_ledger, "bank", "deposits")
     limits = bounds or Bounds()
 
     def make(node: str, codec: str, host: str) -> Participant:
-        return Participant(
-            namespace="ns",
-            node=node,
-            ledger=cluster.the_ledger,
-            admin=writer.admin,
-            writer=writer,
-            consumer=consumer,
-            codec=codec,
-            host=host,
-            bounds=limits,
-        )
+        return participant(cluster, broker, node=node, codec=codec, bounds=limits, consumer=consumer)
 
     chosen = Settings(grpc_port=0, foreign_topics=("deposits",), foreign_inputs=("change",), **settings)
     async with serving(make, chosen, limits) as address:
-        found = Door(cluster, writer, consumer, address)
+        found = Door(cluster, broker, consumer, address)
         try:
             yield found
         finally:
@@ -149,7 +139,7 @@ async def test_a_process_with_nothing_but_the_contract_is_part_of_a_snapshot() -
         assert (await here.stub.SendMarker(done)).accepted is True
         await until(lambda: view(here.cluster).snapshots[epoch].captured_at is not None, "the capture")
         assert first.joined.process in view(here.cluster).snapshots[epoch].closed
-        assert list(here.writer.state(epoch).values()) == [b"7"]
+        assert list(here.broker.state(epoch).values()) == [b"7"]
         assert (await here.stub.SendMarker(done)).accepted is False
         assert (await here.stub.FlushChannelState(flush)).status == "NOT_AWAITED"
 
@@ -176,7 +166,7 @@ async def test_a_call_in_the_name_of_another_process_is_refused(session: str) ->
                 "this is not the session of node 'till'; send the session that Join returned"
             )
             assert first.joined.session not in why
-        assert here.writer.state(epoch) == {}
+        assert here.broker.state(epoch) == {}
         assert first.joined.process not in view(here.cluster).snapshots[epoch].reports
         stream.cancel()
 
@@ -330,10 +320,10 @@ async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process(
 async def test_a_call_ends_at_its_deadline() -> None:
     async with door() as here:
         stream, _ = await here.join()
-        here.writer.gate.clear()
+        here.broker.answers.clear()
         send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
         assert (await refused(here.stub.Send(send, timeout=0.2)))[0] is Status.DEADLINE_EXCEEDED
-        here.writer.gate.set()
+        here.broker.answers.set()
         stream.cancel()
 
 

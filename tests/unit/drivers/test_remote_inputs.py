@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from snapkafka.drivers import Bounds, First, Participant
-from snapkafka.drivers.foreign.assignment import Input
-from snapkafka.drivers.foreign.driver import Place
+from snapkafka.drivers.remote.inputs import Input
+from snapkafka.drivers.remote.participant import Place
 from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.kafka import Record
 from snapkafka.ports import Topic
@@ -25,12 +25,11 @@ from snapkafka.protocol import (
     TopicPartition,
 )
 from snapkafka.wire import headers
-from tests.unit.drivers.test_foreign import OUT, captured, failure_of, trigger
+from tests.unit.drivers.test_remote import OUT, captured, failure_of, trigger
 from tests.worlds.fakes import FakeCluster, Worker
-from tests.worlds.foreign_world import (
+from tests.worlds.remote_world import (
     FakeConsumer,
-    FakeWriter,
-    ForeignAdmin,
+    RemoteBroker,
     marker_of,
     participant,
     until,
@@ -45,16 +44,16 @@ class Here:
     """A bank, and a till that receives from two partitions of `change`."""
 
     def __init__(self) -> None:
-        self.cluster, self.writer = FakeCluster(), FakeWriter(ForeignAdmin())
-        self.admin = self.writer.admin
+        self.cluster, self.broker = FakeCluster(), RemoteBroker()
+        self.admin = self.broker.admin
         self.admin.topics["change"] = Topic(2, "7" * 32)
         self.admin.ends |= {P0: 0, P1: 0}
-        self.consumer = FakeConsumer(self.admin)
+        self.consumer = FakeConsumer(self.broker)
         self.bank = Worker(self.cluster.the_ledger, "bank", "deposits", sends=("change",))
         self.till = self.another()
 
     def another(self, bounds: Bounds | None = None) -> Participant:
-        return participant(self.cluster, self.writer, consumer=self.consumer, bounds=bounds)
+        return participant(self.cluster, self.broker, consumer=self.consumer, bounds=bounds)
 
     async def captured(self, epoch: int) -> Captured:
         return await captured(self.cluster, epoch)
@@ -299,7 +298,7 @@ async def test_a_process_that_leaves_in_a_hold_fails_its_snapshot_and_starts_whe
 
 async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_other_leaves(here: Here) -> None:
     await here.till.join([CHANGE])
-    other = participant(here.cluster, here.writer, consumer=FakeConsumer(here.admin))
+    other = participant(here.cluster, here.broker, consumer=FakeConsumer(here.broker))
     await other.join([CHANGE])
     await until(lambda: bool(here.till.left), "the first one to leave")
     assert here.till.left == "another process joined by its node_id"
@@ -454,7 +453,7 @@ async def test_a_send_names_its_cause_while_that_is_not_processed(
     await here.till.processed([(P0, 2)])
     await here.till.send("deposits", b"a", b"4", cause=(P0, 1))  # it is over
     at = (headers.topic_check("change"), 0, 1)
-    assert [stamp.cause for _, _, stamp in here.writer.log[OUT]] == [at, at, None, None]
+    assert [stamp.cause for stamp in here.broker.stamps_of(OUT)] == [at, at, None, None]
     (sent,) = [
         it for it in (await here.captured(await here.snapshot("one"))).senders if it.topic == OUT.topic
     ]

@@ -19,7 +19,7 @@ from snapkafka.protocol import (
     Trigger,
 )
 from tests.worlds.fakes import FakeCluster, Worker
-from tests.worlds.foreign_world import FakeWriter, ForeignAdmin, marker_of, participant, until, view
+from tests.worlds.remote_world import RemoteBroker, marker_of, participant, until, view
 
 OUT = TopicPartition("deposits", 0)
 
@@ -30,14 +30,14 @@ def cluster() -> FakeCluster:
 
 
 @pytest.fixture
-async def writer() -> FakeWriter:
-    return FakeWriter(ForeignAdmin())
+async def broker() -> RemoteBroker:
+    return RemoteBroker()
 
 
 @pytest.fixture
-async def till(cluster: FakeCluster, writer: FakeWriter) -> AsyncIterator[Participant]:
+async def till(cluster: FakeCluster, broker: RemoteBroker) -> AsyncIterator[Participant]:
     Worker(cluster.the_ledger, "bank", "deposits")
-    process = participant(cluster, writer)
+    process = participant(cluster, broker)
     await process.join()
     yield process
     await process.leave("the test is over")
@@ -83,7 +83,7 @@ async def test_r12_who_has_reported_in_the_ledger_is_not_declared_dead(
 
 
 async def test_each_snapshot_has_the_state_that_was_given_for_it_in_its_turn_and_no_older_piece(
-    cluster: FakeCluster, writer: FakeWriter, till: Participant
+    cluster: FakeCluster, broker: RemoteBroker, till: Participant
 ) -> None:
     epochs = [trigger(cluster, name) for name in ("one", "two")]
     for name, chunks in (("one", 3), ("two", 1)):
@@ -92,22 +92,22 @@ async def test_each_snapshot_has_the_state_that_was_given_for_it_in_its_turn_and
             await till.flush(name, "", chunk, name.encode())
             await till.flush(name, "", chunk, name.encode())  # given again: nothing is doubled
         assert await till.cut(name)
-    states = [writer.state((await captured(cluster, epoch)).epoch) for epoch in epochs]
+    states = [broker.state((await captured(cluster, epoch)).epoch) for epoch in epochs]
     assert [list(state.values()) for state in states] == [[b"one"] * 3, [b"two"]]
 
 
 async def test_a_result_that_is_unknown_is_reported_and_the_piece_is_given_again(
-    cluster: FakeCluster, writer: FakeWriter, till: Participant
+    cluster: FakeCluster, broker: RemoteBroker, till: Participant
 ) -> None:
     epoch = trigger(cluster, "one")
     await marker_of(till)
-    writer.unsettled = 1
+    broker.unsettled = 1
     with pytest.raises(BrokerUnavailableError, match="unknown"):
         await till.flush("one", "", 0, b"all")
     await till.flush("one", "", 0, b"all")
     assert await till.cut("one")
     await captured(cluster, epoch)
-    assert list(writer.state(epoch).values()) == [b"all"]
+    assert list(broker.state(epoch).values()) == [b"all"]
 
 
 async def test_r12_a_process_that_was_declared_dead_has_left(cluster: FakeCluster, till: Participant) -> None:
@@ -122,10 +122,10 @@ async def test_r12_a_process_that_was_declared_dead_has_left(cluster: FakeCluste
     assert len([entry for entry in cluster.the_ledger.entries if isinstance(entry.record, Hello)]) == 3
 
 
-async def test_bounds(cluster: FakeCluster, writer: FakeWriter) -> None:
+async def test_bounds(cluster: FakeCluster, broker: RemoteBroker) -> None:
     Worker(cluster.the_ledger, "bank", "deposits")
     small = Bounds(chunk_bytes_max=10, state_bytes_max=15, chunks_max=2, record_bytes_max=8)
-    till = participant(cluster, writer, bounds=small)
+    till = participant(cluster, broker, bounds=small)
     await till.join()
     trigger(cluster, "one")
     await marker_of(till)
@@ -143,5 +143,5 @@ async def test_bounds(cluster: FakeCluster, writer: FakeWriter) -> None:
     with pytest.raises(BadInputError, match="too large"):
         await till.send("deposits", b"x" * 4, b"x" * 5)
     with pytest.raises(BadInputError, match="node_id"):
-        participant(cluster, writer, node="a/b")
+        participant(cluster, broker, node="a/b")
     await till.leave("the test is over")

@@ -1,26 +1,29 @@
-"""A foreign process beside a worker, on a cluster in memory."""
+"""A remote process beside a worker, on a cluster in memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka import until as waits
 from snapkafka.drivers import Bounds, Participant
-from snapkafka.drivers.foreign.settings import Marker
-from snapkafka.kafka import Record
-from snapkafka.kafka.records.writer import UnsettledError
+from snapkafka.drivers.remote.settings import Marker
+from snapkafka.kafka import Connection, Record
 from snapkafka.ports import Topic
 from snapkafka.protocol import LedgerState, TopicPartition
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeAdmin, FakeCluster
+from tests.worlds.memory_broker import Broker
 
 #: Where the state of the process `till` lies.
 STATE = TopicPartition("_snapkafka-state.ns.till", 0)
+UNKNOWN = -1
 
 
-class ForeignAdmin(FakeAdmin):
+class RemoteAdmin(FakeAdmin):
     """Topics that are created exist."""
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
@@ -33,61 +36,49 @@ class ForeignAdmin(FakeAdmin):
         return True
 
 
-class FakeWriter:
-    """A log in memory: of each partition (key, value, stamp). `unsettled`: how many results are still to get lost;
-    `gate`: acknowledgements wait for it."""
+class RemoteBroker(Broker):
+    """The topics of an admin client. `unsettled`: how many answers are still to tell nothing."""
 
-    def __init__(self, admin: ForeignAdmin) -> None:
-        self.admin = admin
-        self.log: dict[TopicPartition, list[tuple[bytes | None, bytes | None, headers.Stamp]]] = {}
-        self.unsettled = 0
-        self.gate = asyncio.Event()
-        self.gate.set()
+    def __init__(self) -> None:
+        super().__init__()
+        self.admin, self.unsettled = RemoteAdmin(), 0
 
-    async def partition_of(self, topic: str, key: bytes | None) -> int:
-        return 0
+    async def started(self) -> Any:
+        """Start a producer."""
+        known = {name: topic.partitions for name, topic in self.admin.topics.items()}
+        self.topics = {"deposits": 1, **known}
+        return self.producer(acks="all", enable_idempotence=True, linger_ms=0)
 
-    async def append(
-        self, tp: TopicPartition, key: bytes | None, value: bytes | None, header: bytes
-    ) -> Awaitable[int]:
-        stamp = headers.read(header, 0, headers.tp_check(*tp))
-        assert stamp is not None
-        log = self.log.setdefault(tp, [])
-        log.append((key, value, stamp))
-        offset = len(log) - 1
-        self.admin.ends[tp] = len(log)
-        lost = self.unsettled > 0
-        self.unsettled -= lost
+    def _append(self, number: int, tp: Any, data: bytes) -> tuple[int, int, int, int, int]:
+        answer = super()._append(number, tp, data)
+        self.admin.ends[TopicPartition(*tp)] = len(self.log[tp])
+        if self.unsettled:
+            self.unsettled -= 1
+            return tp.partition, UNKNOWN, -1, -1, 0
+        return answer
 
-        async def settled() -> int:
-            await self.gate.wait()
-            if lost:
-                raise UnsettledError("a time-out")
-            return offset
+    def stamps_of(self, tp: TopicPartition) -> list[Any]:
+        return [stored.stamp(tp, 0) for stored in self.log[tp]]
 
-        return settled()
-
-    async def standing_keys(self, tp: TopicPartition) -> set[bytes]:
-        return {key for key, value in self.folded(tp).items() if value is not None}
-
-    def folded(self, tp: TopicPartition, before: int | None = None) -> dict[bytes, bytes | None]:
+    def folded(self, tp: TopicPartition, before: int | None = None) -> dict[bytes, bytes]:
         """The last value of each key; `before`: of what is white for that epoch alone."""
-        return {
-            key: value
-            for key, value, stamp in self.log.get(tp, ())
-            if key is not None and (before is None or stamp.epoch < before)
-        }
+        found = {}
+        for stored in self.log[KafkaPartition(*tp)]:
+            stamp: Any = stored.stamp(tp, 0)
+            if before is None or stamp.epoch < before:
+                found[stored.record.key] = stored.record.value
+        return {key: value for key, value in found.items() if value is not None}
 
     def state(self, epoch: int) -> dict[bytes, bytes]:
         """The state that a snapshot holds."""
-        return {key: value for key, value in self.folded(STATE, epoch).items() if value is not None}
+        return self.folded(STATE, epoch)
 
 
 class FakeConsumer:
     """The inputs of a process, in memory, and what its group commits."""
 
-    def __init__(self, admin: ForeignAdmin, group: str = "till") -> None:
-        self.admin, self.group = admin, group
+    def __init__(self, broker: RemoteBroker, group: str = "till") -> None:
+        self.broker, self.admin, self.group = broker, broker.admin, group
         self.log: dict[TopicPartition, list[Record]] = {}
         self.at: dict[TopicPartition, int] = {}
         self.asked: list[set[TopicPartition]] = []  # of each read, the partitions
@@ -130,26 +121,31 @@ class FakeConsumer:
             raise self.failure
         self.admin.commits.setdefault(self.group, {}).update(positions)
 
+    async def standing_keys(self, tp: TopicPartition) -> set[bytes]:
+        return set(self.broker.folded(tp))
+
     async def close(self) -> None:
         self.closed = True
 
 
 def participant(
     cluster: FakeCluster,
-    writer: FakeWriter,
+    broker: RemoteBroker,
     *,
     node: str = "till",
+    codec: str = "json",
     bounds: Bounds | None = None,
     consumer: FakeConsumer | None = None,
 ) -> Participant:
     return Participant(
+        Connection(bootstrap="127.0.0.1:1"),
         namespace="ns",
         node=node,
         ledger=cluster.the_ledger,
-        admin=writer.admin,
-        writer=writer,
-        consumer=consumer or FakeConsumer(writer.admin, node),
-        codec="json",
+        admin=broker.admin,
+        producer=broker.started,
+        consumer=consumer or FakeConsumer(broker, node),
+        codec=codec,
         host="box",
         bounds=bounds,
     )

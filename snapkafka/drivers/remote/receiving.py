@@ -1,4 +1,4 @@
-"""Records for a foreign process: they are handed out, and the machine is fed how far they are processed.
+"""Records for a remote process: they are handed out, and the machine is fed how far they are processed.
 
     Kafka ──read──> `Gate`: a partition is held, and sought back, while its next record is too red ──> the process
                                                                                                        │
@@ -22,7 +22,7 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 from ..gate import Gate
-from .assignment import READER, Starts
+from .inputs import READER
 from .settings import Bounds
 
 if TYPE_CHECKING:
@@ -47,99 +47,15 @@ class Consumer(Protocol):
 
     async def commit(self, positions: Mapping[TopicPartition, int]) -> None: ...
 
+    async def standing_keys(self, tp: TopicPartition) -> set[bytes]: ...
+
     async def close(self) -> None: ...
 
 
-class Progress:
-    """The progress of one process, as first offsets per partition: `processed` <= the next valid position <=
-    `received`. `begun` is one past the last record that it has named as the cause of a send: that send is in the log,
-    so a state without that record cannot belong to the same instant."""
-
-    def __init__(self) -> None:
-        self.processed: dict[TopicPartition, int] = {}
-        self.received: dict[TopicPartition, int] = {}
-        self.begun: dict[TopicPartition, int] = {}
-
-    def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Start at these positions."""
-        self.processed = dict(positions)
-        self.received = dict(positions)
-        self.begun = dict(positions)
-
-    def receive(self, tp: TopicPartition, offset: int) -> None:
-        """Note that the record at an offset is handed to the process, perhaps again."""
-        self.received[tp] = max(offset + 1, self.received[tp])
-
-    def merged(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
-        """Return the positions of all inputs, updated by these.
-
-        Raises:
-            BadInputError: a position is below the processed one, above the received one, of another topic, or named
-                twice.
-        """
-        found: dict[TopicPartition, int] = {}
-        for tp, offset in positions:
-            self.require_input(tp)
-            if tp in found:
-                raise BadInputError(f"{tp} has two positions", hint="give one")
-            if offset < self.processed[tp]:
-                raise BadInputError(
-                    f"position {offset} of {tp} is behind {self.processed[tp]}, which was given as processed",
-                    hint="positions only go forward",
-                )
-            if offset > self.received[tp]:
-                raise BadInputError(
-                    f"position {offset} of {tp} is beyond {self.received[tp]}: no record past that was received",
-                    hint="a position is the first offset that is not processed",
-                )
-            found[tp] = offset
-        return self.processed | found
-
-    def of_state(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
-        """Return the positions of all inputs that belong to a state.
-
-        Raises:
-            BadInputError: see `merged`; or a record past a position is the cause of a send before the state.
-        """
-        found = self.merged(positions)
-        for tp, offset in sorted(found.items()):
-            if offset < self.begun[tp]:
-                raise BadInputError(
-                    f"position {offset} of {tp} leaves out {self.begun[tp] - 1}, the cause of a send before the marker",
-                    hint="record the state when its records are processed, and give their positions with it",
-                )
-        return found
-
-    def require_input(self, tp: TopicPartition) -> None:
-        """Refuse a partition that is not an input of the process.
-
-        Raises:
-            BadInputError: it is not an input.
-        """
-        if tp not in self.processed:
-            raise BadInputError(
-                f"{tp.topic[:100]}[{tp.partition}] is not an input of this process", hint="name it in Join"
-            )
-
-    def begins(self, tp: TopicPartition, offset: int) -> bool:
-        """Note a record as the cause of a send. False: it is over, or a later one has begun.
-
-        Raises:
-            BadInputError: it was not received.
-        """
-        self.require_input(tp)
-        if not 0 <= offset < self.received[tp]:
-            raise BadInputError(
-                f"the cause {tp}@{offset} was not received", hint="name a record that Receive has handed out"
-            )
-        if offset < max(self.begun[tp], self.processed[tp]):
-            return False
-        self.begun[tp] = offset + 1
-        return True
-
-
 class HandedOutRecords:
-    """The incoming records of one process.
+    """The incoming records of one process, and its progress as first offsets of each partition: `processed` <= the next
+    valid position <= `received`. `begun` is one past the last record that it has named as the cause of a send: that is
+    in the log, so a state without that record cannot belong to the same instant.
 
     Args:
         host: of the process.
@@ -149,7 +65,9 @@ class HandedOutRecords:
         self._host, self._machine, self._do = host, host.machine, host.do
         self._consumer, self._bounds = consumer, bounds
         self._gate = Gate(host)
-        self._progress = Progress()
+        self.processed: dict[TopicPartition, int] = {}
+        self.received: dict[TopicPartition, int] = {}
+        self.begun: dict[TopicPartition, int] = {}
         self._running: set[Cause] = set()  # causes of sends that are not processed yet
         self._held: set[TopicPartition] = set()
         self._ended: dict[TopicPartition, int] = {}  # of each partition, the last marker that was recorded
@@ -160,20 +78,15 @@ class HandedOutRecords:
         self._committed: dict[TopicPartition, int] = {}
         self._committing = asyncio.Lock()
 
-    async def start(self, starts: Starts) -> None:
-        """Connect, where there are inputs.
+    async def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Connect, where there are inputs, and start at these positions.
 
         Raises:
             SnapkafkaError: Kafka cannot be used.
         """
-        if starts.positions:
-            await self._consumer.start(starts.positions)
-        self._progress.start(starts.positions)
-
-    @property
-    def positions(self) -> Mapping[TopicPartition, int]:
-        """The first unprocessed offset of each partition."""
-        return self._progress.processed
+        if positions:
+            await self._consumer.start(positions)
+        self.processed, self.received, self.begun = dict(positions), dict(positions), dict(positions)
 
     def let_go(self) -> None:
         """Read on what is held."""
@@ -195,7 +108,7 @@ class HandedOutRecords:
             TriggerRefusedError: it has left.
             SnapkafkaError: they cannot be read.
         """
-        if not self.positions:
+        if not self.processed:
             raise BadInputError(f"{node} has no inputs", hint="name them in Join")
         self._stream += 1
         mine = self._stream
@@ -203,7 +116,7 @@ class HandedOutRecords:
         async with self._reading:
             if self._stream == mine and not self._left:
                 self._held.clear()
-                self._consumer.seek(self.positions)
+                self._consumer.seek(self.processed)
         while self._stream == mine:
             if self._left:
                 raise TriggerRefusedError(f"{node} no longer takes part: {self._left}", hint="join again")
@@ -218,12 +131,12 @@ class HandedOutRecords:
                         f"record {record.tp}@{record.offset} has {size:,} bytes: too large for gRPC",
                         hint=f"at most {self._bounds.receive_bytes_max:,}; it is kept: join with a position past it",
                     )
-                self._progress.receive(record.tp, record.offset)
+                self.received[record.tp] = max(record.offset + 1, self.received[record.tp])
                 yield record
 
     async def _read(self, mine: int) -> list[Record]:
         """Read of the partitions that are not held; wait for news if all are."""
-        tps = [tp for tp in self.positions if tp not in self._held]
+        tps = [tp for tp in self.processed if tp not in self._held]
         if not tps:
             self._news.clear()
             await self._news.wait()
@@ -263,38 +176,73 @@ class HandedOutRecords:
             raise BadInputError(
                 f"{len(self._running):,} causes are not processed", hint="give their positions to Processed"
             )
-        if not self._progress.begins(tp, offset):
+        self._require_input(tp)
+        if not 0 <= offset < self.received[tp]:
+            raise BadInputError(
+                f"the cause {tp}@{offset} was not received", hint="name a record that Receive has handed out"
+            )
+        if offset < max(self.begun[tp], self.processed[tp]):
             return None
+        self.begun[tp] = offset + 1
         self._running.add(event)
         self._do(self._machine.event_started(event))
         return event
 
-    def require_state(self, positions: Iterable[tuple[TopicPartition, int]]) -> None:
-        """Refuse positions that a state cannot have.
+    def _require_input(self, tp: TopicPartition) -> None:
+        if tp not in self.processed:
+            raise BadInputError(
+                f"{tp.topic[:100]}[{tp.partition}] is not an input of this process", hint="name it in Join"
+            )
+
+    def merged(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+        """Return the positions of all inputs, updated by these.
 
         Raises:
-            BadInputError: see `Progress.of_state`.
+            BadInputError: a position is below the processed one, above the received one, of another topic, or named
+                twice.
         """
-        self._progress.of_state(positions)
+        found: dict[TopicPartition, int] = {}
+        for tp, offset in positions:
+            self._require_input(tp)
+            if tp in found:
+                raise BadInputError(f"{tp} has two positions", hint="give one")
+            if offset < self.processed[tp]:
+                raise BadInputError(
+                    f"position {offset} of {tp} is behind {self.processed[tp]}, which was given as processed",
+                    hint="positions only go forward",
+                )
+            if offset > self.received[tp]:
+                raise BadInputError(
+                    f"position {offset} of {tp} is beyond {self.received[tp]}: no record past that was received",
+                    hint="a position is the first offset that is not processed",
+                )
+            found[tp] = offset
+        return self.processed | found
 
-    def move(self, positions: Iterable[tuple[TopicPartition, int]], *, of_state: bool) -> None:
-        """Note how far the process is: the events up to there start, unless they have, and end.
-
-        Args:
-            of_state: whether these are the positions of a state.
+    def of_state(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+        """Return the positions of all inputs that belong to a state.
 
         Raises:
-            BadInputError: see `Progress`.
+            BadInputError: see `merged`; or a record past a position is the cause of a send before the state.
         """
-        progress = self._progress
-        found = progress.of_state(positions) if of_state else progress.merged(positions)
+        found = self.merged(positions)
         for tp, offset in sorted(found.items()):
-            if offset == progress.processed[tp]:
+            if offset < self.begun[tp]:
+                raise BadInputError(
+                    f"position {offset} of {tp} leaves out {self.begun[tp] - 1}, the cause of a send before the marker",
+                    hint="record the state when its records are processed, and give their positions with it",
+                )
+        return found
+
+    def move(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Note how far the process is: the events up to there start, unless they have, and end."""
+        for tp, offset in sorted(positions.items()):
+            if offset == self.processed[tp]:
                 continue
-            progress.processed[tp] = offset
+            self.processed[tp] = offset
             over = [event for event in self._running if event.tp == tp and event.offset < offset]
-            if offset > progress.begun[tp]:
-                progress.begun[tp] = offset
+            if offset > self.begun[tp]:
+                self.begun[tp] = offset
                 last = Cause(READER, tp, offset - 1)
                 self._do(self._machine.event_started(last))
                 over.append(last)
@@ -310,11 +258,7 @@ class HandedOutRecords:
             BrokerUnavailableError: the broker does not answer.
         """
         async with self._committing:
-            due = {
-                tp: offset
-                for tp, offset in self._progress.processed.items()
-                if offset != self._committed.get(tp)
-            }
+            due = {tp: at for tp, at in self.processed.items() if at != self._committed.get(tp)}
             if due:
                 await self._consumer.commit(due)
                 self._committed.update(due)

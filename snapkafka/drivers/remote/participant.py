@@ -3,10 +3,10 @@
 A snapshot waits for the state of the process (`AskState`): the machine stays white meanwhile, and what is redder waits
 (R16). The process gives its state by `flush`, piece by piece, and turns red with the call of `cut`, in that instant.
 All records that it receives before that call are white. The positions in that call belong to the state, and the
-machine has them when it is told that the state is given (`running_events`).
+machine has them when it is told that the state is given (`receiving`).
 
-A process that does not answer within the snapshot's time to live fails that snapshot by name, before any report could
-vouch for a state that was never handed over.
+The pieces are white sends in a compacted topic of its own. A process that does not answer within the snapshot's time to
+live fails that snapshot by name, before any report could vouch for a state that was never handed over.
 """
 
 from __future__ import annotations
@@ -16,26 +16,37 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
+
 from snapkafka.config import Config
-from snapkafka.errors import BadInputError, TimedOutError, TriggerRefusedError
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    SnapkafkaError,
+    TimedOutError,
+    TriggerRefusedError,
+)
+from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Ledger
 from snapkafka.protocol.actions import AskState, SendMarkers, TurnedRed
+from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import StateGiven, StateRefused, StopAsked
-from snapkafka.protocol.records import RESTORE, TopicPartition
+from snapkafka.protocol.records import RESTORE, InputTopic, TopicPartition
 from snapkafka.protocol.snapshots import ProcessView
 from snapkafka.topic_config import promised_by
 
+from ..aio_client import AioClient
 from ..process import Process
-from .assignment import Input, InputWatch, assigned_at, hello_of, require_alone, resolve
-from .producer import ForeignSends, Writer
-from .running_events import Consumer, HandedOutRecords
+from ..sends import Sends
+from .inputs import Input, assigned_at, changed_input, hello_of, require_alone, resolve
+from .receiving import Consumer, HandedOutRecords
 from .settings import Bounds, Left, Marker, changelog_of, key_of, require_node
-from .state import State
 
 if TYPE_CHECKING:
     from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
@@ -56,13 +67,14 @@ class Asked:
 
 
 class Participant(Process):
-    """One foreign process, as the service calls it.
+    """One remote process, as the service calls it.
 
     Args:
+        connection: the cluster.
         node: the name of the process; its app in the ledger.
         ledger, admin: connections of its own.
-        writer: may serve several processes.
-        consumer: its own; used where it has inputs.
+        producer: starts a producer of aiokafka for it.
+        consumer: its own; reads where it has inputs.
         codec: of its state, "raw" or "json".
     """
 
@@ -70,12 +82,13 @@ class Participant(Process):
 
     def __init__(
         self,
+        connection: Connection,
         *,
         namespace: str,
         node: str,
         ledger: Ledger,
         admin: Any,
-        writer: Writer,
+        producer: Callable[[], Awaitable[Any]],
         consumer: Consumer,
         codec: str = "raw",
         host: str = "",
@@ -84,18 +97,19 @@ class Participant(Process):
         require_node(node)
         super().__init__(Config(namespace=namespace))
         self.machine.send_no_markers()  # the headers do it: nobody may send in its name but this object
-        self.ledger, self.admin = cast("KafkaLedger", ledger), admin
+        self.connection, self.ledger, self.admin = connection, cast("KafkaLedger", ledger), admin
         self.node, self.bounds = node, bounds or Bounds()
         self.notices: asyncio.Queue[Marker | Left] = asyncio.Queue()
         self.left = ""  # why it no longer takes part
-        self._writer, self._codec, self._hostname = writer, codec, host
+        self._start_producer, self._consumer, self._codec, self._hostname = producer, consumer, codec, host
+        self._producer: Any = None
+        self._cause: ContextVar[Cause | None] = ContextVar("snapkafka_remote_cause", default=None)
         self._state = TopicPartition(changelog_of(namespace, node), 0)
+        self._standing: set[bytes] = set()  # keys of the state whose last record is no tombstone
         self._asked: deque[Asked] = deque()  # the process is asked for the first one
-        self._sending = ForeignSends(self, writer, node=node)
-        self._given = State(node, self._state, writer=writer, sending=self._sending, bounds=self.bounds)
         self._receiving = HandedOutRecords(self, consumer, bounds=self.bounds)
-        self._watching = InputWatch(admin, node, every_s=self.bounds.look_s, lost=self._quit)
-        self._sends = asyncio.Semaphore(self.bounds.sends_max)
+        self._inputs: dict[str, InputTopic] = {}
+        self._sending = asyncio.Semaphore(self.bounds.sends_max)
 
     # -- the hooks of the loop --------------------------------------------------------------------------------
 
@@ -162,7 +176,7 @@ class Participant(Process):
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """The first unprocessed offset of each input partition."""
-        return self._receiving.positions
+        return self._receiving.processed
 
     async def join(self, inputs: Sequence[Input] = ()) -> int:
         """Append `Hello`; wait for the id (R11), and for the `Assigned` of its inputs to be read back (R9).
@@ -173,15 +187,17 @@ class Participant(Process):
             SnapkafkaError: Kafka cannot be used.
         """
         starts = await resolve(self.admin, self.node, inputs)
-        await self.admin.create_topic(self._state.topic, settings=CHANGELOG_SETTINGS)
-        described = (await self.admin.describe_topics([self._state.topic]))[self._state.topic]
-        await self._given.open()
-        holding, _ = await self.admin.topic_settings(self._state.topic)
+        state = self._state.topic
+        await self.admin.create_topic(state, settings=CHANGELOG_SETTINGS)
+        topic_id = (await self.admin.describe_topics([state]))[state].topic_id
+        self._standing = await self._consumer.standing_keys(self._state)
+        holding, _ = await self.admin.topic_settings(state)
         end = (await self.admin.log_ends([self._state]))[self._state]
-        await self._receiving.start(starts)
-        await (
-            self.ledger.open()
-        )  # one that cannot be used is reported here; the tasks would ask again for ever
+        await self._receiving.start(starts.positions)
+        with translated(self.connection, "connect a producer"):
+            self._producer = await self._start_producer()
+        AioClient(self._producer, Sends(self, self._cause.get))
+        await self.ledger.open()  # the tasks would ask again for ever for one that cannot be used
         self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.connected(self.ledger, self.admin)
         self.say_hello(
@@ -190,9 +206,9 @@ class Participant(Process):
                 starts,
                 hostname=self._hostname,
                 codec=self._codec,
-                changelog=self._state.topic,
-                topic_id=described.topic_id,
-                retention=promised_by(self._state.topic, holding),
+                changelog=state,
+                topic_id=topic_id,
+                retention=promised_by(state, holding),
             )
         )
         try:
@@ -200,7 +216,7 @@ class Participant(Process):
                 await self.follower.until(lambda: bool(self.left) or self.process is not None)
                 self._require_here()
                 assert self.process is not None
-                self.feed(assigned_at(self.process, starts, self._state.topic, end))
+                self.feed(assigned_at(self.process, starts, state, end))
                 await self.follower.until(lambda: bool(self.left) or self.machine.inputs.assigned >= 0)
         except TimeoutError:
             raise TimedOutError(
@@ -208,8 +224,9 @@ class Participant(Process):
             ) from None
         self._require_here()
         require_alone(self.node, self.machine.ledger)
-        self._watching.start(starts)
-        self.spawn(self._watching.follow())
+        self._inputs = {found.topic: found for found in starts.topics}
+        if starts.topics:
+            self.spawn(self._watch_inputs())
         assert self.process is not None
         return self.process
 
@@ -223,6 +240,8 @@ class Participant(Process):
                     await self._receiving.commit_quietly()
                 if self.started:
                     await self.follower.written()
+                if self._producer is not None:
+                    await self._producer.stop()
         await self.end_tasks()
         await self.ledger.close()
         await self._receiving.close()
@@ -244,6 +263,26 @@ class Participant(Process):
     def _require_here(self) -> None:
         if self.left:
             raise TriggerRefusedError(f"{self.node} no longer takes part: {self.left}", hint="join again")
+
+    async def _watch_inputs(self) -> None:
+        """Leave when an input changes; a topic that two checks in a row have missed was deleted."""
+        missing: set[str] = set()
+        while True:
+            await asyncio.sleep(self.bounds.look_s)
+            with contextlib.suppress(SnapkafkaError):  # the next check makes up for it
+                before, missing = missing, await self._check_inputs()
+                if gone := before & missing:
+                    self._quit(f"its input {min(gone)} was deleted")
+
+    async def _check_inputs(self) -> set[str]:
+        """Leave if an input is another one by now; return those that the broker does not know. A sender that has left
+        names in no `Closed` where it has sent, so all partitions must be known before a cut."""
+        if not self._inputs:
+            return set()
+        described = await self.admin.describe_topics(list(self._inputs))
+        if reason := changed_input(self._inputs, described):
+            self._quit(reason)
+        return self._inputs.keys() - described.keys()
 
     # -- calls of the process ---------------------------------------------------------------------------------
 
@@ -272,13 +311,29 @@ class Participant(Process):
             raise BadInputError(
                 f"a record of {size:,} bytes is too large", hint=f"at most {self.bounds.record_bytes_max:,}"
             )
-        self._require_here()
-        async with self._sends:
-            if partition is None:
-                partition = await self._writer.partition_of(topic, key)
-            event = None if cause is None else self._receiving.cause(*cause)
-            offset = await self._sending.append(TopicPartition(topic, partition), key, value, event)
-        return partition, offset
+        async with self._sending:
+            self._require_here()
+            token = self._cause.set(None if cause is None else self._receiving.cause(*cause))
+            try:
+                return await self._append(topic, key, value, partition)
+            finally:
+                self._cause.reset(token)
+
+    async def _append(
+        self, topic: str, key: bytes | None, value: bytes | None, partition: int | None
+    ) -> tuple[int, int]:
+        with translated(self.connection, f"append to {topic}"):
+            try:
+                future = await self._producer.send(topic, value, key, partition)
+            except (UnknownTopicOrPartitionError, AssertionError) as error:
+                raise BadInputError(
+                    f"there is no topic {topic}, or no such partition", hint="create it first"
+                ) from error
+        try:  # what may be in the log counts, also if its caller is cancelled
+            appended = await asyncio.shield(future)
+        except KafkaError as error:
+            raise BrokerUnavailableError(f"whether a record is in {topic} is unknown: {error!r}") from error
+        return appended.partition, appended.offset
 
     async def receive(self) -> AsyncIterator[Record]:
         """Yield the records of its inputs, each partition in its order, from the first unprocessed one.
@@ -300,7 +355,7 @@ class Participant(Process):
             SnapkafkaError: it is noted, but not committed; call again.
         """
         self._require_here()
-        self._receiving.move(positions, of_state=False)
+        self._receiving.move(self._receiving.merged(positions))
         await self._receiving.commit()
 
     async def flush(self, snapshot_id: str, channel: str, chunk: int, data: bytes) -> bool:
@@ -317,17 +372,30 @@ class Participant(Process):
             BadInputError: the piece is above a bound.
             BrokerUnavailableError: unknown whether it is stored; send it again.
         """
-        if len(data) > self.bounds.chunk_bytes_max:
+        most = self.bounds
+        if len(data) > most.chunk_bytes_max:
             raise BadInputError(
                 f"state_data has {len(data):,} bytes",
-                hint=f"give it in chunks of at most {self.bounds.chunk_bytes_max:,}",
+                hint=f"give it in chunks of at most {most.chunk_bytes_max:,}",
             )
-        key_of(channel, chunk)  # refuses what can be none, whether it is awaited or not
+        key = key_of(channel, chunk)
         self._require_here()
         asked = self._asked_for(snapshot_id)
         if asked is None:
             return False
-        await self._given.give(asked.given, channel, chunk, data)
+        others = sum(asked.given.values()) - asked.given.get(key, 0)
+        if others + len(data) > most.state_bytes_max or len(asked.given.keys() | {key}) > most.chunks_max:
+            raise BadInputError(
+                f"the state of {self.node} is above {most.state_bytes_max:,} bytes or {most.chunks_max:,} chunks",
+                hint="keep what is large elsewhere, and give a reference to it",
+            )
+        asked.given[key] = len(data)
+        self._standing.add(key)
+        try:
+            await self._append(self._state.topic, key, data, 0)
+        except BaseException:
+            asked.given.pop(key, None)  # if it is not given again, whatever stands there is deleted by `cut`
+            raise
         return self._asked_for(snapshot_id) is asked
 
     async def cut(self, snapshot_id: str, positions: Sequence[Place] = ()) -> bool:
@@ -348,13 +416,20 @@ class Participant(Process):
         asked = self._asked_for(snapshot_id)
         if asked is None:
             return False
-        self._receiving.require_state(positions)
-        await self._watching.look()
+        self._receiving.of_state(positions)
+        missing = await self._check_inputs()
         self._require_here()
-        await self._given.keep(asked.given)
+        if missing:
+            raise BrokerUnavailableError(
+                f"input {min(missing)} of {self.node} is not known to the broker",
+                hint="call it again; if the topic was deleted, the process leaves in a moment",
+            )
+        for key in sorted(self._standing - asked.given.keys()):  # of an earlier state
+            await self._append(self._state.topic, key, None, 0)
+            self._standing.discard(key)
         if self._asked_for(snapshot_id) is not asked:
             return False  # its time was over meanwhile
-        self._receiving.move(positions, of_state=True)
+        self._receiving.move(self._receiving.of_state(positions))
         self.feed(StateGiven(epoch=asked.marker.epoch))
         self.spawn(self._receiving.commit_quietly())
         return True

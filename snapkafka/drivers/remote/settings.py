@@ -1,4 +1,4 @@
-"""Bounds for a foreign process, and the values of its calls."""
+"""Bounds for a remote process, and the values of its calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import FOREIGN_STATE
 
-#: The one table that the state of a foreign process is; its changelog is named after the process.
+#: The one table that the state of a remote process is; its changelog is named after the process.
 TABLE: Final = "foreign"
 CODECS: Final = ("raw", "json")
 NODE: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")

@@ -1,0 +1,11 @@
+"""The driver for processes that do not speak Kafka; docs/explanation/remote.md has the theory.
+
+| module | what it does |
+|---|---|
+| `settings` | bounds, and the values of its calls |
+| `participant` | one process in the protocol: its calls, its state, its cut |
+| `inputs` | starting offsets, and what it states of its inputs |
+| `receiving` | the stream of records, and how far it is |
+
+The driver does not know gRPC: the service translates its calls into those of `Participant`.
+"""
