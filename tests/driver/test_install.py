@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import faust
 import pytest
-from faust.types import TP
 
 import snapkafka
-from snapkafka.drivers.faust.inbound.running_events import StreamRecords
 from snapkafka.errors import InstallError
 from snapkafka.testing import Broker
 from tests.driver.live import live
@@ -163,56 +159,3 @@ def test_a_service_imports_no_heavy_library_and_is_quick(tmp_path: Path) -> None
         if min(ours) < max(100, min(hosts) / 5):
             break
     assert min(ours) < max(100, min(hosts) / 5), f"{ours} ms; Faust itself {hosts} ms"
-
-
-def test_the_sensors_of_an_app_stay_its_own_and_get_back_what_they_said() -> None:
-    """Also one that is added later, and though what ran is handed along beside it."""
-    reported: list[object] = []
-
-    class Own(faust.Sensor):
-        def on_stream_event_in(self, *_: object) -> str:
-            return "mine"
-
-        def on_stream_event_out(self, *args: object) -> None:
-            reported.append(args[4])
-
-    app = faust.App("sensed", broker="kafka://127.0.0.1:1")
-    before = set(app.sensors)
-    snapkafka.install(app, namespace="n")
-    assert set(app.sensors) == before
-    app.sensors.add(Own())
-    running = app.snapkafka.machine.colours.running
-    stream, event = SimpleNamespace(reading=StreamRecords("agent")), SimpleNamespace(message=None)
-    for offset in (7, -1):  # of a topic, and of an in-memory channel
-        state = app.sensors.on_stream_event_in(TP("t", 0), offset, stream, event)
-        assert [cause.offset for cause in running] == ([7] if offset == 7 else [])
-        app.sensors.on_stream_event_out(TP("t", 0), offset, stream, event, state)
-        assert not running
-    app.sensors.on_stream_event_out(TP("t", 0), 8, stream, event)  # acknowledged by hand
-    assert reported == ["mine", "mine", None]
-
-
-async def test_streams_and_tables_that_were_made_before_are_heard() -> None:
-    app = faust.App("before", broker="kafka://127.0.0.1:1", store="memory://")
-    stream = app.stream(app.topic("t"))
-    table = app.Table("counts", default=int)
-    snapkafka.install(app, namespace="n")
-    app.snapkafka.tables.attach()  # as when the app starts
-    running = app.snapkafka.machine.colours.running
-    event = SimpleNamespace(message=None)
-    state = stream._on_stream_event_in(TP("t", 0), 7, stream, event)
-    assert [cause.offset for cause in running] == [7]
-    stream._on_stream_event_out(TP("t", 0), 7, stream, event, state)
-    assert not running
-    reads, heard = app.snapkafka.reads, []
-    reads.note_lookup = lambda table, key: heard.append("read")
-    reads.touched = lambda table, key, *, write: heard.append("write" if write else "read")
-
-    def use() -> None:
-        table._sensor_on_get(table, "k")
-        table._sensor_on_set(table, "k", 1)
-        table._sensor_on_del(table, "k")
-
-    await asyncio.to_thread(use)  # what another thread does with a table is reported always
-    assert heard == ["read", "write", "write"]
-    assert stream._on_message_out == app.sensors.on_message_out

@@ -47,12 +47,6 @@ def test_a_table_that_cannot_be_encoded_is_named_and_the_others_are_audited(app:
     assert "cannot be encoded" in scan.failed[0]
 
 
-def test_what_is_not_written_as_the_same_bytes_is_not_audited(app: faust.App) -> None:
-    table = app.Table("p", default=int)
-    table.value_serializer = "pickle"
-    assert image(table).reason == "codec pickle may write one value as different bytes"
-
-
 def test_a_scan_has_the_tables_as_they_were_whatever_the_app_does_meanwhile(app: faust.App) -> None:
     """Copy-on-write by hand: what may change in place is encoded before it is handed out."""
     table = app.Table("t", default=list)
@@ -77,23 +71,6 @@ def test_a_table_that_is_read_as_a_whole_is_given_up(app: faust.App) -> None:
     scan.read_whole(table)
     assert rows_in(asyncio.run(drained(scan))) == {(1, b'"a"'): digest(b"[2]")}
     assert scan.failed == {0: READ_WHOLE}
-
-
-def test_a_scan_leaves_the_loop_alone_most_of_the_time(app: faust.App) -> None:
-    table = app.Table("t", default=int)
-    table.data.data.update({f"k{n}": n for n in range(30_000)})
-
-    async def work() -> tuple[int, int]:
-        turns = 0
-        scan = asyncio.ensure_future(drained(Scan([image(table)])))
-        while not scan.done():
-            turns += 1
-            await asyncio.sleep(0.001)
-        return turns, len(rows_in(await scan))
-
-    turns, rows = asyncio.run(work())
-    assert rows == 30_000
-    assert turns > 20
 
 
 def test_sets_count_by_their_members_and_an_empty_one_not_at_all(app: faust.App) -> None:

@@ -61,35 +61,6 @@ def message(offset: int, headers: Any, key: bytes | None = None, value: bytes | 
     )
 
 
-async def test_what_needs_no_wait_goes_to_faust_without_a_detour() -> None:
-    """No header of ours, a stranger's, or one of a colour that was met: Faust's own coroutine takes the record in."""
-    way = Way()
-    given = [
-        message(0, []),
-        message(1, None),
-        message(2, [("mine", b"1")]),
-        message(3, [("mine", b"1"), ("_sk", way.stamp(0))]),
-        message(4, (("_sk", way.stamp(0, partition=9)),)),
-    ]
-    for one in given:
-        taking: Any = way.callback(one)
-        assert taking.cr_code is Way.take_in.__code__
-        await taking
-    assert way.came == [0, 1, 2, 3, 4]
-    assert [one.headers for one in given] == [[], None, [("mine", b"1")], [("mine", b"1")], ()]
-    assert way.driver.metrics.counts["ignored"]["foreign-header"] == 1, "it was copied from another partition"
-
-
-async def test_a_reply_is_reported_before_it_is_taken_in() -> None:
-    """R6: who takes it in must know its colour."""
-    way = Way(replies=True)
-    await way.callback(message(0, [("_sk", way.stamp(0))]))
-    assert (way.met, way.came) == ([0], [0])
-    epoch = way.driver.trigger("now")
-    await way.callback(message(1, [("_sk", way.stamp(epoch))]))
-    assert (way.met, way.came) == ([0, epoch], [0, 1])
-
-
 async def test_a_red_record_comes_in_after_the_cut() -> None:
     """R2: also where the callback is cancelled meanwhile, as a rebalance does: the machine hears of it all the same."""
     way = Way()
