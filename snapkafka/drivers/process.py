@@ -175,10 +175,6 @@ class Process(Host):
         except Exception as also:
             self.log_failed("to record in the ledger that it stands down", also)
 
-    def quiet_s(self) -> float:
-        """Return for how many seconds no snapshot has been in progress, as far as this worker saw."""
-        return 0.0 if self.machine.ledger.open else self.loop.time() - self.follower.quiet_since
-
     # -- for the app --------------------------------------------------------------------------------------------------
 
     async def trigger(self, snapshot_id: str = "", **options: Any) -> str:

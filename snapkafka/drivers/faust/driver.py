@@ -94,7 +94,7 @@ class FaustDriver(Process):
         """Patch the producer that Faust has created, unless the app's settings are refused."""
         if refusal(self.app):
             return
-        self.outgoing = OutgoingRecords(self, producer, sends=self.sends, note=self.restored.noted)
+        self.outgoing = OutgoingRecords(self, producer, sends=self.sends, note=self.restored.commit_note)
         if in_transactions(self.app):
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             self.machine.send_no_markers()
@@ -218,15 +218,7 @@ class FaustDriver(Process):
         if self.config.every is not None:
             from .timer import run_timer
 
-            self.spawn(
-                run_timer(
-                    self,
-                    quiet_s=self.quiet_s,
-                    every=self.config.every,
-                    min_pause=self.config.min_pause,
-                    ttl_ms=self.config.ttl_ms,
-                )
-            )
+            self.spawn(run_timer(self, self.config.every))
 
     async def begin(self) -> None:
         """Reach the ledger once the app has started, and join if no consumer will subscribe."""

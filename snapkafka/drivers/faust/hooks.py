@@ -12,11 +12,11 @@
 | `app.on_rebalance_complete` | `Assigned`: tables are recovered, inputs not resumed yet (`inbound.assignment`) |
 | `recovery._resume_streams`, `.on_recovery_completed`, `consumer._getmany` | inputs resume last (`inbound.resume`) |
 | `app.on_partitions_revoked` | inputs are revoked |
-| methods of `app.sensors` | events and tables (`inbound.sensors`) |
+| three methods of `app.sensors`, three of each table | events, keys (`inbound.sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`inbound.streams`) |
 | `app._reply_consumer.add` | who asked, for replies (`inbound.replies`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables.changelogs`) |
-| views, copies and iterators of tables | what is read later than at the first look (`tables.reads`, `tables.views`) |
+| views, copies and iterators of tables | what is read later than at the first look (`tables.table_class`) |
 | `pop` of stores with windows; the ends of a rebalance, of a recovery | what no sensor hears (`tables.changelogs`) |
 | `table.persisted_offset` | what a store holds and is not read again (`tables.changelogs`) |
 | `consumer.highwaters` | tables of exactly-once apps are recovered (`tables.changelogs`) |

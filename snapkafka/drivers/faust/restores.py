@@ -106,18 +106,19 @@ class AppliedRestores:
             await refuse_restored(host.app, f"this worker {why}")
         if host.absent:
             return
-        deadline = host.loop.time() + WAIT_S
-        while reason := await self._waits_for():
-            if host.loop.time() > deadline:
-                raise InstallError(
-                    f"app {app} has waited for {WAIT_S / 60:.0f} min: {reason}",
-                    hint="finish the restore, then start it again",
-                )
-            if reason != logged:
-                logged = reason
-                logger.warning("snapkafka: app %s waits: %s", app, reason, extra=host.about())
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._host.follower.changed(), RETRY_S)
+        try:
+            async with asyncio.timeout(WAIT_S):
+                while reason := await self._waits_for():
+                    if reason != logged:
+                        logged = reason
+                        logger.warning("snapkafka: app %s waits: %s", app, reason, extra=host.about())
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(host.follower.changed(), RETRY_S)
+        except TimeoutError as error:
+            raise InstallError(
+                f"app {app} has waited for {WAIT_S / 60:.0f} min: {logged}",
+                hint="finish the restore, then start it again",
+            ) from error
         if logged:
             logger.warning("snapkafka: that is done, app %s continues", app, extra=host.about())
         await self._require_committed(topics)
@@ -210,18 +211,16 @@ class AppliedRestores:
         self.skips = any(scope.until for scope in self._scopes.values())
         scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
 
-    def noted(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        """Add metadata to offsets that are to be committed, as aiokafka takes them, where rules apply above them; also
-        in the thread of the consumer. After a fault of ours the offsets are unchanged (R15)."""
-        noted: dict[Any, Any] = {}
+    def commit_note(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Note in offsets that are to be committed, as aiokafka takes them, where agents skip records above them (D6);
+        also in the thread of the consumer. After a fault of ours the offsets are unchanged (R15)."""
         try:
-            for tp, offset in offsets.items():
+            noted = dict(offsets)
+            for tp, offset in offsets.items() if self.skips else ():
                 scope = self._scopes.get(TopicPartition(tp.topic, tp.partition))
                 at: int = offset if isinstance(offset, int) else offset[0]
                 if scope is not None and at < scope.until:
                     noted[tp] = (at, RESTORED_METADATA + scope.plan)
-                else:
-                    noted[tp] = offset
         except Exception as error:
             self._host.stand_down("to keep metadata in commits", error)
             return offsets
@@ -272,20 +271,13 @@ class AppliedRestores:
 
 
 def keep_metadata(restored: AppliedRestores, client: Any) -> None:
-    """Note in the group's offsets that agents skip records, as long as they do (D6).
-
-    Args:
-        restored: knows which.
-        client: aiokafka's consumer; its `commit` is patched.
-    """
-    if getattr(client, "keeps_metadata", False):
-        return
+    """Patch the `commit` of aiokafka's consumer, so that it notes what agents skip."""
     commit = client.commit
 
     async def commit_with_metadata(offsets: Any = None) -> None:
-        await commit(restored.noted(offsets) if offsets is not None and restored.skips else offsets)
+        await commit(offsets and restored.commit_note(offsets))
 
-    client.commit, client.keeps_metadata = commit_with_metadata, True
+    client.commit = commit_with_metadata
 
 
 def crash_if_refused(host: Host, client: Any) -> None:
@@ -316,6 +308,7 @@ def crash_if_refused(host: Host, client: Any) -> None:
 
 async def refuse_restored(app: Any, why: str) -> None:
     """Refuse to start a worker that does not know the rules of a restore, where one has set its group's offsets (D6).
+    They are read by the app's own connection.
 
     Args:
         app: a `faust.App` that is about to start.
@@ -324,33 +317,22 @@ async def refuse_restored(app: Any, why: str) -> None:
     Raises:
         InstallError: it has, and the group has not passed what agents skip.
     """
+    from .connection import connection_of
+
     try:
-        async with asyncio.timeout(ANSWERS_WITHIN_S):
-            plans = await plans_of_app(app)
-    except (SnapkafkaError, TimeoutError) as error:
-        logger.warning(
-            "snapkafka: could not check whether app %s was restored: %s", app.conf.id, error, extra=about()
-        )
-        return
+        async with asyncio.timeout(ANSWERS_WITHIN_S), KafkaTopicAdmin(connection_of(app)) as admin:
+            notes = {note for _, note in (await admin.committed(app.conf.id)).values()}
     except Exception as error:  # it runs without us, so nothing of ours stops it
-        logger.debug("snapkafka: could not check whether the app was restored: %r", error, extra=about())
+        level = logging.WARNING if isinstance(error, SnapkafkaError | TimeoutError) else logging.DEBUG
+        told = "snapkafka: could not check whether app %s was restored: %r"
+        logger.log(level, told, app.conf.id, error, extra=about())
         return
+    plans = [note.removeprefix(RESTORED_METADATA) for note in notes if note.startswith(RESTORED_METADATA)]
     if plans:
         raise InstallError(
             f"the offsets of group {app.conf.id} were set by a restore (plan {', '.join(sorted(plans))}), and {why}",
             hint="start it with snapkafka until every input has passed these offsets: else events run twice",
         )
-
-
-async def plans_of_app(app: Any) -> set[str]:
-    """Find the plans of restores that have set offsets of an app's group which it has not passed since, by the app's
-    own connection."""
-    from .connection import connection_of
-
-    async with KafkaTopicAdmin(connection_of(app)) as admin:
-        committed = await admin.committed(app.conf.id)
-    notes = [note for _, note in committed.values() if note.startswith(RESTORED_METADATA)]
-    return {note.removeprefix(RESTORED_METADATA) for note in notes}
 
 
 def _read(mark: Path) -> str:

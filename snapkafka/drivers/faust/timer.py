@@ -11,7 +11,6 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.backoff import pause_after
@@ -44,28 +43,21 @@ def moment_id(moment: float, every: float) -> str:
     return f"every-{every:g}s-{stamp}" + (f".{ms:03}" if ms else "")
 
 
-async def run_timer(
-    host: Process, *, quiet_s: Callable[[], float], every: float, min_pause: float, ttl_ms: int
-) -> None:
-    """Request snapshots until cancelled. All times are in seconds, except `ttl_ms`."""
+async def run_timer(host: Process, every: float) -> None:
+    """Request a snapshot every so many seconds, until cancelled."""
     while True:
         moment = moment_after(time.time(), every)
         jitter = random.random() * min(JITTER * every, JITTER_MAX_S)
         await asyncio.sleep(max(0.0, moment - time.time()) + jitter)
         name = moment_id(moment, every)
-        if why := _not_now(host, host.machine.ledger.by_id.keys(), name, quiet_s, min_pause):
+        if why := _not_now(host, name):
             logger.debug("no snapshot %s: %s", name, why, extra=host.about(snapshot=name))
             continue
         try:
-            await _take(host, name, ttl_ms)
+            await _take(host, name, host.config.ttl_ms)
         except SnapkafkaError as error:
-            logger.warning(
-                "snapkafka: no snapshot %s: %s (%s)",
-                name,
-                error,
-                error.hint,
-                extra=host.about(snapshot=name),
-            )
+            told = "snapkafka: no snapshot %s: %s (%s)"
+            logger.warning(told, name, error, error.hint, extra=host.about(snapshot=name))
 
 
 async def _take(host: Process, name: str, ttl_ms: int) -> None:
@@ -89,20 +81,15 @@ def _failure(host: Process, name: str, attempt: int) -> str | None:
     return "" if view.failure is None else view.failure.code
 
 
-def _not_now(
-    host: Process,
-    taken: Collection[tuple[str, int]],
-    name: str,
-    quiet_s: Callable[[], float],
-    min_pause: float,
-) -> str | None:
-    """Return the reason why this worker requests no snapshot now; None: it does."""
-    if (name, 1) in taken:
+def _not_now(host: Process, name: str) -> str:
+    """Return the reason why this worker requests no snapshot now; empty: it does."""
+    ledger, pause = host.machine.ledger, host.config.min_pause
+    if (name, 1) in ledger.by_id:
         return "another worker has already triggered it"
     if host.machine.process is None:
         return "this worker does not take part"
-    if host.machine.ledger.open:
+    if ledger.open:
         return "another snapshot is running"
-    if quiet_s() < min_pause:
-        return f"the last one ended less than {min_pause:g} s ago"
-    return None
+    if host.loop.time() - host.follower.quiet_since < pause:
+        return f"the last one ended less than {pause:g} s ago"
+    return ""

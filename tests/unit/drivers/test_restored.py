@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import UserDict
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, cast
@@ -13,6 +12,7 @@ import faust
 import pytest
 import rocksdict
 from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProtocolError, KafkaError
+from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
 
 import snapkafka
@@ -23,7 +23,6 @@ from snapkafka.protocol import (
     RESTORE,
     AgentPosition,
     Hello,
-    InputTopic,
     LogEnd,
     Restore,
     TopicId,
@@ -124,79 +123,6 @@ def record(offset: int, process: int | None = None, tp: TP = IN) -> Any:
     return SimpleNamespace(
         topic=tp.topic, partition=0, tp=tp, offset=offset, headers=headers, key=b"k", value=b"v"
     )
-
-
-# -- D2: an event goes only to the agents that have not processed it --------------------------------------------
-
-
-class Channel:
-    """Of one agent; agents with `concurrency` share its queue."""
-
-    def __init__(self, agent: str) -> None:
-        self.agent, self._queue = agent, object()
-        self.queue = self._queue
-
-
-class Inputs:
-    """The callback of an input that agents x and y read, and what came to each."""
-
-    def __init__(self, worker: Any) -> None:
-        self.came: dict[str, list[int]] = {"x": [], "y": []}
-        self.channels = {Channel("x"), Channel("y")}
-        worker.events = SimpleNamespace(agents=lambda: {id(c.queue): c.agent for c in self.channels})
-        conductor = SimpleNamespace(_build_handler=self._build)
-        conductor_of(worker, conductor)
-        self.callback: Callable[[Any], Awaitable[Any]] = conductor._build_handler(IN, self.channels)
-
-    def _build(self, tp: Any, channels: Any) -> Callable[[Any], Awaitable[Any]]:
-        async def take_in(message: Any) -> None:
-            for channel in channels:
-                self.came[channel.agent].append(message.offset)
-
-        return take_in
-
-
-@pytest.mark.parametrize("restored_first", [True, False])
-async def test_an_event_goes_only_to_the_agents_that_have_not_processed_it(restored_first: bool) -> None:
-    worker = Worker()
-    inputs = Inputs(worker) if not restored_first else None
-    restore(worker, ("x", 12, ()), ("y", 11, (13, 14)))
-    inputs = inputs or Inputs(worker)
-    for offset in range(10, 17):
-        await inputs.callback(record(offset))
-    assert inputs.came == {"x": [12, 13, 14, 15, 16], "y": [11, 12, 15, 16]}
-    assert worker.acked == [10], "nobody takes it, and it counts as read"
-
-
-async def test_the_rules_of_a_topic_are_over_when_a_process_finds_it_recreated() -> None:
-    """Another worker of the app joins, and finds another topic: also who runs already skips nothing there any more."""
-    worker = Worker()
-    restore(worker, ("x", 12, ()), ("y", 10, ()))
-    inputs = Inputs(worker)
-    for topic_id, numbers in (("1", [10, 11]), ("2", [11])):
-        source = InputTopic(topic="in", partitions=1, topic_id=topic_id)
-        worker.append(Hello(n=worker.number(), app="p", inputs=(source,)))
-        for offset in numbers:
-            await inputs.callback(record(offset))
-    assert inputs.came == {"x": [11], "y": [10, 11, 11]}
-
-
-# -- D5: what a process of before the restore appends behind the base is taken out -----------------------------------
-
-
-async def test_a_record_of_a_suspended_worker_is_taken_out_and_counted() -> None:
-    worker = Worker()
-    worker.append(Hello(n=worker.number(), app="q"))
-    other = len(worker.ledger) - 1
-    inputs = Inputs(worker)
-    author = restore(worker)
-    for offset, process in enumerate([0, 0, author, author + 3, other, None], start=BASE - 1):
-        await inputs.callback(record(offset, process))
-    assert inputs.came["x"] == [9, 11, 12, 13, 14], (
-        "below the base, the restore's, later ones', other apps', external"
-    )
-    assert worker.acked == [10]
-    assert worker.metrics.counts["ignored"]["before-a-restore"] == 1
 
 
 # -- D1, D4, D5: tables ----------------------------------------------------------------
@@ -367,13 +293,6 @@ def abort(worker: Any, plan: str = "r") -> None:
     worker.append(Restore(n=worker.number(), plan=plan, stage="aborted"))
 
 
-async def test_it_does_not_wait_for_ever(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restores, "WAIT_S", 0.05)
-    begin(worker)
-    with pytest.raises(InstallError, match="app p has waited"):
-        await asyncio.wait_for(worker.restored.await_turn(["in"]), 5)
-
-
 @pytest.mark.parametrize("refused", [True, False])
 async def test_a_worker_that_its_group_refuses_crashes_and_does_not_hang(
     caplog: pytest.LogCaptureFixture, refused: bool
@@ -468,10 +387,8 @@ async def test_nor_does_one_that_is_switched_off(
 
 
 async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> None:
-    from aiokafka.structs import OffsetAndMetadata
-
     worker, committed = Worker(), []
-    Inputs(worker)
+    worker.restored.scope(TopicPartition("in", 0))
     restore(worker, ("x", 12, ()), ("y", 10, ()))
 
     class Client:
@@ -479,14 +396,10 @@ async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> 
             committed.append(offsets)
 
     client = Client()
-    for _ in range(2):
-        restores.keep_metadata(worker.restored, client)
+    restores.keep_metadata(worker.restored, client)
     other = TP("other", 0)
     await client.commit({IN: OffsetAndMetadata(11, ""), other: OffsetAndMetadata(1, "")})
     await client.commit({IN: OffsetAndMetadata(12, "")})
     await client.commit()
     assert committed == [{IN: (11, "snapkafka:r"), other: (1, "")}, {IN: (12, "")}, None]
-    assert worker.restored.noted({IN: 11}) == {IN: (11, "snapkafka:r")}, "as transactions have it"
-
-
-# -- D7: tables of exactly-once apps ----------------------------------------------------------------
+    assert worker.restored.commit_note({IN: 11}) == {IN: (11, "snapkafka:r")}, "as transactions have it"

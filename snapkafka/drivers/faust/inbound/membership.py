@@ -59,6 +59,7 @@ class Membership:
         self._subscribe: Callable[[Any], Awaitable[None]] = consumer.subscribe
         self._ack: Callable[[Any], Any] = consumer.ack
         consumer.ack = self.ack
+        self._client: Any = None  # aiokafka's, that is watched
         self._flow_stops = flow_stops
         self._stop_flow: Callable[[], None] = consumer.stop_flow
         consumer.stop_flow = self.stop_flow
@@ -73,15 +74,20 @@ class Membership:
                 await self._join(topics)
                 require_usable(host.app)
         await self._wait_for_restores(topics)
-        if not host.absent:
-            with host.failing_open("to watch its positions"):
-                watch_positions(self._consumer._thread._ensure_consumer(), self._moved)
+        with host.failing_open("to watch its positions and commits"):
+            self._watch()
         await self._subscribe(topics)
-        if not host.absent:
-            with host.failing_open("to keep metadata in commits"):
-                client = self._consumer._thread._ensure_consumer()
+        with host.failing_open("to see whether its group is held"):
+            if self._client is not None:
+                crash_if_refused(host, self._client)
+
+    def _watch(self) -> None:
+        client = None if self._host.absent else self._consumer._thread._ensure_consumer()
+        if client is not self._client:
+            self._client = client
+            if client is not None:
+                watch_positions(client, self._moved)
                 keep_metadata(self._restored, client)
-                crash_if_refused(host, client)
 
     async def announce(self, *args: Any, **kwargs: Any) -> None:
         """Announce the inputs (R9): Faust waits for this before it resumes them."""

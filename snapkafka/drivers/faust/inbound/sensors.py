@@ -1,7 +1,7 @@
 """The sensor hooks: Faust reports to its sensors that an event starts and ends, and that a table is used.
 
 `app.sensors` notifies every sensor of everything, some ten times per event, of which we need few. So ours is not one
-of its sensors, which stay the app's own: six methods of `app.sensors` are patched.
+of its sensors, which stay the app's own: three methods of `app.sensors` are patched, and three of each table.
 """
 
 from __future__ import annotations
@@ -39,15 +39,11 @@ class Sensors:
         self._host = host
         self._machine = host.machine
         self._events, self._reads = events, reads
-        self._notify: dict[str, Notify] = {}  # of Faust, about tables
 
     def attach(self, sensors: Any) -> None:
-        """Patch `app.sensors`: streams and tables take its methods when they are created."""
-        self._notify = {name: getattr(sensors, name) for name in OF_TABLES}
+        """Patch `app.sensors`: streams take its methods when they are created."""
         for name in OF_STREAMS:
             setattr(sensors, name, getattr(self, name)(getattr(sensors, name)))
-        for name in OF_TABLES:
-            setattr(sensors, name, self._on_late_table(self._notify[name], write=name != "on_table_get"))
 
     @staticmethod
     def attach_stream(stream: Any) -> None:
@@ -56,9 +52,9 @@ class Sensors:
             setattr(stream, f"_{name}", getattr(stream.app.sensors, name))
 
     def attach_table(self, table: Any) -> None:
-        """Patch a table that is attached (`changelogs`)."""
+        """Patch a table that is attached (`changelogs`): it has the methods from its creation on."""
         for name, held in OF_TABLES.items():
-            setattr(table, held, getattr(self, name)(self._notify[name]))
+            setattr(table, held, getattr(self, name)(getattr(table, held)))
 
     # -- what stands in for the methods of `app.sensors` ------------------------------------------------------
 
@@ -111,20 +107,6 @@ class Sensors:
                 stand_down("to record that a record is acknowledged", error)
 
         return message_out
-
-    def _on_late_table(self, notify: Notify, *, write: bool) -> Notify:
-        """Note the read or write of a key in a table that was created after the others were attached."""
-        machine, table_reads, stand_down = self._machine, self._reads, self._host.stand_down
-
-        def touched(table: Any, key: Any, *value: Any) -> None:
-            notify(table, key, *value)
-            try:
-                if machine.colours.tearing:
-                    table_reads.touched(table, key, write=write)
-            except Exception as error:
-                stand_down("to record that a table is used", error)
-
-        return touched
 
     def on_table_get(self, notify: Notify) -> Notify:
         """Note that a key is read. Rare cases are checked here, too."""

@@ -2,15 +2,19 @@
 absent, and of a table of sets.
 
 A table is given such a class when it is attached, so it has the layout of the original one: it derives from that alone.
+A view may be kept as long as its owner likes, and reads the table whenever it is used: so whoever uses one holds the
+table (R6). After a fault of ours they are plain views (R15).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import operator
+from collections.abc import Callable, Hashable, ItemsView, KeysView, Mapping, ValuesView
 from functools import cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
-from .views import Items, Keys, Values
+Uses = Mapping[str, Callable[..., Any]]
 
 
 @cache
@@ -21,18 +25,37 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
     def clone(self: Any, **options: Any) -> Any:
         return original(**{**self.info(), **options})  # nobody has attached that one
 
-    members: dict[str, Any] = {
-        "clone": clone,
-        "__contains__": _noting(original, "__contains__", _looks_for),
-        "__iter__": _noting(original, "__iter__", _goes_over),
-        "__len__": _noting(original, "__len__", _goes_over),
-        "copy": _noting(original, "copy", _copies),
-        "keys": _viewed(original, "keys", Keys),
-        "values": _viewed(original, "values", Values),
-        "items": _viewed(original, "items", Items),
-    }
+    def noting(name: str, note: Callable[..., None]) -> Callable[..., Any]:
+        does = getattr(original, name)
+
+        def noted(self: Any, *args: Any) -> Any:
+            try:
+                note(self, *args)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return does(self, *args)
+
+        return noted
+
+    def viewed(name: str, kind: Any) -> Callable[..., Any]:
+        make = getattr(original, name)
+
+        def view(self: Any) -> Any:
+            found = make(self)
+            try:
+                return kind(found, self)
+            except Exception as error:
+                self.reads.stand_down(error)
+            return found
+
+        return view
+
+    members: dict[str, Any] = {"clone": clone, "__contains__": noting("__contains__", _looks_for)}
+    members |= {name: noting(name, _goes_over) for name in ("__iter__", "__len__")}
+    members |= {"copy": noting("copy", _copies)}
+    members |= {name: viewed(name, kind) for name, kind in VIEWS.items()}
     if of_sets:
-        members["__getitem__"] = _noting(original, "__getitem__", _looks_up)
+        members["__getitem__"] = noting("__getitem__", _looks_up)
     same = {name: getattr(original, name) for name in ("__qualname__", "__module__")}
     return type(original)(original.__name__, (original,), members | same)
 
@@ -53,30 +76,39 @@ def _copies(table: Any) -> None:
     table.reads.hold_whole(table, values=True)
 
 
-def _noting(original: Any, name: str, note: Callable[..., None]) -> Callable[..., Any]:
-    """Return a method that notes its use, and does what it did."""
-    does = getattr(original, name)
-
-    def noted(self: Any, *args: Any) -> Any:
-        try:
-            note(self, *args)
-        except Exception as error:
-            self.reads.stand_down(error)
-        return does(self, *args)
-
-    return noted
+#: What a view does with the whole table. Whether a key is in it is a look-up by that key.
+KEY_USES: Final[Uses] = {"__iter__": iter, "__reversed__": reversed, "__len__": len, "__repr__": repr}
+USES: Final[Uses] = {**KEY_USES, "__contains__": operator.contains}
 
 
-def _viewed(original: Any, name: str, kind: Any) -> Callable[..., Any]:
-    """Return a method that returns a view that reports its use."""
-    make = getattr(original, name)
+def _view_of(kind: Any, uses: Uses, *, values: bool) -> Any:
+    """Return a class of views that report their use.
 
-    def viewed(self: Any) -> Any:
-        view = make(self)
-        try:
-            return kind(view, self)
-        except Exception as error:
-            self.reads.stand_down(error)
-        return view
+    Args:
+        kind: of views, with all that follows from these uses.
+        values: they hand out objects of the table.
+    """
 
-    return viewed
+    def __init__(self: Any, view: Any, table: Any) -> None:  # noqa: N807
+        self._view, self._mapping = view, table
+
+    def reporting(use: Callable[..., Any]) -> Callable[..., Any]:
+        def used(self: Any, *args: Any) -> Any:
+            try:
+                self._mapping.reads.hold_whole(self._mapping, values=values)
+            except Exception as error:
+                self._mapping.reads.stand_down(error)
+            return use(self._view, *args)
+
+        return used
+
+    mapping = property(lambda self: MappingProxyType(self._mapping), doc="The table, read-only.")
+    members = {name: reporting(use) for name, use in uses.items()}
+    return type(kind.__name__, (kind,), {**members, "__init__": __init__, "mapping": mapping})
+
+
+VIEWS: Final = {
+    "keys": _view_of(KeysView, KEY_USES, values=False),
+    "values": _view_of(ValuesView, USES, values=True),
+    "items": _view_of(ItemsView, USES, values=True),
+}
