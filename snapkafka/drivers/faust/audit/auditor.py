@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from snapkafka.kafka.ledger.ledger_producer import LedgerProducer
 from snapkafka.protocol.records import TopicPartition
@@ -58,17 +59,19 @@ class TableAudit:
         process = self._host.machine.process
         if process is None:
             return
-        for at in earlier:
-            self._host.spawn(self._decline(Audited(epoch=at, process=process, reason=SEVERAL)))
+        refused = dict.fromkeys(earlier, SEVERAL)
         if self._running is not None and not self._running.done():
-            self._host.spawn(self._decline(Audited(epoch=epoch, process=process, reason=BUSY)))
+            refused[epoch] = BUSY
+        for at, why in refused.items():
+            self._host.spawn(self._tell(Audited(epoch=at, process=process, reason=why)))
+        if epoch in refused:
             return
         started = time.perf_counter()
         found = self._images(epoch)
         scan = self._reads.scan = Scan(found)
         pause_us = round((time.perf_counter() - started) * 1e6)
         audited = Audited(epoch=epoch, process=process, pause_us=pause_us)
-        self._running = self._host.spawn(self._run(scan, audited, found))
+        self._running = self._host.spawn(self._tell(audited, scan, found))
 
     def _images(self, epoch: int) -> list[TableImage]:
         machine = self._host.machine
@@ -87,43 +90,36 @@ class TableAudit:
 
     # -- in the background --------------------------------------------------------------------------------------------
 
-    async def _run(self, scan: Scan, audited: Audited, found: list[TableImage]) -> None:
-        producer = self._producer()
+    async def _tell(
+        self, audited: Audited, scan: Scan | None = None, found: Sequence[TableImage] = ()
+    ) -> None:
+        """Send the result of an audit; before it the pieces of a scan as they come."""
+        topic = TOPIC + self._host.config.namespace
+        producer = LedgerProducer(connection_of(self._host.app), topic, compression=None)
         try:
-            sent: list[int] = []
-            reason = await self._relay(scan, audited, producer, sent)
-            tables = tuple(
-                msgspec.structs.replace(image.described, reason=scan.failed.get(n, image.reason))
-                for n, image in enumerate(found)
-            )
-            done = msgspec.structs.replace(audited, reason=reason, chunks=len(sent), tables=tables)
-            await producer.send(b"", last(done), ())
+            if scan is not None:
+                reason, chunks = await self._relay(scan, audited, producer)
+                tables = tuple(
+                    replace(image.described, reason=scan.failed.get(n, image.reason))
+                    for n, image in enumerate(found)
+                )
+                audited = replace(audited, reason=reason, chunks=chunks, tables=tables)
+            await producer.send(b"", last(audited), ())
         except Exception as error:
             self._host.log_failed("to audit its tables", error, GOES_ON)
         finally:
-            self._reads.scan = None
+            if scan is not None:
+                self._reads.scan = None
             await producer.close()
 
-    async def _relay(self, scan: Scan, audited: Audited, producer: LedgerProducer, sent: list[int]) -> str:
-        """Send the pieces as they come, and number them in `sent`; return why they do not all come."""
+    async def _relay(self, scan: Scan, audited: Audited, producer: LedgerProducer) -> tuple[str, int]:
+        """Send the pieces as they come; return why they do not all come, and how many there were."""
+        sent = 0
         try:
             async with asyncio.timeout(WITHIN_S), aclosing(scan.pieces()) as pieces:
                 async for piece in pieces:
-                    await producer.send(b"", chunk(audited.epoch, audited.process, len(sent), piece), ())
-                    sent.append(len(piece))
+                    await producer.send(b"", chunk(audited.epoch, audited.process, sent, piece), ())
+                    sent += 1
         except TimeoutError:
-            return f"it was not done after {WITHIN_S:g} s"
-        return ""
-
-    def _producer(self) -> LedgerProducer:
-        topic = TOPIC + self._host.config.namespace
-        return LedgerProducer(connection_of(self._host.app), topic, compression=None)
-
-    async def _decline(self, audited: Audited) -> None:
-        producer = self._producer()
-        try:
-            await producer.send(b"", last(audited), ())
-        except Exception as error:
-            self._host.log_failed("to report that it audits nothing", error, GOES_ON)
-        finally:
-            await producer.close()
+            return f"it was not done after {WITHIN_S:g} s", sent
+        return "", sent
