@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import logging
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,38 +12,23 @@ import pytest
 
 from snapkafka.config import Config
 from snapkafka.drivers import FaustDriver
-from snapkafka.errors import BrokerUnavailableError
-from snapkafka.kafka import compose_trigger
 from snapkafka.logs import about
 from snapkafka.ports import Entry
-from snapkafka.protocol import (
-    Abort,
-    Assigned,
-    CutReport,
-    Hello,
-    InputTopic,
-    Joined,
-    LedgerState,
-    TopicPartition,
-    Trigger,
-)
-from tests.worlds.fakes import FakeAdmin
+from snapkafka.protocol import Abort, Hello, InputTopic, Joined, Trigger
 
 ROOT = Path(__file__).parents[3] / "snapkafka"
 #: All that runs inside a service.
 IN_SERVICES = sorted([*(ROOT / "drivers").rglob("*.py"), *(ROOT / "kafka").glob("*.py")])
 
 
-class AsJson(logging.Formatter):
-    """As a formatter of a log store would do it: every attribute that the record was given."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        ours = {name: value for name, value in vars(record).items() if name.startswith("snapkafka_")}
-        return json.dumps({"message": record.getMessage(), **ours})
-
-
 def said(records: list[logging.LogRecord]) -> list[dict[str, Any]]:
-    return [json.loads(AsJson().format(record)) for record in records if record.name == "snapkafka"]
+    """Return what a formatter of a log store has: every attribute that a record was given."""
+    return [
+        {"message": record.getMessage()}
+        | {name: value for name, value in vars(record).items() if name.startswith("snapkafka_")}
+        for record in records
+        if record.name == "snapkafka"
+    ]
 
 
 @pytest.fixture
@@ -80,23 +64,6 @@ def test_what_became_of_a_snapshot(driver: FaustDriver, caplog: pytest.LogCaptur
         "snapkafka_namespace": "ns",
         "snapkafka_process": 2,
     }
-
-
-def test_a_record_that_was_not_written(driver: FaustDriver) -> None:
-    report = CutReport(process=2, n=1, epoch=4, previous=0, heard="ledger", assigned=-1, positions=())
-    assert driver.follower.about_record(report)["snapkafka_snapshot"] == "friday"
-    assert driver.follower.about_record(Trigger(n=2, id="monday"))["snapkafka_snapshot"] == "monday"
-    assert driver.follower.about_record(Hello(n=1, app="shop"))["snapkafka_epoch"] is None
-
-
-async def test_a_trigger_that_sees_less_than_it_could(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "snapkafka")
-    state = LedgerState()
-    state.apply(0, Hello(n=1, app="shop", inputs=(InputTopic(topic="orders", partitions=1),)))
-    state.apply(1, Assigned(process=0, n=2, generation=1, inputs=(TopicPartition("orders", 0),)))
-    admin = FakeAdmin(failure=BrokerUnavailableError("nobody answers"))
-    await compose_trigger(admin, state, snapshot_id="friday")
-    assert [line["snapkafka_snapshot"] for line in said(caplog.records)] == ["friday", "friday"]
 
 
 def calls_without_fields(source: str) -> list[int]:

@@ -26,19 +26,6 @@ def query(store: LocalStore, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["query", "--storage", store.uri, *arguments])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ((), "Missing argument"),
-        (("SELECT 1", "--csv", "--json"), "cannot be combined"),
-    ],
-)
-def test_what_makes_no_sense_is_one_line(store: LocalStore, arguments: tuple[str, ...], problem: str) -> None:
-    done = query(store, *arguments)
-    assert done.exit_code not in (0, 30)
-    assert problem in " ".join(done.output.split())
-
-
 def test_rows_of_any_type_are_json(store: LocalStore) -> None:
     sql = (
         "SELECT * FROM (VALUES ('\\x00\\xFF'::BLOB, 'nan'::DOUBLE, [1.0, 'inf'::DOUBLE]), (NULL, 1.5, NULL))"

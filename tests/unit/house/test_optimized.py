@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.errors import all_errors
-
 pytestmark = pytest.mark.nightly
 
 PACKAGE = Path(__file__).parents[3] / "snapkafka"
@@ -33,9 +31,3 @@ def printed(*arguments: str, status: int = 0) -> str:
 def test_the_simulator_has_the_same_trace() -> None:
     command = ("-m", "snapkafka.sim", "--seed", "7")
     assert printed("-OO", *command) == printed(*command)
-
-
-def test_every_error_says_what_it_means() -> None:
-    for cls in all_errors():
-        assert "meaning" in vars(cls), cls
-        assert cls.meaning.endswith(".")
