@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -20,9 +19,23 @@ from snapkafka.verbs import Change, ForkCreate, ForkDrop, Restore, Where
 def print_plan(plan: ops.RecoveryPlan) -> None:
     """Print the planned work, the missing parts, and every reason to refuse it."""
     console.print(*headline(plan.snapshot, plan.epoch, plan.verdict))
-    console.print(_head(plan))
-    for line in _facts(plan):
-        console.print("  ", line)
+    apps = ", ".join(plan.apps)
+    console.print(
+        {
+            "fork": f"fork {plan.request.fork} of it: production is only read",
+            "cluster": f"restore of {apps} into another cluster, namespace {plan.namespace}",
+            "in-place": f"restore of {apps} to it: replaces all state",
+        }[plan.kind]
+    )
+    console.table(
+        [plan],
+        ("taken", lambda it: f"{rounded_ms(wall_ms() - it.taken_ms)} ago" if it.taken_ms else ""),
+        "events run again=again:,",
+        "messages in flight=messages:,",
+        ("external records", lambda it: f"{it.stored:,}" if it.stored else ""),
+        "state, at most=state:,",
+        ("continues", lambda it: f"{it.resumes}, {it.stage}" if it.resumes else ""),
+    )
     console.table(
         plan.moves,
         "app",
@@ -39,10 +52,12 @@ def print_plan(plan: ops.RecoveryPlan) -> None:
         plan.topics,
         "new topic=topic",
         "partitions",
-        ("settings", lambda it: _settings({k: v for k, v in it.settings.items() if k not in it.changed})),
+        ("settings", lambda it: ", ".join(f"{k}={v}" for k, v in it.settings.items() if k not in it.changed)),
         "changed for this=changed",
     )
     console.table(plan.rules, "kind", "rule", "of=place", "matches=items:,")
+    console.note("not verified", (f"paths through {group}" for group in plan.open))
+    console.note("already there", plan.existing, "")
     _print_limits(plan)
     for refusal in plan.refusals:
         console.print(("refused", "red"), f" ({refusal.code}): {refusal.what}")
@@ -61,45 +76,17 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     else:
         ran = f"{f' in {into}' if into else ''} {took} (plan {plan.plan}): start the workers"
         console.print(f"restored {', '.join(plan.apps)} to ", (plan.snapshot, "bold"), ran)
-    if done.topics:
-        console.print(f"created: {count(len(done.topics), 'topic')}")
-    external = f", {done.inputs:,} external records" if done.inputs else ""
-    console.print(f"appended: {done.messages:,} messages{external}, {done.state:,} records of state")
-    console.print(
-        f"checked before the commit: {count(len(done.compared), 'table or input', 'tables and inputs')}"
+    console.table(
+        [done],
+        ("new topics", lambda it: len(it.topics)),
+        "messages:,",
+        "external records=inputs:,",
+        "state:,",
+        ("compared", lambda it: len(it.compared)),
     )
     _print_limits(plan)
     if plan.request.suppress:
         console.note("note", ["snapshots of before hold the erased keys until they are pruned"])
-
-
-def _head(plan: ops.RecoveryPlan) -> str:
-    apps = ", ".join(plan.apps)
-    if plan.kind == "fork":
-        return f"fork {plan.request.fork} of it: production is only read"
-    if plan.kind == "cluster":
-        return f"restore of {apps} into another cluster, namespace {plan.namespace}"
-    return f"restore of {apps} to it: replaces all state"
-
-
-def _facts(plan: ops.RecoveryPlan) -> Iterator[str]:
-    if plan.taken_ms:
-        yield f"the snapshot was taken {rounded_ms(wall_ms() - plan.taken_ms)} ago"
-    if plan.resumes:
-        yield f"continues plan {plan.resumes}, which is {plan.stage}"
-    if plan.again:
-        yield f"{plan.again:,} events since the snapshot will run again"
-    if plan.work:
-        stored = f", {plan.stored:,} stored external records" if plan.stored else ""
-        yield f"appends {plan.messages:,} messages in flight{stored}, at most {plan.state:,} rows of state"
-    if plan.open:
-        yield f"not verified: paths through {', '.join(plan.open)}"
-    if plan.existing:
-        yield f"already there: {', '.join(plan.existing)}"
-
-
-def _settings(settings: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def _print_limits(plan: ops.RecoveryPlan) -> None:
@@ -112,14 +99,14 @@ def _print_limits(plan: ops.RecoveryPlan) -> None:
         ),
     )
     console.note("note", plan.notes)
-    console.note("cannot be undone", _irrevocable(plan.irrevocable), "")
-
-
-def _irrevocable(found: Iterable[ops.Irrevocable]) -> Iterator[str]:
-    by_topic: dict[str, list[str]] = defaultdict(list)
-    for it in found:
-        by_topic[it.topic].append(f"{it.partition}: {it.start}-{it.end - 1}")
-    yield from (f"outputs in {topic}, partition: offsets {', '.join(it)}" for topic, it in by_topic.items())
+    console.note(
+        "cannot be undone",
+        (
+            f"outputs in {it.topic}[{it.partition}], offsets {it.start}-{it.end - 1}"
+            for it in plan.irrevocable
+        ),
+        "",
+    )
 
 
 def print_checked(checked: ops.CheckedRestore) -> None:
