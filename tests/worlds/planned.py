@@ -6,7 +6,7 @@ from typing import Any
 
 from snapkafka import ops
 from snapkafka.assembly import JobResult
-from snapkafka.ops.drill import Compared, Phase
+from snapkafka.ops.drill import Phase
 from snapkafka.restore import (
     Irrevocable,
     NewTopic,
@@ -138,7 +138,7 @@ DRILL = ops.Drill(
     rto_s=12.5,
     apps=("python -m faust -A shop worker",),
     phases=(Phase(name="find the snapshot", status="done", seconds=0.2, what="friday"),),
-    compared=(Compared(what="messages in flight", snapshot=3, fork=3, equal=True),),
+    in_flight=3,
     source=JobResult(id="friday", epoch=4, verdict="VERIFIED", good=True, manifest="", checks=()),
     removed=True,
 )

@@ -223,8 +223,6 @@ def _print_drill(found: ops.Drill) -> None:
         ("result", lambda it: it.what if it.status == "done" else ""),
         notes=lambda it: [it.what] if it.status != "done" and it.what else [],
     )
-    for item in found.compared:
-        console.print(f"{item.what}: {item.snapshot:,} in the snapshot, {item.fork:,} in the fork")
     for name, judged in (("snapshot", found.source), ("fork", found.of_fork)):
         if judged is not None:
             console.print(f"{name}: {judged.verdict}, {records_of(judged):,} records checked")

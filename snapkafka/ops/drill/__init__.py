@@ -33,11 +33,11 @@ from snapkafka.runtime.extras import require_engine, require_extra
 from snapkafka.runtime.locked import lock_problem
 from snapkafka.runtime.signals import to_its_end
 
-from .result import Compared, Drill, Phase, records_of
+from .result import Drill, Phase, records_of
 from .steps import DrillRun
 from .workers import Workers, parsed
 
-__all__ = ["Compared", "Drill", "Phase", "drill", "records_of"]
+__all__ = ["Drill", "Phase", "drill", "records_of"]
 
 
 async def drill(

@@ -30,25 +30,14 @@ class Phase:
     what: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """A number of the snapshot beside that of the fork. `equal`: whether they are equal, as they have to be; None:
-    they need not be, as the fork has run since."""
-
-    what: str
-    snapshot: int
-    fork: int
-    equal: bool | None = None
-
-
 class Drill(Result, frozen=True, kw_only=True):
     """The result of a drill.
 
-    `fork`: its name, which no other drill has. `trusted`: the backup can be trusted; otherwise `reasons`
-    state why not, a sentence each. `rpo_s`: the age of the snapshot when the drill began, all of which a disaster
-    would cost. `rto_s`: from the start of the fork until its apps had processed the messages in flight; None: they did
-    not. `source`, `of_fork`: both snapshots as they were verified; None: they were not. `removed`: nothing of the fork
-    is left; `kept`: it was to be kept. `logs`: the last lines of the commands, if a phase failed.
+    `fork`: its name, which no other drill has. `trusted`: the backup can be trusted; otherwise `reasons` state why not,
+    a sentence each. `rpo_s`: the age of the snapshot when the drill began, all of which a disaster would cost. `rto_s`:
+    from the start of the fork until its apps had processed the messages in flight, of which there were `in_flight`;
+    None: they did not. `source`, `of_fork`: both snapshots as they were verified; None: they were not. `removed`:
+    nothing of the fork is left; `kept`: it was to be kept. `logs`: the last lines of the commands, if a phase failed.
     """
 
     fork: str
@@ -62,7 +51,7 @@ class Drill(Result, frozen=True, kw_only=True):
     rto_s: float | None
     apps: tuple[str, ...]
     phases: tuple[Phase, ...]
-    compared: tuple[Compared, ...] = ()
+    in_flight: int = 0
     source: JobResult | None = None
     of_fork: JobResult | None = None
     removed: bool = False

@@ -19,21 +19,21 @@ from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.keep import keep
-from snapkafka.ops.reading import query
 from snapkafka.ops.snapshots import trigger
 from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
 from snapkafka.restore.forks import drop_forks, plan_drop
-from snapkafka.restore.plan import Plan, Recovered, Request, raise_refused
+from snapkafka.restore.plan import Plan, Request, raise_refused
 from snapkafka.restore.planning import plan_recovery, recover
+from snapkafka.restore.session import admin_of
 from snapkafka.store import read_manifest
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries, succeed
 from snapkafka.verbs import Drill as Asked
 from snapkafka.verbs import Keep
 
-from .result import Compared, Drill, Phase, is_invariant, of_the_fork, records_of, unassigned
+from .result import Drill, Phase, is_invariant, of_the_fork, records_of, unassigned
 from .workers import AppEndedError, Workers
 
 #: The limit for reaching the predicate, and for processing the messages in flight, each.
@@ -45,7 +45,6 @@ EVERY_MS: Final = 10_000
 POLL_S: Final = 1.0
 #: A worker that had to be killed stays a member of its group until its session is over: 60 s with Faust's settings.
 DROPPED_WITHIN_S: Final = 90.0
-IN_FLIGHT: Final = 'SELECT count(*) AS n FROM (SELECT DISTINCT topic, "partition", "offset" FROM messages)'
 
 T = TypeVar("T")
 
@@ -70,16 +69,15 @@ class DrillRun:
     notify: Callable[[str], None]
     phases: list[Phase] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    compared: list[Compared] = field(default_factory=list)
     goals: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     place: str = ""
-    in_flight: int = 0
     found: Manifest | None = None
     planned: Plan | None = None
     source: JobResult | None = None
     of_fork: JobResult | None = None
     rto_s: float | None = None
     rpo_s: float | None = None
+    in_flight: int = 0
     forking_since: float = 0.0
     taken: str = ""
     created: bool = False
@@ -121,24 +119,33 @@ class DrillRun:
     # -- the phases -------------------------------------------------------------------------------------------
 
     async def _find(self) -> str:
-        self.place, self.found, self.in_flight = await self.find()
-        if triggered_ms := self.found.ledger.triggered_ms:
+        """Find the snapshot, by its place and manifest."""
+        asked = self.request
+        (self.place,) = await manifest_places(
+            self.where, self.namespace, [asked.snapshot], storage=asked.storage, good=True
+        )
+        self.found = found = read_manifest(self.place)[1]
+        self.namespace = self.namespace or found.namespace
+        if triggered_ms := found.ledger.triggered_ms:
             self.rpo_s = round((wall_ms() - triggered_ms) / 1_000, 3)
-        return f"{self.found.id}, epoch {self.found.epoch}, {self.found.verdict}"
+        return f"{found.id}, epoch {found.epoch}, {found.verdict}"
 
     async def _create(self) -> str:
         assert self.found is not None
         self.forking_since = time.monotonic()
-        self.planned = await self.plan(self.found)
+        request = Request(
+            namespace=self.namespace,
+            name=self.found.id,
+            storage=self.request.storage,
+            fork=self.fork,
+            expires_s=EXPIRES_S,
+        )
+        self.planned = await plan_recovery(self.where, request)
         raise_refused(self.planned, ForkRefusedError)
         self.created, self.removed = True, False
-        forked = await self.create(self.planned)
-        flying, equal = self.in_flight, self.in_flight == forked.messages
-        self.compared.append(
-            Compared(what="messages in flight", snapshot=flying, fork=forked.messages, equal=equal)
-        )
-        if not equal:
-            self.reasons.append(f"messages in flight: the fork has {forked.messages}, not {flying}")
+        forked = await recover(self.where, self.planned, who=self.who, notify=self.notify)
+        self.in_flight = forked.messages
+        await self.set_goals(self.planned.apps)
         return f"{forked.state:,} records of state, {forked.messages:,} messages"
 
     async def _start(self) -> str:
@@ -155,34 +162,52 @@ class DrillRun:
     async def _work_off(self) -> str:
         await self._awaiting(self.left, "what was in flight is worked off")
         self.rto_s = round(time.monotonic() - self.forking_since, 3)
-        if self.request.until:
-            await self._while_running(self.watch(self.request.until))
-            return f"worked off, and {self.request.until} holds"
+        if until := self.request.until:
+            await self._while_running(
+                keep(
+                    self.where,
+                    self.forked_namespace,
+                    Keep(
+                        until=until,
+                        storage=self.folder,
+                        every_ms=EVERY_MS,
+                        timeout_ms=TIMEOUT_MS,
+                        ttl_ms=TTL_MS,
+                    ),
+                    who=self.who,
+                    spec=self._spec([until], of_fork=True, invariants=()),
+                    notify=self.notify,
+                )
+            )
+            return f"worked off, and {until} holds"
         return "worked off"
 
     async def _snapshot(self) -> str:
-        self.taken = await self._while_running(self.trigger())
+        options: dict[str, Any] = {"storage": self.folder, "who": self.who, "ttl_ms": TTL_MS, "wait": True}
+        taken = await self._while_running(trigger(self.where, self.forked_namespace, **options))
+        self.taken = taken.id
         await self.workers.end()  # what follows reads the log
-        return self.taken
+        return taken.id
 
     async def _verify_fork(self) -> str:
-        found = await self.assemble(self.taken)
-        self.of_fork = self._judge(found, "the fork's snapshot")
-        assert self.found is not None
-        rows = {table.name: table.rows for table in self.found.tables}
-        self.compared += [
-            Compared(what=f"rows of table {name}", snapshot=rows.get(name, 0), fork=found.tables.get(name, 0))
-            for name in sorted(rows.keys() | found.tables.keys())
-        ]
-        return found.verdict
+        spec = self._spec(
+            self.spec.invariants,
+            of_fork=True,
+            namespace=self.forked_namespace,
+            snapshots=(self.taken,),
+            storage=self.folder,
+        )
+        (self.of_fork,) = await assemble(self.where, spec, notify=self.notify)
+        return self._judge(self.of_fork, "the fork's snapshot")
 
     async def _verify_source(self) -> str:
+        """Verify the snapshot that is drilled once more, its tables as well."""
         assert self.found is not None
-        found = await self.verify()
-        self.source = self._judge(found, f"snapshot {self.found.id}")
-        return found.verdict
+        spec = self._spec(self.spec.invariants, of_fork=False, manifests=(self.place,), tables=True)
+        (self.source,) = await verify(self.where, spec, notify=self.notify)
+        return self._judge(self.source, f"snapshot {self.found.id}")
 
-    def _judge(self, found: JobResult, name: str) -> JobResult:
+    def _judge(self, found: JobResult, name: str) -> str:
         if not found.good:
             self.reasons.append(f"{name} is {found.verdict}")
         elif not records_of(found):
@@ -194,7 +219,18 @@ class DrillRun:
                 self.reasons.append(f"{name}: invariant {check.name} {status}")
         if self.spec.invariants and not invariants:
             self.reasons.append(f"{name}: invariants were given, and none was run")
-        return found
+        return found.verdict
+
+    def _spec(self, asked: Iterable[str], *, of_fork: bool, **changes: Any) -> JobSpec:
+        """Return the settings of a job, with the parameters that its invariants know."""
+        wanted = parameters_of([*asked])
+        given = {name: of for name, of in parse_parameters(self.spec.parameters).items() if name in wanted}
+        named = (
+            of_the_fork(given, wanted, self.fork)
+            if of_fork
+            else [f"{name}={of}" for name, of in given.items()]
+        )
+        return changed(self.spec, parameters=named, **changes)
 
     # -- waiting ----------------------------------------------------------------------------------------------
 
@@ -232,38 +268,14 @@ class DrillRun:
     def forked_namespace(self) -> str:
         return prefixed(self.fork, self.namespace)
 
-    async def find(self) -> tuple[str, Manifest, int]:
-        """Find the snapshot; return its place, its manifest, and the number of its messages in flight."""
-        storage = self.request.storage
-        (place,) = await manifest_places(
-            self.where, self.namespace, [self.request.snapshot], storage=storage, good=True
-        )
-        manifest = read_manifest(place)[1]
-        self.namespace = self.namespace or manifest.namespace
-        found = await query(None, "", IN_FLIGHT, manifest=place)
-        return place, manifest, int(found.rows[0]["n"])
-
-    async def plan(self, source: Manifest) -> Plan:
-        """Plan a fork of it."""
-        request = Request(
-            namespace=self.namespace,
-            name=source.id,
-            storage=self.request.storage,
-            fork=self.fork,
-            expires_s=EXPIRES_S,
-        )
-        return await plan_recovery(self.where, request)
-
-    async def create(self, plan: Plan) -> Recovered:
-        """Create the fork, and note the ends of its inputs: what lies there was in flight, and has to be processed."""
-        forked = await recover(self.where, plan, who=self.who, notify=self.notify)
+    async def set_goals(self, apps: Iterable[str]) -> None:
+        """Note the ends of the fork's inputs: what lies there was in flight, and has to be processed."""
         async with opened(self.where, self.forked_namespace) as work:
             admin = cast(KafkaTopicAdmin, work.admin)
-            for app in plan.apps:
+            for app in apps:
                 committed = await admin.committed(app)
                 ends = await admin.log_ends(committed)
                 self.goals[app] = {tp: ends[tp] for tp, (at, _) in committed.items() if at < ends[tp]}
-        return forked
 
     async def missing(self) -> str:
         """Name an app of the fork that does not have all its inputs yet; empty: there is none."""
@@ -280,51 +292,9 @@ class DrillRun:
                         return f"app {app} has committed {at} of {goal} in {tp}"
         return ""
 
-    async def watch(self, until: str) -> None:
-        """Wait until a predicate holds of the fork."""
-        await keep(
-            self.where,
-            self.forked_namespace,
-            Keep(until=until, storage=self.folder, every_ms=EVERY_MS, timeout_ms=TIMEOUT_MS, ttl_ms=TTL_MS),
-            who=self.who,
-            spec=changed(self.spec, invariants=(), parameters=self._parameters([until], of_fork=True)),
-            notify=self.notify,
-        )
-
-    async def trigger(self) -> str:
-        """Take a snapshot of the fork, and wait until it is captured; return its id."""
-        found = await trigger(
-            self.where,
-            self.forked_namespace,
-            storage=self.folder,
-            who=self.who,
-            ttl_ms=TTL_MS,
-            wait=True,
-        )
-        return found.id
-
-    async def assemble(self, name: str) -> JobResult:
-        """Assemble that snapshot, and verify it."""
-        spec = changed(
-            self.spec,
-            namespace=self.forked_namespace,
-            snapshots=(name,),
-            storage=self.folder,
-            parameters=self._parameters(self.spec.invariants, of_fork=True),
-        )
-        (found,) = await assemble(self.where, spec, notify=self.notify)
-        return found
-
-    async def verify(self) -> JobResult:
-        """Verify the snapshot that was drilled once more, its tables as well."""
-        parameters = self._parameters(self.spec.invariants, of_fork=False)
-        spec = changed(self.spec, manifests=(self.place,), parameters=parameters, tables=True)
-        (found,) = await verify(self.where, spec, notify=self.notify)
-        return found
-
     async def drop(self) -> None:
         """Remove the fork, and the groups that its creation held, in case that ended before its first topic."""
-        async with KafkaTopicAdmin(self.where) as admin:
+        async with admin_of(self.where) as admin:
             there = any(of_fork(self.fork, name) for name in await admin.describe_topics())
         if there:
             planned = await plan_drop(self.where, self.namespace, self.fork)
@@ -334,15 +304,6 @@ class DrillRun:
         apps = self.planned.apps if self.planned is not None else ()
         groups = [app for app in apps if app.startswith(prefix_of(self.fork))]
         await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
-
-    def _parameters(self, invariants: Iterable[str], *, of_fork: bool) -> list[str]:
-        wanted = parameters_of([*invariants])
-        given = {name: of for name, of in parse_parameters(self.spec.parameters).items() if name in wanted}
-        return (
-            of_the_fork(given, wanted, self.fork)
-            if of_fork
-            else [f"{name}={of}" for name, of in given.items()]
-        )
 
     # -- the end ----------------------------------------------------------------------------------------------
 
@@ -375,7 +336,7 @@ class DrillRun:
             rto_s=self.rto_s,
             apps=tuple(self.request.apps),
             phases=tuple(self.phases),
-            compared=tuple(self.compared),
+            in_flight=self.in_flight,
             source=self.source,
             of_fork=self.of_fork,
             removed=self.removed,
