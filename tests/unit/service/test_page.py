@@ -41,29 +41,6 @@ def test_nothing_is_asked_of_anybody_else_and_nothing_is_inline(name: str) -> No
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=", text)
 
 
-def test_modules_import_files_that_are_there_and_names_that_these_export() -> None:
-    exported = {
-        name: set(
-            re.findall(
-                r"^export (?:async )?(?:function|const|class) (\w+)",
-                (PAGE / name).read_text("utf-8"),
-                re.MULTILINE,
-            )
-        )
-        for name in FILES
-        if name.endswith(".js")
-    }
-    found = 0
-    for name in exported:
-        imports = re.findall(
-            r'^import \{([^}]*)\} from "\./(\w+\.js)"', (PAGE / name).read_text("utf-8"), re.MULTILINE
-        )
-        for names, source in imports:
-            assert {one.strip() for one in names.split(",")} <= exported[source], (name, source)
-            found += 1
-    assert found >= 4
-
-
 def test_the_page_has_its_columns_from_the_list(tmp_path: Path) -> None:
     """What the rows of the page read is in every row of the list: running, failed, assembled."""
     cluster = FakeCluster()

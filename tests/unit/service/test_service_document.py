@@ -28,7 +28,7 @@ SNAPSHOT = "/v1/snapshots/{snapshot_id}"
         (f"{SNAPSHOT}/diff", "/v1/snapshots/before/diff?against=after", None),
         (f"{SNAPSHOT}/query", "/v1/snapshots/before/query", {"sql": "SELECT key FROM state"}),
         (f"{SNAPSHOT}/assemble", "/v1/snapshots/before/assemble", {}),
-        *((path, path, None) for path in ("/v1/access", "/v1/doctor", "/v1/invariants")),
+        *((path, path, None) for path in ("/v1/access", "/v1/doctor", "/v1/invariants", "/v1/restores")),
         ("/v1/snapshots/trigger", "/v1/snapshots/trigger", asked()),
         ("/v1/snapshots/trigger", "/v1/snapshots/trigger", asked(ttl_ms=1)),
     ],

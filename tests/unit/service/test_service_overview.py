@@ -7,23 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from msgspec.json import encode
 
 from snapkafka import ops
 from snapkafka.checks import CHECKS
 from snapkafka.protocol import LogEnd, Pause, Restore
-from snapkafka.service import Tokens, document
+from snapkafka.service import Tokens
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, assembled, served, until
-
-
-def fits(name: str, answer: dict[str, Any]) -> bool:
-    """The answer has the fields of the document, all of them and no other."""
-    found = json.loads(encode(document()))
-    schema = found["components"]["schemas"][name]
-    Draft202012Validator({**schema, "components": found["components"]}).validate(answer)
-    return set(answer) == set(schema["properties"])
 
 
 def begun(n: int, plan: str, **more: Any) -> Restore:
@@ -42,8 +33,6 @@ def test_restores_are_listed_with_their_stage() -> None:
     ledger.put(begun(4, "p2", author=77))
     with served(cluster) as client:
         open_one, aborted = client.get("/v1/restores").json()["restores"]
-        assert fits("Restore", open_one)
-        assert fits("Restore", aborted)
         assert (aborted["plan"], aborted["stage"], aborted["reason"]) == ("p1", "aborted", "asked for")
         assert aborted["closed_at"] is not None
         assert (open_one["stage"], open_one["initiated_by_node_id"]) == ("begun", "anna")
@@ -82,7 +71,6 @@ def test_forks_are_listed_and_read_once_for_many_requests() -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster, list_forks=list_forks) as client:
         (found,) = client.get("/v1/forks").json()["forks"]
-        assert fits("Fork", found)
         assert (found["fork"], found["topics"], found["created_ms"]) == ("drill-7", ["drill-7.orders"], 1_000)
         assert client.get("/v1/forks").json()["forks"] == [found]
         assert asked == ["ns"]
