@@ -57,27 +57,11 @@ def new_app(name: str) -> Any:
         broker_session_timeout=session_s,
         broker_heartbeat_interval=session_s / 10,
     )
-    if wait_ms := os.environ.get("SNAPKAFKA_DEMO_FETCH_WAIT_MS"):
-        _wait_for_fetches(int(wait_ms))
     hear = os.environ.get("SNAPKAFKA_DEMO_HEAR")
     settings: Settings = {"hear": hear.split(",")} if hear else {}
     snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **settings)
     _trigger_on_signal(app)
     return app
-
-
-def _wait_for_fetches(at_most_ms: int) -> None:
-    """Let the broker hold an empty fetch for less than the 1.5 s that Faust asks for (docs/evidence/performance.md)."""
-    from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread as Thread
-
-    create = Thread._create_worker_consumer
-
-    def created(self: Any, transport: Any) -> Any:
-        consumer = create(self, transport)
-        consumer._fetch_max_wait_ms = at_most_ms  # read when it starts
-        return consumer
-
-    Thread._create_worker_consumer = created
 
 
 def _trigger_on_signal(app: Any) -> None:

@@ -55,7 +55,6 @@ def create_topics(
     bootstrap: str,
     *names: str,
     partitions: int = 1,
-    replicas: int = 1,
     config: Mapping[str, str] | None = None,
     timeout_s: float = 15.0,
 ) -> None:
@@ -72,8 +71,7 @@ def create_topics(
         raise extra_missing("demo", "creating topics", "confluent_kafka") from error
     settings = dict(config or {})
     wanted = [
-        NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
-        for name in names
+        NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names
     ]
     # Silent: that the broker leaves before this client is collected is no news.
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

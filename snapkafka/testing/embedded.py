@@ -17,7 +17,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -27,6 +26,7 @@ from snapkafka.runtime.child import Child
 from snapkafka.runtime.jdk import archive_options, java, java_environment
 from snapkafka.runtime.maven import locked_jars
 from snapkafka.runtime.signals import Interrupted
+from snapkafka.until import Tries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -121,7 +121,7 @@ class EmbeddedKafka:
             self.kill()  # nobody waits for it, and its data goes
         self.close()
 
-    def start(self, *, timeout_s: float = START_TIMEOUT_S) -> None:
+    def start(self) -> None:
         """Start the broker and wait until it can be used; do nothing if it runs already.
 
         Raises:
@@ -132,14 +132,13 @@ class EmbeddedKafka:
         if self._process is not None and self._process.status is None:
             return
         self.kill()
-        self._command = self._java()  # before the deadline: Java and jars may have to be fetched
-        deadline = time.monotonic() + timeout_s
+        self._command = self._java()  # Java and jars may have to be fetched
         self._write_config()
         if not (self.folder / "data" / "meta.properties").exists():
-            self._format(timeout_s)
+            self._format()
         try:
             self._launch()
-            self._await_ready(deadline, timeout_s)
+            self._await_ready()
         except BaseException:
             self.kill()
             raise
@@ -187,7 +186,7 @@ class EmbeddedKafka:
         lines = (f"{key}={json.dumps(value)[1:-1]}\n" for key, value in (settings | self.properties).items())
         (self.folder / CONFIG).write_text("".join(lines), encoding="ascii")
 
-    def _format(self, timeout_s: float) -> None:
+    def _format(self) -> None:
         tool = ("kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", CONFIG)
         command = [*self._java(record=False), *tool]
         with self.log_file.open("ab") as log:
@@ -197,11 +196,11 @@ class EmbeddedKafka:
                     stdout=log,
                     stderr=log,
                     env=java_environment(),
-                    timeout=timeout_s,
+                    timeout=START_TIMEOUT_S,
                     cwd=self.folder,
                 ).returncode
             except subprocess.TimeoutExpired:
-                raise TimedOutError(f"Kafka did not format its folder in {timeout_s:g} s") from None
+                raise TimedOutError(f"Kafka did not format its folder in {START_TIMEOUT_S:g} s") from None
         if status != 0:
             raise BrokerUnavailableError(
                 f"Kafka could not format its folder:\n{self.last_log_lines()}",
@@ -216,9 +215,9 @@ class EmbeddedKafka:
                 command, env=java_environment(), output=log, cwd=self.folder, folders=[self.folder], grace_s=0
             )
 
-    def _await_ready(self, deadline: float, timeout_s: float) -> None:
+    def _await_ready(self) -> None:
         assert self._process is not None
-        while time.monotonic() < deadline:
+        for _ in Tries(START_TIMEOUT_S):
             status = self._process.status
             if status is not None:
                 raise BrokerUnavailableError(
@@ -230,10 +229,9 @@ class EmbeddedKafka:
                 log.seek(self._logged)
                 if STARTED in log.read():
                     return
-            time.sleep(0.1)
         raise TimedOutError(
-            f"waited {timeout_s:g} s for Kafka (process {self._process.pid}) to start on {self.bootstrap}; its last"
-            f" words:\n{self.last_log_lines()}",
+            f"waited {START_TIMEOUT_S:g} s for Kafka (process {self._process.pid}) to start on {self.bootstrap}; its"
+            f" last words:\n{self.last_log_lines()}",
             hint="the machine may be overloaded; run it again",
         )
 

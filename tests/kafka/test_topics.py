@@ -12,10 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka.cli import app
-from snapkafka.demo import PARTITIONS, changelog, container
-from snapkafka.demo.settings import CHANGELOG_SETTINGS, TOPICS
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka import KafkaTopicAdmin
 from snapkafka.testing import Broker, EmbeddedKafka, free_ports
 from snapkafka.until import blocking_until
 
@@ -65,16 +62,3 @@ def test_a_broker_alone_has_the_port_that_is_asked_for_and_ends_with_a_signal(tm
     finally:
         broker.kill()
         broker.wait()
-
-
-async def test_the_topics_of_the_containers_keep_what_a_snapshot_needs(
-    kafka: Broker, admin: KafkaTopicAdmin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SNAPKAFKA_BOOTSTRAP", kafka.bootstrap)
-    assert container.main(["prepare"]) == 0
-    assert container.main(["prepare"]) == 0, "a restart finds them there"
-    table = changelog("accounts", "balances")
-    described = await admin.describe_topics([*TOPICS, table])
-    assert {topic.partitions for topic in described.values()} == {PARTITIONS}
-    assert (await admin.topic_settings(table))[0].items() >= CHANGELOG_SETTINGS.items()
-    assert container.main(["unknown"]) == 2

@@ -15,7 +15,7 @@ from aiokafka import errors
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection, translated
-from snapkafka.ports import HOLE, Entry, Gulps, Topic
+from snapkafka.ports import Entry, Gulps, Topic
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
 from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
@@ -65,7 +65,6 @@ class KafkaLedger:
         self.connection = connection
         self.topic = topic_name(namespace)
         self._tp = TopicPartition(self.topic, 0)
-        self.garbage = 0
         self._admin = KafkaTopicAdmin(connection)
         self._topic_id = ""
         self._seen_end = 0
@@ -278,8 +277,6 @@ class KafkaLedger:
             gulps=gulps,
         )
         async for entry in entries:
-            if entry.record is None and entry.timestamp_ms != HOLE:
-                self.garbage += 1
             self._seen_end = max(self._seen_end, entry.offset + 1)
             self._marks.add(entry.offset, mark_of(entry))
             yield entry

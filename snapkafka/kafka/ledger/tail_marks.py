@@ -49,9 +49,8 @@ class Marks:
     `settled`: what lies below was read so long ago that whoever knew of no other leader then read it from the same log.
     """
 
-    def __init__(self, most: int = MARKS_MAX) -> None:
+    def __init__(self) -> None:
         self._marks = array("q")
-        self._most = most
         self._settling = 0
         self.first = self.settled = 0
 
@@ -68,7 +67,7 @@ class Marks:
             return
         self._marks.extend([UNKNOWN] * (offset - self.end))
         self._marks.append(mark)
-        if len(self._marks) > self._most:
+        if len(self._marks) > MARKS_MAX:
             dropped = len(self._marks) // 2
             del self._marks[:dropped]
             self.first += dropped

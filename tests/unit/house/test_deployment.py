@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 import snapkafka
 from snapkafka import ops
 from snapkafka.cli import app
+from snapkafka.demo import changelog
+from snapkafka.demo.settings import CHANGELOG_SETTINGS, TOPICS
 from snapkafka.drivers import Metrics, rendered
 from snapkafka.manifest_entries import RestorableEntry
 from snapkafka.runtime import EXTRAS
@@ -75,6 +77,13 @@ def test_every_command_and_option_exists() -> None:
     assert len(found) >= 5
     for _, (name, *arguments) in found:
         COMMAND.commands[name].make_context(name, arguments, resilient_parsing=False).close()
+
+
+def test_the_topics_of_the_demo_are_those_that_its_containers_create() -> None:
+    made = [words for _, words in command_lines() if words[0] == "topics"]
+    named = [[word for word in words[2:] if re.fullmatch(r"[a-z]+(-[a-z]+)*", word)] for words in made]
+    assert named == [list(TOPICS), [changelog("accounts", "balances"), changelog("clearing", "passed")]]
+    assert f"--set=min.compaction.lag.ms={CHANGELOG_SETTINGS['min.compaction.lag.ms']}" in made[1]
 
 
 def test_every_variable_is_read_by_the_code() -> None:
