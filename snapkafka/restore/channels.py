@@ -76,8 +76,6 @@ def read_back(
     expected: Sequence[KafkaRecord] | None,
     allowed: Callable[[KafkaRecord], bool] = lambda record: False,
     named: Callable[[int], str] = lambda process: f"process {process}",
-    *,
-    timed: bool = True,
 ) -> None:
     """Check what lies above the base of a partition.
 
@@ -86,7 +84,6 @@ def read_back(
         expected: what was to be appended there, in order; None: that is compared otherwise.
         allowed: returns whether another writer may have appended this record meanwhile.
         named: returns a name for the sender of a stamp.
-        timed: whether the topic keeps the times of records.
 
     Raises:
         RestoreFailedError: they differ, or another writer has written there; the attempt is void.
@@ -104,20 +101,16 @@ def read_back(
                 )
         elif expected is not None:
             message = next(wanted, None)
-            if message is None or not _same(message, record, timed=timed):
+            if message is None or not _same(message, record):
                 raise _wrong(f"the record at offset {record.offset} of {place}", "is not what was appended")
     if (message := next(wanted, None)) is not None:
         raise _wrong(f"the message of offset {message.offset} of {message.tp}", "was not appended")
 
 
-def _same(message: KafkaRecord, record: KafkaRecord, *, timed: bool) -> bool:
-    """Return whether both are one to a receiver. A record with timestamp 0 is appended again with 1."""
-    own = (tuple(wire.without_header(it.headers)) for it in (message, record))
-    return (
-        (message.key, message.value) == (record.key, record.value)
-        and next(own) == next(own)
-        and (not timed or message.timestamp_ms < 0 or max(1, message.timestamp_ms) == record.timestamp_ms)
-    )
+def _same(message: KafkaRecord, record: KafkaRecord) -> bool:
+    """Return whether both are one to a receiver."""
+    one, other = ((it.key, it.value, *wire.without_header(it.headers)) for it in (message, record))
+    return one == other
 
 
 def _wrong(what: str, how: str) -> RestoreFailedError:

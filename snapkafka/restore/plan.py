@@ -176,8 +176,8 @@ class Recovered:
     """The result of a recovery.
 
     `author`: the process that appended. `messages`, `inputs`, `state`: the numbers of messages in flight, external
-    records and records of state that were appended. `topics`: the created ones. `compared`: the comparisons with the
-    log at the end, a sentence each. `expires_ms`: of a fork, since 1970; 0: never.
+    records and records of state that were appended. `topics`: the created ones. `expires_ms`: of a
+    fork, since 1970; 0: never.
     """
 
     plan: Plan
@@ -187,7 +187,6 @@ class Recovered:
     state: int
     seconds: float
     topics: tuple[str, ...] = ()
-    compared: tuple[str, ...] = ()
     expires_ms: int = 0
 
 

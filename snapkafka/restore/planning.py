@@ -323,7 +323,6 @@ async def recover(
         inputs=run.appended["inputs"],
         state=run.appended["state"],
         topics=tuple(target.created),
-        compared=run.compared,
         expires_ms=target.expires_ms,
         seconds=round(time.monotonic() - started, 3),
     )

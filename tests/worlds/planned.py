@@ -45,7 +45,6 @@ def done(plan: Plan, **changes: Any) -> Recovered:
         "inputs": 0,
         "state": 12,
         "seconds": 1.5,
-        "compared": ("equal: table t of app accounts",),
     }
     return Recovered(plan=plan, **fields | changes)
 

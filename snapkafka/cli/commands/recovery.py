@@ -82,7 +82,6 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
         "messages:,",
         "external records=inputs:,",
         "state:,",
-        ("compared", lambda it: len(it.compared)),
     )
     _print_limits(plan)
     if plan.request.suppress:

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly import Step, Work, Working, changed, isolation_of
+from snapkafka.assembly import Step, Work, Working, isolation_of
 from snapkafka.assembly.progress import as_line
 from snapkafka.errors import (
     BadInputError,
@@ -167,18 +167,6 @@ async def test_a_job_that_dies_is_said_with_its_last_words(job: Job) -> None:
         await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
 
 
-async def test_what_a_jvm_writes_to_standard_output_spoils_no_result(job: Job) -> None:
-    """Where it ends without a result, that is what is known of why."""
-    noise = "CodeCache is full. Compiler has been disabled."
-    job.says({"snapshots": [RESULT]}, noise=noise)
-    said: list[str] = []
-    (found,) = await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)), notify=said.append)
-    assert (found.id, said) == ("mine", [noise])
-    job.says("", status=134, noise=noise)
-    with pytest.raises(InternalError, match="ended with status 134: CodeCache is full"):
-        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
-
-
 @pytest.mark.parametrize(
     ("engine", "module", "extra"),
     [("auto", "pyarrow", "embedded"), ("embedded", "pyarrow", "embedded"), ("spark", "pyspark", "spark")],
@@ -191,13 +179,6 @@ async def test_without_an_engine_its_extra_is_named(
     with pytest.raises(DependencyMissingError, match=f"assembly needs {module}, ") as raised:
         await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",), engine=engine))
     assert f"snapkafka[{extra}]" in raised.value.hint
-
-
-@pytest.mark.parametrize("missing", ["pyspark", "confluent_kafka"])
-async def test_with_one_engine_auto_goes_on(job: Job, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else name)
-    job.says({"snapshots": [RESULT]})
-    await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
 
 
 async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
@@ -225,13 +206,6 @@ async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -
         )
     with pytest.raises(BadInputError, match="no snapshot is named"):
         await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=()))
-
-
-async def test_verify_with_the_manifest_asks_nobody_else(job: Job) -> None:
-    job.says({"snapshots": [RESULT]})
-    wanted = ops.JobSpec(manifests=("/snaps/mine.json",), record=True, isolation="read_committed")
-    await ops.verify(HERE, wanted)
-    assert job.spec == changed(wanted, bootstrap=HERE.bootstrap)
 
 
 async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError
@@ -252,29 +251,6 @@ async def test_an_invariant_that_no_newer_snapshot_evaluates_is_no_longer_watche
     ledger.take("passed", 0)
     assert [it.name for it in await ops.invariants(ledger.cluster, "ns")] == ["money"]
     assert [it.name for it in await ops.invariants(ledger.cluster, "ns", "old")] == ["old"]
-
-
-async def test_metrics_count_the_rows_and_have_the_time_of_the_last_that_holds(tmp_path: Path) -> None:
-    cluster = judged(tmp_path, [("passed", 0), ("passed", 3), ("failed", 9)])
-    ledger = Ledger(tmp_path)
-    ledger.take("passed", 1, name='a "b"')
-
-    triggered = next(e.timestamp_ms for e in cluster.the_ledger.entries if isinstance(e.record, Trigger))
-    at = "snapkafka_invariant_last_ok_timestamp_seconds"
-    with served(cluster) as client:
-        families = {
-            family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)
-        }
-    assert families["snapkafka_invariant_violations"].samples[0].value == 3.0
-    assert families[at].samples[0].value == triggered / 1_000
-    with served(ledger.cluster) as client:
-        (sample,) = (
-            it
-            for family in text_string_to_metric_families(client.get("/metrics").text)
-            for it in family.samples
-            if it.name == at
-        )
-    assert (sample.labels, sample.value) == ({"namespace": "ns", "name": 'a "b"'}, 0.0)
 
 
 def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tmp_path: Path) -> None:

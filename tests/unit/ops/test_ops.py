@@ -45,25 +45,6 @@ def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
 # -- trigger -------------------------------------------------------------------------------------------------
 
 
-async def test_a_snapshot_is_captured_when_everybody_has_closed(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    Worker(cluster.the_ledger, "tills", "sales", partitions=2)
-    reported: list[ops.CaptureProgress] = []
-    found = await ops.trigger(cluster, "ns", snapshot_id="s", who="ann", wait=True, progress=reported.append)
-    assert (found.id, found.status, found.epoch) == ("s", Status.CAPTURED, 5)
-    assert found.capture_ms == 4  # of the ledger's own clock: two reports, two closings
-
-
-async def test_the_same_id_again_answers_with_the_same_snapshot(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders")
-    first = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
-    again = await ops.trigger(cluster, "ns", snapshot_id="s", wait=True)
-    other = await ops.trigger(cluster, "ns", snapshot_id="t", wait=True)
-    assert again == first
-    assert other.epoch > first.epoch
-    assert len(records(cluster, Trigger)) == 2
-
-
 async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(cluster: FakeCluster) -> None:
     """R12: a snapshot not captured in `ttl_ms` is aborted by whoever notices, who appends `Dead(p)`, so that the next
     one does not wait for it. One that has reported is alive."""
@@ -76,16 +57,6 @@ async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(clus
     assert abort.code == "ttl"
     assert f"process {slow.process}" in abort.culprit
     assert [dead.dead for dead in records(cluster, Dead)] == [silent.process]
-
-
-async def test_progress_says_what_is_waited_for_and_for_how_long(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders", closes=False)
-    reported: list[ops.CaptureProgress] = []
-    with pytest.raises(SnapshotFailedError):
-        await ops.trigger(cluster, "ns", ttl_ms=400, wait=True, retries=0, progress=reported.append)
-    assert reported[-1].waited_ms >= 300
-    assert reported[-1].needed == 2
-    assert "process 0 (shop on box, pid 7) to finish events that began" in reported[-1].waits[0].text
 
 
 async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeCluster) -> None:
@@ -164,12 +135,6 @@ async def test_a_retry_that_finds_nobody_is_an_attempt_too(
     found = await ops.trigger(cluster, "ns", snapshot_id="q", ttl_ms=100, wait=True, retries=3)
     assert (found.attempt, found.status) == (2, Status.CAPTURED)
     assert paused == [1, 1, 1]
-
-
-async def test_without_an_app_a_trigger_is_refused_and_leaves_nothing(cluster: FakeCluster) -> None:
-    with pytest.raises(TriggerRefusedError):
-        await ops.trigger(cluster, "ns")
-    assert cluster.the_ledger.entries == []
 
 
 # -- list and show -------------------------------------------------------------------------------------------

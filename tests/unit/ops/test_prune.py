@@ -14,7 +14,7 @@ import pytest
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
-from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError, StorageError
+from snapkafka.errors import BadInputError, BrokerUnavailableError, StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import FileEntry, LedgerEntry, ParentEntry, Times
 from snapkafka.ports import Topic
@@ -111,12 +111,6 @@ async def test_each_namespace_counts_for_itself(store: LocalStore) -> None:
     put(store, "b2", 2, namespace="b", verdict="INCONSISTENT")
     assert await going(store, last=1) == ["a1"]
     assert [item.id for item in (await plan(store, last=0, namespace="b")).removed] == ["b2"]
-
-
-async def test_a_ledger_that_was_made_anew_begins_with_low_epochs(store: LocalStore) -> None:
-    put(store, "before", 900, days_old=9)
-    put(store, "after", 3, days_old=2, ledger=LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32))
-    assert await going(store, last=1) == ["before"]
 
 
 async def test_what_to_keep_has_to_be_said_and_every_manifest_can_be_read(store: LocalStore) -> None:
@@ -231,16 +225,6 @@ async def test_what_a_fork_was_created_from_stays_as_long_as_the_fork(store: Loc
     }
     del cluster.ledgers["fork.staging.shop"], cluster.the_admin.topics["_snapkafka.fork.staging.shop"]
     assert set(await stays(store, cluster)) == {"new", "other", "bank"}
-
-
-async def test_a_fork_that_may_not_be_read_ends_it(store: LocalStore) -> None:
-    for epoch, name in enumerate(("old", "new"), 1):
-        put(store, name, epoch)
-    cluster = Ledgers("shop", "fork.staging.shop")
-    cluster.fork("staging", "shop", "old")
-    cluster.ledgers["fork.staging.shop"].failure = LedgerUnusableError("not allowed to read its ledger")
-    with pytest.raises(LedgerUnusableError):
-        await stays(store, cluster)
 
 
 async def test_nothing_goes_of_a_namespace_whose_ledger_is_elsewhere(store: LocalStore) -> None:

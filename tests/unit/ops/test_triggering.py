@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from snapkafka.drivers.faust.timer import moment_id
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
@@ -18,7 +17,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka import compose_trigger, preflight
-from snapkafka.kafka.preflight import id_problem, knows_markers, made_id
+from snapkafka.kafka.preflight import knows_markers
 from snapkafka.ports import Group
 from snapkafka.protocol import (
     INPUT_UNASSIGNED,
@@ -315,15 +314,6 @@ async def test_a_storage_is_a_path_that_leads_there_from_everywhere(
         assert (await compose_trigger(FakeAdmin(), state_of(SHOP), storage=given)).storage == expected
 
 
-async def test_a_parent_may_be_named_by_its_epoch_and_as_the_latest() -> None:
-    state = state_with(first="captured", second="captured", third="failed")
-    for given, expected in (("second", "second"), ("2", "first"), ("latest", "second")):
-        made = await compose_trigger(FakeAdmin(), state, type="incremental", parent=given)
-        assert made.parent == expected
-    with pytest.raises(TriggerRefusedError, check=because(reason="no-parent")):
-        await compose_trigger(FakeAdmin(), state, type="incremental", parent="4")
-
-
 async def test_retired_apps_are_not_asked_for_ends() -> None:
     admin = FakeAdmin(ends={TopicPartition("orders", 0): 5, TopicPartition("clicks", 0): 6})
     gone = Hello(n=2, app="gone", inputs=(InputTopic(topic="clicks", partitions=1),))
@@ -368,9 +358,3 @@ async def test_apps_out_of_scope_that_run_without_taking_part_are_noted() -> Non
     ), "the others are asked as stopped apps of its scope (R10)"
     unseen = await compose_trigger(FakeAdmin(failure=LedgerUnusableError("no right")), state, apps=["shop"])
     assert unseen.run_without == ()
-
-
-def test_ids_in_use_are_ids() -> None:
-    moment = moment_id(1_777_638_600.0, 60)
-    for name in ("", "friday", "2026-05-01", "1e5", "latest-1", "a b", "caf\u00e9/1", made_id(), moment):
-        assert id_problem(name) is None

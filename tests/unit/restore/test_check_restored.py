@@ -11,7 +11,6 @@ from snapkafka import ops
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.protocol import Hello, TopicPartition
 from snapkafka.restore import Suppression
-from tests.worlds.copies import New
 from tests.worlds.restore import IN, LOG, RAW, SENDER, SETS, System, World
 
 
@@ -72,14 +71,6 @@ async def test_each_damage_is_named_and_nothing_else(
     assert (checked.equal, named(checked)) == (False, [difference])
 
 
-async def test_all_differences_are_counted_and_the_first_are_named(world: World) -> None:
-    await world.restore()
-    for number in range(30):
-        put(world, LOG, b"%d" % number, b"1")
-    (_, table) = (await check(world)).tables
-    assert (table.differing, len(table.keys)) == (30, 20)
-
-
 async def test_what_processes_of_before_append_since_is_no_difference(world: World) -> None:
     """What is void no worker with snapkafka applies."""
     await world.restore()
@@ -107,13 +98,6 @@ async def test_erased_keys_are_to_be_absent(world: World) -> None:
     assert named(await check(world)) == ['t: key "x" of partition 0 is missing']
 
 
-async def test_a_restore_into_another_cluster_is_compared_there(new: New) -> None:
-    await new.restore()
-    assert (await check(new)).equal
-    new.positions[IN] += 1
-    assert len((await check(new)).misplaced) == 1
-
-
 async def test_a_system_that_does_not_stand_still_is_not_compared(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,9 +114,3 @@ async def test_a_system_that_does_not_stand_still_is_not_compared(
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(RestoreRefusedError, match=r"\(files\)"):
         await check(world)
-
-
-async def test_tables_whose_topics_are_not_there_lack_everything(world: World) -> None:
-    await world.restore()
-    del world.admin.topics[LOG.topic]
-    assert named(await check(world)) == [f't: key "{key}" of partition 0 is missing' for key in ("x", "y")]

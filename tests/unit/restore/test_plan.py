@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -257,31 +255,6 @@ def test_a_changelog_is_compacted_and_that_of_sets_keeps_every_record(policy: st
     assert changes(SETS.topic, {}) == {"retention.ms": "-1"}
     kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     assert changes(SETS.topic, {"cleanup.policy": "compact", "retention.bytes": "1000"}) == kept
-
-
-@pytest.mark.usefixtures("now")
-@pytest.mark.parametrize("seed", range(50))
-def test_what_was_changed_fits(seed: int) -> None:
-    """Asked again with its changes, a topic needs no more."""
-    rng = random.Random(seed)
-    harmful = {
-        "cleanup.policy": rng.choice(["delete", "compact", "compact,delete"]),
-        "retention.ms": rng.choice(["-1", "0", "1000", str(7 * DAY_MS)]),
-        "retention.bytes": rng.choice(["-1", "1", "100000"]),
-        "max.message.bytes": rng.choice(["0", "100", "1048588"]),
-        "message.timestamp.type": rng.choice(["CreateTime", "LogAppendTime"]),
-        "message.timestamp.before.max.ms": rng.choice(["-1", "0", "1000", ENDLESS]),
-        "message.timestamp.after.max.ms": rng.choice(["-1", "0", "3600000", ENDLESS]),
-    }
-    found = carried(
-        age_ms=rng.choice([0, 10 * DAY_MS]),
-        ahead_ms=rng.choice([0, DAY_MS]),
-        records=rng.choice([0, 1, 5_000]),
-    )
-    recorded = {"cleanup.policy": "compact"} if rng.random() < 0.5 else {}
-    for topic in ("in", LOG.topic, SETS.topic):
-        made: dict[str, Any] = changes(topic, harmful, found, 5_000, recorded)
-        assert changes(topic, {**harmful, **made}, found, 5_000, recorded) == {}
 
 
 async def test_what_the_defaults_of_the_new_brokers_would_delete_is_kept(new: New) -> None:
