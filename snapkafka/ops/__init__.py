@@ -43,7 +43,6 @@ from .keep import Answer, KeptRound, Outcome, keep
 from .listing import (
     Freshness,
     Verified,
-    WatchedInvariant,
     freshness,
     freshness_in,
     gauges,

@@ -46,7 +46,7 @@ class Holding(StrEnum):
 
 class Evaluation(Result, frozen=True, kw_only=True):
     """An invariant in a snapshot. `triggered_ms`: the instant that it shows, milliseconds since 1970. `found`: the
-    number of violating rows. Where its manifest was read: `rows` has the first of them, `sql` is the query;
+    number of violating rows. Where its manifest was read: `rows` has the first of them;
     `unreadable`: why it could not be read."""
 
     id: str
@@ -58,7 +58,6 @@ class Evaluation(Result, frozen=True, kw_only=True):
     holding: Holding
     found: int
     rows: tuple[WitnessEntry, ...] = ()
-    sql: str = ""
     unreadable: str = ""
 
 
@@ -77,10 +76,9 @@ class InvariantInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class InvariantDetails(InvariantInfo, frozen=True, kw_only=True):
     """An invariant with its history. `violations`: the snapshot in which it broke first, and the newest one, with rows;
-    `other_query`: those that evaluated another query; `evaluations`: newest first."""
+    `evaluations`: newest first."""
 
     violations: tuple[Evaluation, ...]
-    other_query: tuple[str, ...]
     evaluations: tuple[Evaluation, ...]
 
 
@@ -139,13 +137,6 @@ class InvariantHistory:
             return Holding.VIOLATED
         return Holding.HOLDS if self.last and self.not_evaluated_since is None else Holding.UNPROVEN
 
-    @property
-    def other_query(self) -> tuple[Evaluation, ...]:
-        """Those that evaluated another query than the newest: edited, or with other parameters. Manifests that were
-        not read are not compared."""
-        read = [item for item in self.evaluations if item.sql]
-        return tuple(item for item in read if item.sql != read[-1].sql)
-
     def info(self) -> InvariantInfo:
         """Return what every interface has of it."""
         return InvariantInfo(
@@ -163,7 +154,6 @@ class InvariantHistory:
         return InvariantDetails(
             **msgspec.structs.asdict(self.info()),
             violations=tuple(dict.fromkeys(ends)),
-            other_query=tuple(item.id for item in self.other_query),
             evaluations=self.evaluations[::-1][:most],
         )
 
@@ -241,7 +231,7 @@ async def _from_storage(item: Evaluation) -> StoredFiles | str:
 
 
 async def with_rows(history: InvariantHistory, read: Read = _from_storage) -> InvariantHistory:
-    """Read the violating rows of the snapshot in which it broke first, and of the newest one, and their queries."""
+    """Read the violating rows of the snapshot in which it broke first, and of the newest one."""
     wanted = {item.epoch for item in (history.broke, history.last, history.last_ok) if item}
     found = [
         _with_rows(item, history.name, await read(item)) if item.epoch in wanted else item
@@ -254,8 +244,7 @@ def _with_rows(item: Evaluation, name: str, found: StoredFiles | str) -> Evaluat
     if isinstance(found, str):
         return msgspec.structs.replace(item, unreadable=found)
     rows = (check.witnesses for check in found.checks if check.name == PREFIX + name)
-    queries = (entry.sql for entry in found.invariants if entry.name == name)
-    return msgspec.structs.replace(item, rows=next(rows, ()), sql=next(queries, ""))
+    return msgspec.structs.replace(item, rows=next(rows, ()))
 
 
 def prove_violations(

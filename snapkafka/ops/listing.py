@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
@@ -42,7 +42,7 @@ from snapkafka.units import wall_ms
 from snapkafka.verbs import Result
 
 from .info import Details, SnapshotInfo, details, summary
-from .invariants import Holding, invariants_in
+from .invariants import Holding, InvariantHistory, invariants_in
 
 logger = logging.getLogger("snapkafka")
 
@@ -163,19 +163,6 @@ def _verified(reading: LedgerReading, offset: int, record: object) -> Verified |
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedInvariant:
-    """An invariant by the newest snapshots. `violations`: rows in the newest one that proves an answer, None: there is
-    none, or it held then and is not evaluated since. `last_ok_ms`: when the newest one in which it holds was triggered,
-    None: it never held. `not_evaluated_since_ms`: when the first of the newest snapshots was triggered that prove no
-    answer, None: the newest one proves one."""
-
-    name: str
-    violations: int | None
-    last_ok_ms: int | None
-    not_evaluated_since_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
     """The newest snapshots of a namespace, as of `now_ms`.
 
@@ -190,7 +177,7 @@ class Freshness:
     verified_ms: int | None = None
     verified_id: str = ""
     verdicts: Mapping[str, int]
-    invariants: tuple[WatchedInvariant, ...] = ()
+    invariants: tuple[InvariantHistory, ...] = ()
     restorable: RestorableEntry | None = None
 
     @property
@@ -242,15 +229,7 @@ def freshness_in(reading: LedgerReading, now_ms: int) -> Freshness:
         verified_ms=None if newest_good is None else reading.times_ms[newest_good.epoch - 1],
         verified_id="" if newest_good is None else newest_good.trigger.id,
         verdicts=dict(Counter(view.verdict.verdict for view in views if view.verdict is not None)),
-        invariants=tuple(
-            WatchedInvariant(
-                name=it.name,
-                violations=it.last.found if it.last and it.state is not Holding.UNPROVEN else None,
-                last_ok_ms=it.last_ok.triggered_ms if it.last_ok else None,
-                not_evaluated_since_ms=since.triggered_ms if (since := it.not_evaluated_since) else None,
-            )
-            for it in invariants_in(reading)
-        ),
+        invariants=invariants_in(reading),
     )
 
 
@@ -286,55 +265,35 @@ class Gauge:
 
 def gauges(found: Freshness) -> tuple[Gauge, ...]:
     """Convert freshness to metrics. Unknown values have no sample, and an alert asks for its absence."""
-
-    def one(name: str, about: str, value: float | None) -> Gauge:
-        return Gauge(name=name, help=about, samples=() if value is None else (("", value),))
-
-    kinds = {*map(str, Kind), *found.verdicts}
-    return (
-        one(
-            "snapkafka_captured_age_seconds",
-            "Seconds since the newest captured snapshot was triggered",
-            found.captured_age_s,
-        ),
-        one(
-            "snapkafka_verified_age_seconds",
-            "Seconds since the newest good snapshot was triggered",
-            found.verified_age_s,
-        ),
-        one(
-            "snapkafka_restorable_seconds",
-            "Seconds until topics lose what the newest good snapshot needs",
-            found.restorable_s,
-        ),
+    kinds = sorted({*map(str, Kind), *found.verdicts})
+    watched = found.invariants
+    rows = [
+        (it.name, it.last.found if it.last and it.state is not Holding.UNPROVEN else None) for it in watched
+    ]
+    held = [(it.name, it.last_ok.triggered_ms / 1_000 if it.last_ok else 0) for it in watched]
+    since = [(it.name, of.triggered_ms / 1_000 if (of := it.not_evaluated_since) else None) for it in watched]
+    table: tuple[tuple[str, str, str, Sequence[tuple[str, float | None]]], ...] = (
+        ("captured_age_seconds", "Seconds since the newest captured snapshot was triggered", "",
+         [("", found.captured_age_s)]),
+        ("verified_age_seconds", "Seconds since the newest good snapshot was triggered", "",
+         [("", found.verified_age_s)]),
+        ("restorable_seconds", "Seconds until topics lose what the newest good snapshot needs", "",
+         [("", found.restorable_s)]),
+        ("verdicts", "Snapshots of the ledger by their verdict", "verdict",
+         [(kind, found.verdicts.get(kind, 0)) for kind in kinds]),
+        ("invariant_violations", "Violating rows in the newest snapshot that proves an answer; 0: it holds",
+         "name", rows),
+        ("invariant_last_ok_timestamp_seconds",
+         "When the newest snapshot in which the invariant holds was triggered; 0: it never held", "name", held),
+        ("invariant_not_evaluated_since_timestamp_seconds",
+         "When the first of the newest snapshots was triggered that prove no answer about it", "name", since),
+    )  # fmt: skip
+    return tuple(
         Gauge(
-            name="snapkafka_verdicts",
-            help="Snapshots of the ledger by their verdict",
-            label="verdict",
-            samples=tuple((kind, float(found.verdicts.get(kind, 0))) for kind in sorted(kinds)),
-        ),
-        Gauge(
-            name="snapkafka_invariant_violations",
-            help="Violating rows in the newest snapshot that proves an answer; 0: the invariant holds",
-            label="name",
-            samples=tuple(
-                (it.name, float(it.violations)) for it in found.invariants if it.violations is not None
-            ),
-        ),
-        Gauge(
-            name="snapkafka_invariant_last_ok_timestamp_seconds",
-            help="When the newest snapshot in which the invariant holds was triggered; 0: it never held",
-            label="name",
-            samples=tuple((it.name, (it.last_ok_ms or 0) / 1_000) for it in found.invariants),
-        ),
-        Gauge(
-            name="snapkafka_invariant_not_evaluated_since_timestamp_seconds",
-            help="When the first of the newest snapshots was triggered that prove no answer about the invariant",
-            label="name",
-            samples=tuple(
-                (it.name, it.not_evaluated_since_ms / 1_000)
-                for it in found.invariants
-                if it.not_evaluated_since_ms is not None
-            ),
-        ),
+            name=f"snapkafka_{name}",
+            help=about,
+            label=label,
+            samples=tuple((of, float(value)) for of, value in samples if value is not None),
+        )
+        for name, about, label, samples in table
     )

@@ -271,8 +271,6 @@ def _print_history(found: InvariantDetails) -> None:
         _print_rows("first violated in" if item == found.violations[0] else "last violated in", item)
     if found.last_ok is not None:
         console.print(f"last held in {found.last_ok.id}, {utc_time(found.last_ok.triggered_ms)} UTC")
-    for name in found.other_query:
-        console.print(f"{name} evaluated another query, so its rows are not comparable")
     console.table(
         found.evaluations[:EVALUATIONS_SHOWN],
         "snapshot=id",

@@ -8,8 +8,7 @@ let shown = "";
 const link = (one) => (one ? [h("a", { href: `#${one.epoch}` }, one.snapshot_id), " ", ago(one.initiated_at_ms)] : "none");
 
 function violations(told) {
-  const other = told.other_query.length ? h("p", { class: "why" }, `The query was another one in ${told.other_query.join(", ")}: what it found there is not comparable.`) : null;
-  return h("div", {}, other, told.violations.map((one, i) => h("div", {}, h("h4", {}, i || told.broke?.epoch !== one.epoch ? "Violated last in " : "Broke first in ", one.snapshot_id),
+  return h("div", {}, told.violations.map((one, i) => h("div", {}, h("h4", {}, i || told.broke?.epoch !== one.epoch ? "Violated last in " : "Broke first in ", one.snapshot_id),
     one.unreadable ? h("p", { class: "why" }, one.unreadable)
       : h("ul", { class: "witnesses" }, one.rows.map((row) => h("li", {}, row.topic && row.offset >= 0 ? `${row.topic}[${row.partition}] offset ${row.offset}: ` : "", row.what)),
         one.found > one.rows.length ? h("li", {}, `${count(one.found - one.rows.length)} more`) : null))));

@@ -13,7 +13,7 @@ import pytest
 from snapkafka import ops
 from snapkafka.errors import BadInputError
 from snapkafka.manifest import dump
-from snapkafka.manifest_entries import CheckEntry, InvariantEntry, WitnessEntry
+from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 from snapkafka.ops import Holding
 from snapkafka.ops.invariants import WATCHED_IN, prove_violations, violations_in
 from snapkafka.ops.pruning import snapshots_in_use
@@ -46,7 +46,6 @@ class Ledger:
         found: int | None,
         name: str = "money",
         *,
-        sql: str = "SELECT 1",
         contaminated: str = "",
     ) -> None:
         """Take a snapshot and judge it, as the job does."""
@@ -80,7 +79,6 @@ class Ledger:
             epoch=epoch,
             verdict=verdict,
             checks=(entry,),
-            invariants=(InvariantEntry(name=name, sql=sql),),
         )
         place.write_text(dump(manifest), "utf-8")
         if contaminated:
@@ -141,7 +139,7 @@ async def test_where_it_holds_and_where_it_broke_first(
     assert named == [last, last_ok, broke]
     (listed,) = await ops.invariants(cluster, "ns")
     assert (listed.last, listed.last_ok) == tuple(
-        it and msgspec.structs.replace(it, rows=(), sql="") for it in (found.last, found.last_ok)
+        it and msgspec.structs.replace(it, rows=()) for it in (found.last, found.last_ok)
     )
     if listed.last and listed.last.holding is Holding.VIOLATED:
         assert listed.broke is not None and listed.broke.id == broke
@@ -266,7 +264,6 @@ def test_the_service_lists_them_and_has_the_rows_of_manifests_below_its_roots(tm
         assert [(it["snapshot_id"], it["found"]) for it in found["violations"]] == [("s1", 2), ("s2", 1)]
         assert [len(it["rows"]) for it in found["violations"]] == rows
         assert [bool(it["unreadable"]) for it in found["violations"]] == [not many for many in rows]
-        assert found["other_query"] == []
         assert unknown.status_code == 400
 
 
