@@ -88,33 +88,6 @@ def test_a_superseded_value_shows_that_the_cleaner_has_not_come_so_far() -> None
     assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 4, a=3)], "nor does anything else"
 
 
-def test_red_ones_below_the_end_count_as_later() -> None:
-    """A white event that ran at the cut wrote behind a red one: two values of a key behind it show nothing."""
-    table = table_of((1, "a", 0), (1, "b", EPOCH), (2, "c", 0), (2, "d", 0))
-    table.compact(2, drop=False)
-    assert v3(table.view, table.log) == [Finding("state-overtaken", *TP, 1, a=1)]
-
-
-def test_deletions_that_may_have_gone_leave_it_open() -> None:
-    table = table_of((1, "a", 0), (2, "b", 0), (2, "c", 0))
-    table.compact(3, drop=False)
-    assert v3(table.view, table.log) == []
-    for keeping in (None, Keeping(age_ms=HOUR, tombstones_ms=HOUR)):
-        table.keeping = keeping
-        assert v3(table.view, table.log) == [Finding("state-unproven", *TP, 3, a=1)]
-
-
-def test_a_changelog_of_which_nothing_is_left_is_short_by_no_key() -> None:
-    """Its process left, so nobody reports what came last; deletions would still be there."""
-    table = table_of((1, "a", 0), (1, None, 0))
-    cut = captured([table])
-    gone = replace(cut, processes=(replace(cut.processes[0], left=True),), senders=())
-    assert v3(CutView(gone, {TP: table.bounds}), []) == []
-    assert v3(CutView(gone, {TP: replace(table.bounds, keeping=None)}), []) == [
-        Finding("state-unproven", *TP, 2, a=2)
-    ]
-
-
 def test_v3_a_cut_that_seems_to_lie_in_the_future_has_no_age_and_keeps_nothing() -> None:
     """A clock that is behind makes a cut look young: what is known of its age then is nothing, and not 0."""
     table = table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH))
@@ -166,36 +139,6 @@ def test_clocks_may_disagree_by_so_much(settled_ms: int, findings: int) -> None:
     table.compact(3, drop=False)
     table.keeping = Keeping(age_ms=HOUR, tombstones_ms=settled_ms)
     assert len(v3(table.view, table.log)) == findings
-
-
-def test_the_only_white_record_is_gone() -> None:
-    table = table_of((1, "a", 0), (1, "b", EPOCH))
-    table.compact(2, drop=False)
-    assert v3(table.view, table.log) == [Finding("state-last-missing", *TP, 0, 1, 0)]
-
-
-def test_one_changelog_hides_no_other() -> None:
-    """The first has lost its last record, the second is whole, of the third only red is left of a key."""
-    last, whole, key = (
-        as_partition(table_of((1, "a", 0), (2, "b", 0), (1, "c", EPOCH)), n) for n in range(3)
-    )
-    del last.log[1]
-    key.compact(3, drop=False)
-    tables = [last, whole, key]
-    view = CutView(captured(tables), {table.tp: table.bounds for table in tables})
-    found = v3(view, [record for table in tables for record in table.log])
-    assert [(finding.kind, finding.partition) for finding in found] == [
-        ("state-last-missing", 0),
-        ("state-overtaken", 2),
-    ]
-
-
-def as_partition(table: Changelog, partition: int) -> Changelog:
-    """The same, as another partition."""
-    table.tp = TopicPartition(TP.topic, partition)
-    table.written = [record._replace(partition=partition) for record in table.written]
-    table.log = list(table.written)
-    return table
 
 
 # -- what a parent stands for ----------------------------------------------------------------------------------------

@@ -11,14 +11,13 @@ from snapkafka.checks import (
     EXTERNAL,
     CutView,
     Finding,
-    Keeping,
     LogBounds,
     LogRecord,
     bounds_findings,
     witness_of,
 )
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.protocol import Captured, Renewed, SeqRange, TopicPartition
+from snapkafka.protocol import Captured, Renewed, TopicPartition
 from tests.worlds.little_log import (
     CAPTURED,
     EPOCH,
@@ -63,42 +62,6 @@ def test_what_is_state() -> None:
     assert not view.in_state(WHITE[0]), "no changelog"
 
 
-def test_what_is_in_a_channel() -> None:
-    view = CutView(CAPTURED)
-    assert [r.offset for r in LOG if r.topic == "in" and view.in_channel(r, INPUT)] == [2, 3, 4]
-    assert not view.in_channel(LogRecord("in", 0, 5, 1, 0, 5), INPUT), "past its white end"
-    left = [LogRecord("in", 0, offset, 2, 0, 0) for offset in range(1, 8)]
-    assert [record.offset for record in left if view.in_channel(record, INPUT)] == [2, 3, 4, 5]
-    assert not view.in_channel(LogRecord("in", 0, 3), INPUT), "external: replayable, only the position counts"
-
-
-def test_the_highest_end_that_a_snapshot_names() -> None:
-    assert CutView(CAPTURED).closed_end(TP) == 6
-    assert CutView(with_input(log_end=3)).closed_end(TP) == 5
-    assert CutView(with_input(position=8)).closed_end(TP) == 8
-    assert CutView(CAPTURED).closed_end(STATE) == 3
-    longer = replace(CAPTURED, changelogs=(replace(CAPTURED.changelogs[0], end=9),))
-    assert CutView(longer).closed_end(STATE) == 9
-    assert CutView(CAPTURED).closed_end(OUT) == 0
-
-
-def test_whose_seqs_are_judged_up_to_where() -> None:
-    view = CutView(CAPTURED)
-    assert [view.judged_end(process, TP) for process in (1, 2, 7)] == [5, 6, 0]
-    assert [view.white_end(process, tp) for process, tp in ((1, TP), (2, TP), (1, OUT))] == [5, 0, 0]
-    places = ((1, TP), (2, TP), (1, OUT))
-    assert [view.unacknowledged(process, tp) for process, tp in places] == [()] * 3
-    ranges = (SeqRange(first=1, last=2, refused=True), SeqRange(first=3, last=3), SeqRange(first=5, last=6))
-    assert CutView(with_sender(unacknowledged=ranges)).unacknowledged(1, TP) == (
-        SeqRange(first=1, last=3),
-        SeqRange(first=5, last=6),
-    )
-    assert [view.living(process) for process in (1, 2, 7)] == [True, False, False]
-    assert [view.left(process) for process in (1, 2, 7)] == [False, True, False]
-    assert view.any_left
-    assert not CutView(replace(CAPTURED, processes=CAPTURED.processes[:1])).any_left
-
-
 def test_what_a_process_sends_of_running_events_lies_below_its_marker_and_its_changelogs_end() -> None:
     view = CutView(CAPTURED)
     assert [view.sent_end(process, TP) for process in (1, 2)] == [5, 0]
@@ -108,20 +71,13 @@ def test_what_a_process_sends_of_running_events_lies_below_its_marker_and_its_ch
     assert [CutView(longer).sent_end(process, STATE) for process in (1, 2)] == [9, 0]
 
 
-def test_what_a_parent_stands_for_and_what_the_broker_promises_is_known_per_partition() -> None:
-    keeping = Keeping(age_ms=7)
-    view = CutView(CAPTURED, {STATE: LogBounds(start=0, end=3, keeping=keeping)}, {STATE: 2})
-    assert [view.state_start(tp) for tp in (STATE, OUT)] == [2, 0]
-    assert [view.keeping(tp) for tp in (STATE, OUT)] == [keeping, None]
-    assert CutView(CAPTURED).keeping(STATE) is None
-    assert CutView(CAPTURED).state_start(STATE) == 0
-
-
-def test_a_log_without_bounds_holds_everything() -> None:
-    assert CutView(CAPTURED).log_start(TP) == 0
-    assert CutView(CAPTURED).recreated == frozenset()
-    assert CutView(CAPTURED, {TP: LogBounds(start=3, end=9)}).log_start(TP) == 3
-    assert CutView(CAPTURED, {TP: LogBounds(start=3, end=9)}).log_start(OUT) == 0
+def test_what_is_in_a_channel() -> None:
+    view = CutView(CAPTURED)
+    assert [r.offset for r in LOG if r.topic == "in" and view.in_channel(r, INPUT)] == [2, 3, 4]
+    assert not view.in_channel(LogRecord("in", 0, 5, 1, 0, 5), INPUT), "past its white end"
+    left = [LogRecord("in", 0, offset, 2, 0, 0) for offset in range(1, 8)]
+    assert [record.offset for record in left if view.in_channel(record, INPUT)] == [2, 3, 4, 5]
+    assert not view.in_channel(LogRecord("in", 0, 3), INPUT), "external: replayable, only the position counts"
 
 
 @pytest.mark.parametrize(
