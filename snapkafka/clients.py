@@ -63,18 +63,21 @@ def participant(
         BadInputError: a client cannot take part, or a setting is invalid; the message says which.
     """
     from snapkafka.drivers.plain.make import make
+    from snapkafka.drivers.plain.participant import Plan
 
     named = os.environ.get("SNAPKAFKA_NAMESPACE", "") if namespace is None else namespace
     known: dict[str, Any] = dict(settings)
     if switch := os.environ.get("SNAPKAFKA"):
         known["mode"] = switch
     return make(
-        Config(namespace=named, **known),
-        group=group,
-        consumer=consumer,
-        producer=producer,
-        inputs=tuple(dict.fromkeys(inputs)),
-        table=state,
-        on_assign=on_assign,
-        on_revoke=on_revoke,
+        Plan(
+            config=Config(namespace=named, **known),
+            group=group,
+            consumer=consumer,
+            producer=producer,
+            inputs=tuple(dict.fromkeys(inputs)),
+            table=state,
+            on_assign=on_assign,
+            on_revoke=on_revoke,
+        )
     )

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -119,7 +120,8 @@ class Process(Host):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def connected(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
-        """Start the tasks of the ledger by these clients."""
+        """Start the tasks of the ledger by these clients, in the loop that runs here."""
+        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.started = True
         self.ledger, self.admin = ledger, admin
         self.follower.start()

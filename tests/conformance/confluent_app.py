@@ -1,6 +1,7 @@
 """A service of the scenarios with confluent-kafka: `python -m tests.conformance.confluent_app ROLE`.
 
-As `threads_app` it processes messages in threads, and commits none.
+As `threads_app` it processes messages in threads, and commits none; as `stores_app` it stores their offsets, and the
+consumer commits these.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from tests.conformance.damage import damage
 from tests.conformance.money import Names, Role, partition_of, process
 
 
-def main(role: Role, threads: int = 0) -> None:
+def main(role: Role, threads: int = 0, *, stores: bool = False) -> None:
     names, where = Names.from_environment(), {"bootstrap.servers": os.environ["SNAPKAFKA_BOOTSTRAP"]}
-    group = {"group.id": names.app(role), "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-    consumer = Consumer(where | group | {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500})
+    group = {"group.id": names.app(role), "auto.offset.reset": "earliest"}
+    commits = {"enable.auto.commit": stores, "enable.auto.offset.store": not stores}
+    consumer = Consumer(where | group | commits | {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500})
     producer = Producer(where | {"enable.idempotence": True, "linger.ms": 2})
     table = Table(names.table(role), default=int)
     part = participant(consumer=consumer, producer=producer, inputs=names.inputs(role), state=table)
@@ -42,7 +44,10 @@ def main(role: Role, threads: int = 0) -> None:
                 continue
             work(part.event(message), message)
             producer.flush()
-            consumer.commit(message, asynchronous=False)
+            if stores:
+                consumer.store_offsets(message)
+            else:
+                consumer.commit(message, asynchronous=False)
         for pool in pools:
             pool.shutdown()
     consumer.close()

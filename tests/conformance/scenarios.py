@@ -86,7 +86,7 @@ MONEY: Final = Scenario(
     (
         ("faust", "confluent"),
         ("aiokafka", "faust"),
-        ("threads", "threads"),
+        ("threads", "stores"),
         ("confluent", "confluent"),
         ("aiokafka", "aiokafka"),
         ("confluent", "aiokafka"),

@@ -36,38 +36,14 @@ HELD_LOOK_S: Final = 0.02
 FINISHES: Final = 0.5
 
 
-class AsyncRunningEvent:
-    """The block in which a record is processed: what is sent in it has the record as its cause."""
-
-    def __init__(self, participant: AioParticipant, run: Run) -> None:
-        self._events, self._changes, self._run = participant.events, participant.changes, run
-
-    async def __aenter__(self) -> None:
-        self._token = self._events.enter(self._run)
-
-    async def __aexit__(self, *error: object) -> None:
-        try:
-            if self._changes is not None:
-                await self._changes.send()
-        finally:
-            self._events.leave(self._token)
-            self._events.end(self._run)
-
-
 class AioParticipant(Participant):
-    """A loop with aiokafka in a snapshot; its clients have started.
+    """A loop with aiokafka in a snapshot; its clients have started. Arguments: see `Participant`."""
 
-    Args:
-        plan: what takes part.
-        on_assign, on_revoke: the loop's own callbacks, which get the partitions.
-    """
-
-    def __init__(self, plan: Plan, *, on_assign: Any = None, on_revoke: Any = None) -> None:
+    def __init__(self, plan: Plan) -> None:
         require_usable(plan)
         client = plan.producer.client if plan.consumer is None else plan.consumer._client
         reset = "none" if plan.consumer is None else plan.consumer._auto_offset_reset
         super().__init__(plan, connection_of(client), reset="" if reset == "none" else reset)
-        self._on_assign, self._on_revoke = on_assign, on_revoke
         self._consumer, self._producer = plan.consumer, plan.producer
         self._getone, self._pause, self._resume = (
             getattr(plan.consumer, name, _read_around) for name in ("getone", "pause", "resume")
@@ -156,21 +132,12 @@ class AioParticipant(Participant):
             transactions.began()
 
         async def committed() -> None:
-            transactions.require_kept()
-            try:
+            with transactions.committing():
                 await commit()
-            except BaseException as error:
-                transactions.failed(error)
-                raise
-            transactions.committed()
 
         async def aborted() -> None:
-            confirmed = False
-            try:
+            with transactions.aborting():
                 await abort()
-                confirmed = True
-            finally:
-                transactions.aborted(confirmed=confirmed)
 
         self._patches.put(producer, "begin_transaction", begun)
         self._patches.put(producer, "commit_transaction", committed)
@@ -210,17 +177,15 @@ class AioParticipant(Participant):
                 yield passed
                 quiet_since = time.monotonic()
 
-    def event(self, message: Any) -> AsyncRunningEvent:
-        """Return the block in which a message of `poll` is processed: `async with part.event(message)`.
-
-        Raises:
-            BadInputError: it has begun already, or `poll` did not hand it out last.
-        """
-        return AsyncRunningEvent(self, self.events.claim(*place_of(message)))
-
-    def skip(self, message: Any) -> None:
-        """Skip a message: it is processed, and had no effect."""
-        self.events.skip(self.events.claim(*place_of(message)))
+    @contextlib.asynccontextmanager
+    async def inside(self, run: Run) -> AsyncIterator[None]:
+        """Run an event until this block ends; then its changes of the table are sent."""
+        with self.events.inside(run):
+            try:
+                yield
+            finally:
+                if self.changes is not None:
+                    await self.changes.send()
 
     async def rewind(self) -> None:
         """Go back to the committed positions, after an aborted transaction.
@@ -306,15 +271,15 @@ class AioParticipant(Participant):
         except Exception as error:
             self._failed = error
         self._assigned.set()
-        if self._on_assign is not None:
-            await _called(self._on_assign, tps)
+        if self.plan.on_assign is not None:
+            await _called(self.plan.on_assign, tps)
 
     async def _announce(self, tps: Collection[Any]) -> None:
         consumer = self._consumer
         self._generation += 1
         committed = {TopicPartition(*tp): await consumer.committed(tp) for tp in tps}
         coordinator = consumer._coordinator
-        starts = await self.assignments.assigned(
+        starts = await self.assigned(
             committed, generation=coordinator.generation, member=coordinator.member_id
         )
         self._generation += 1
@@ -334,8 +299,8 @@ class AioParticipant(Participant):
         if self._fetching is not None:
             await _cancelled(self._fetching)
         try:
-            if self._on_revoke is not None:
-                await _called(self._on_revoke, tps)
+            if self.plan.on_revoke is not None:
+                await _called(self.plan.on_revoke, tps)
         finally:
             self._generation += 1
             if self.changes is not None:

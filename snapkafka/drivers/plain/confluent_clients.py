@@ -6,6 +6,7 @@ Outside of a participant they do what confluent-kafka's own do.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Final, Protocol
 
 import confluent_kafka
@@ -222,23 +223,10 @@ class Producer(confluent_kafka.Producer):
         Raises:
             BadInputError: inputs were revoked in it.
         """
-        if self.transactions is not None:
-            self.transactions.require_kept()
-        try:
+        with nullcontext() if self.transactions is None else self.transactions.committing():
             super().commit_transaction(*arguments)
-        except BaseException as error:
-            if self.transactions is not None:
-                self.transactions.failed(error)
-            raise
-        if self.transactions is not None:
-            self.transactions.committed()
 
     def abort_transaction(self, *arguments: Any) -> None:
         """Abort the transaction; in a participant, `rewind()` it afterwards."""
-        confirmed = False
-        try:
+        with nullcontext() if self.transactions is None else self.transactions.aborting():
             super().abort_transaction(*arguments)
-            confirmed = True
-        finally:
-            if self.transactions is not None:
-                self.transactions.aborted(confirmed=confirmed)

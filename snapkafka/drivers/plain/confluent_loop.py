@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException
@@ -20,7 +20,7 @@ from .confluent_sends import ConfluentSends
 from .confluent_settings import connection_of, generation_of, require_usable
 from .loop_thread import LoopThread
 from .participant import FINISHED_EVERY_S, UNFINISHED, Participant, Plan
-from .running_events import Run, place_of
+from .running_events import place_of
 
 logger = logging.getLogger("snapkafka")
 
@@ -32,40 +32,16 @@ FINISH_S: Final = 5.0
 COMMITTED_S: Final = 10.0
 FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
-Rebalanced = Callable[[Any, list[Any]], None]
-
-
-class RunningEvent:
-    """The block in which a record is processed: what is sent in it has the record as its cause."""
-
-    def __init__(self, participant: ConfluentParticipant, run: Run) -> None:
-        self._events, self._run = participant.events, run
-
-    def __enter__(self) -> None:
-        self._token = self._events.enter(self._run)
-
-    def __exit__(self, *error: object) -> None:
-        self._events.leave(self._token)
-        self._events.end(self._run)
-
 
 class ConfluentParticipant(Participant):
-    """A loop with confluent-kafka in a snapshot; threads may share it.
+    """A loop with confluent-kafka in a snapshot; threads may share it. Arguments: see `Participant`."""
 
-    Args:
-        plan: what takes part.
-        on_assign, on_revoke: the loop's own callbacks, after ours at an assignment and before ours at a revocation.
-    """
-
-    def __init__(
-        self, plan: Plan, *, on_assign: Rebalanced | None = None, on_revoke: Rebalanced | None = None
-    ) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._consumer: Consumer | None = plan.consumer
         self._producer: Producer | None = plan.producer
         require_usable(plan)
         clients = [client for client in (plan.consumer, plan.producer) if client is not None]
         super().__init__(plan, connection_of(clients[0].config), reset=_reset(plan.consumer))
-        self._on_assign, self._on_revoke = on_assign, on_revoke
         self._left = False
         if self._producer is not None:
             self._sends = ConfluentSends(
@@ -162,18 +138,6 @@ class ConfluentParticipant(Participant):
             yield message
             quiet_since = time.monotonic()
 
-    def event(self, message: Any) -> RunningEvent:
-        """Return the block in which a message of `poll` is processed.
-
-        Raises:
-            BadInputError: it has begun already, or `poll` did not hand it out last.
-        """
-        return RunningEvent(self, self.events.claim(*place_of(message)))
-
-    def skip(self, message: Any) -> None:
-        """Skip a message: it is processed, and had no effect."""
-        self.events.skip(self.events.claim(*place_of(message)))
-
     def rewind(self) -> None:
         """Go back to the committed positions, after an aborted transaction.
 
@@ -242,8 +206,8 @@ class ConfluentParticipant(Participant):
         consumer.starts(partitions)
         consumer.assign(partitions)
         self.rewound()
-        if self._on_assign is not None:
-            self._on_assign(consumer, partitions)
+        if self.plan.on_assign is not None:
+            self.plan.on_assign(consumer, partitions)
 
     def _announced(self, consumer: Any, partitions: list[Any]) -> list[Any]:
         """Announce inputs; return them with the offsets at which they start."""
@@ -261,7 +225,7 @@ class ConfluentParticipant(Participant):
             TopicPartition(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in found
         }
         generation, member = generation_of(consumer.consumer_group_metadata())
-        starts = self._thread.call(self.assignments.assigned(committed, generation=generation, member=member))
+        starts = self._thread.call(self.assigned(committed, generation=generation, member=member))
         for tp in found:
             tp.offset = starts[TopicPartition(tp.topic, tp.partition)]
         return list(found)
@@ -272,8 +236,8 @@ class ConfluentParticipant(Participant):
         except TimedOutError:
             self.log_unfinished(FINISH_S)
         try:
-            if self._on_revoke is not None:
-                self._on_revoke(consumer, partitions)
+            if self.plan.on_revoke is not None:
+                self.plan.on_revoke(consumer, partitions)
         finally:
             if not self._left:
                 self.revoked()

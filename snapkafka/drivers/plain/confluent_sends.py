@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.events import MarkerFailed
 from snapkafka.protocol.hot_path import SendOutcome
+from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
 from ..outcomes import Unacknowledged, outcome_of
@@ -135,24 +136,24 @@ class ConfluentSends:
 
     def _partitions(self, topic: str) -> int:
         count, until = self._counts.get(topic, (0, 0.0))
-        if count and time.monotonic() < until:
-            return count
-        deadline = time.monotonic() + METADATA_S
-        while True:
+        if time.monotonic() >= until:
+            until = time.monotonic() + PARTITIONS_HOLD_S
             try:
-                found = self._producer.list_topics(topic, LOOK_S if count else METADATA_S).topics[topic]
+                count = blocking_until(  # the broker may create it
+                    lambda: len(self._asked(topic, LOOK_S if count else METADATA_S).partitions),
+                    METADATA_S,
+                    f"topic {topic}",
+                    every_s=LOOK_AGAIN_S,
+                )
             except KafkaException:
                 if not count:
                     raise
-                self._counts[topic] = count, time.monotonic() + ASK_AGAIN_S
-                return count
-            if found.partitions:
-                break
-            if time.monotonic() > deadline:
-                raise KafkaException(found.error)
-            time.sleep(LOOK_AGAIN_S)  # the broker creates it
-        self._counts[topic] = len(found.partitions), time.monotonic() + PARTITIONS_HOLD_S
-        return len(found.partitions)
+                until = time.monotonic() + ASK_AGAIN_S
+            self._counts[topic] = count, until
+        return count
+
+    def _asked(self, topic: str, timeout_s: float) -> Any:
+        return self._producer.list_topics(topic, timeout_s).topics[topic]
 
     # -- markers ------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from snapkafka.kafka.login.security import ALIASES, TABLE, Security
 from .confluent_clients import Consumer, Producer
 from .participant import Plan
 
+#: With both, a record is committed soon after it was read.
+COMMITS_BY_ITSELF: Final = ("enable.auto.commit", "enable.auto.offset.store")
 #: What librdkafka writes before the generation in the metadata of a consumer group.
 MAGIC: Final = b"CGMDv2:"
 
@@ -34,10 +36,11 @@ def require_usable(plan: Plan) -> None:
     if plan.consumer is None:
         return
     config: Mapping[str, Any] = plan.consumer.config
-    if str(config.get("enable.auto.commit", "true")).lower() != "false":
+    if all(str(config.get(name, True)).lower() != "false" for name in COMMITS_BY_ITSELF):
         raise BadInputError(
             "the consumer commits by itself, also records that are not processed",
-            hint="set enable.auto.commit to False, and commit after the event",
+            hint="set enable.auto.commit to False, and commit after the event; or enable.auto.offset.store, and store"
+            " offsets then",
         )
     if config.get("group.id") != plan.group:
         raise BadInputError(

@@ -8,11 +8,9 @@ of ours where the clients block, the app's own where they are aiokafka's.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
-import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from snapkafka.config import Config
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -29,12 +27,7 @@ if TYPE_CHECKING:
     from snapkafka.kafka.login.connection import Connection
     from snapkafka.protocol.records import WhyUnread
 
-logger = logging.getLogger("snapkafka")
-
 T = TypeVar("T")
-
-#: Of the time to live of a snapshot: then a loop that keeps it waiting is named.
-LATE: Final = 0.8
 
 
 class PlainDriver(Process):
@@ -48,7 +41,6 @@ class PlainDriver(Process):
         lock: covers every call of the machine.
         held: its inputs that are held back.
         marked: called with the markers that are to be sent, under the lock.
-        polled_at: when the loop asked for a record last.
     """
 
     def __init__(self, config: Config, connection: Connection) -> None:
@@ -56,7 +48,6 @@ class PlainDriver(Process):
         self.lock = threading.RLock()
         self.connection = connection
         self.held = HeldInputs(self)
-        self.polled_at = time.monotonic()
         self.marked: Callable[[SendMarkers], None] = lambda action: None
 
     # -- the loop, under the lock -----------------------------------------------------------------------------------
@@ -101,23 +92,8 @@ class PlainDriver(Process):
         self.held.let_go()
 
     def start_timer(self, action: StartTimer) -> None:
-        """Start it in the loop, and a look at whether the loop keeps the snapshot waiting."""
+        """Start it in the loop."""
         self.loop.call_soon_threadsafe(super().start_timer, action)
-        if action.align:
-            return
-        late_s = action.ttl_ms / 1_000 * LATE
-        self.loop.call_soon_threadsafe(self.loop.call_later, late_s, self.look_at_poll, action.epoch, late_s)
-
-    def look_at_poll(self, epoch: int, late_s: float) -> None:
-        """Log that a snapshot waits for a loop that has not polled since it was requested."""
-        quiet_s = time.monotonic() - self.polled_at
-        if epoch in self.machine.open.cuts and quiet_s >= late_s:
-            logger.warning(
-                "snapkafka: a snapshot waits for this loop, which has not called poll for %.0f s; process less"
-                " between two messages, or trigger with a longer time to live",
-                quiet_s,
-                extra=self.about(epoch),
-            )
 
     def changed(self) -> None:
         """Wake the tasks that wait for the ledger, which only its reader changes."""
@@ -135,7 +111,6 @@ class PlainDriver(Process):
 
     def begin(self) -> None:
         """Start the tasks of the ledger, in the loop that runs here."""
-        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.metrics.counts["requests"] = self.connection.requests
         self.connected(KafkaLedger(self.connection, self.config.namespace), KafkaTopicAdmin(self.connection))
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.records import Hello, InputTopic, Retention
+from snapkafka.protocol.records import Hello, InputTopic
 from snapkafka.protocol.records import Table as TableFact
-from snapkafka.topic_config import promised_by
-from snapkafka.units import DAY_MS
 from snapkafka.version import __version__
 
+from ..changelog import open_changelog
 from .table import Table
 
 if TYPE_CHECKING:
     from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-
-#: Of a changelog that is created here: a snapshot can be assembled for a week.
-CHANGELOG_SETTINGS: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * DAY_MS)}
 
 
 async def hello_of(
@@ -45,10 +41,24 @@ async def hello_of(
         )
         for topic in inputs
     )
-    tables: tuple[TableFact, ...] = ()
-    retention: tuple[Retention, ...] = ()
+    tables: tuple[Any, ...] = ()
     if table is not None:
-        tables, retention = await _table(admin, table, {topic.partitions for topic in topics})
+        counts = {topic.partitions for topic in topics}
+        if len(counts) != 1:
+            raise BadInputError(
+                f"table {table.name} needs inputs of one number of partitions, not {sorted(counts)}",
+                hint="a write goes to the changelog partition of its event: create the inputs alike",
+            )
+        fact = TableFact(
+            name=table.name,
+            changelog=table.changelog,
+            partitions=counts.pop(),
+            key_codec="json",
+            value_codec="json",
+            copartitioned=True,
+            kind="Table",
+        )
+        tables = await open_changelog(admin, fact)
     return Hello(
         n=0,
         app=group,
@@ -57,38 +67,7 @@ async def hello_of(
         release=__version__,
         mode=mode,
         inputs=topics,
-        tables=tables,
-        retention=retention,
+        tables=tables[:1],
+        retention=tables[1:],
         reset=reset if inputs else "",
     )
-
-
-async def _table(
-    admin: KafkaTopicAdmin, table: Table, counts: set[int]
-) -> tuple[tuple[TableFact, ...], tuple[Retention, ...]]:
-    if len(counts) != 1:
-        raise BadInputError(
-            f"table {table.name} needs inputs of one number of partitions, not {sorted(counts)}",
-            hint="a write goes to the changelog partition of its event: create the inputs alike",
-        )
-    (partitions,) = counts
-    await admin.create_topic(table.changelog, partitions=partitions, settings=CHANGELOG_SETTINGS)
-    described = (await admin.describe_topics([table.changelog]))[table.changelog]
-    if described.partitions != partitions:
-        raise BadInputError(
-            f"changelog {table.changelog} has {described.partitions} partitions, the inputs have {partitions}",
-            hint="give it as many partitions as the inputs",
-        )
-    holding: Any
-    holding, _ = await admin.topic_settings(table.changelog)
-    fact = TableFact(
-        name=table.name,
-        changelog=table.changelog,
-        partitions=partitions,
-        key_codec="json",
-        value_codec="json",
-        topic_id=described.topic_id,
-        copartitioned=True,
-        kind="Table",
-    )
-    return (fact,), (promised_by(table.changelog, holding),)

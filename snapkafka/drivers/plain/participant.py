@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -12,13 +11,14 @@ from weakref import WeakSet
 from snapkafka.config import Config
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 
 from ..gate import Gate
 from ..sends import Sends, Transaction
-from .assignment import Assignments
 from .driver import PlainDriver
 from .hello import hello_of
-from .running_events import Events
+from .recovery import Recovered, recover
+from .running_events import LOOP, Events, Run, place_of
 from .transactions import Transactions
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ TAKEN: Final[WeakSet[Any]] = WeakSet()
 class Plan:
     """What takes part: the clients of a loop, its inputs and its state.
 
-    `group`: its consumer group, and its app in the snapshot.
+    `group`: its consumer group, and its app in the snapshot. `on_assign`, `on_revoke`: the loop's own callbacks, as its
+    library has them, after ours at an assignment and before ours at a revocation.
     """
 
     config: Config
@@ -51,6 +52,8 @@ class Plan:
     producer: Any = None
     inputs: tuple[str, ...] = ()
     table: Table | None = None
+    on_assign: Any = None
+    on_revoke: Any = None
 
     @property
     def changelog(self) -> str:
@@ -101,12 +104,6 @@ class Participant:
         self.events = Events(self.host)
         self.sends = Sends(self.host, self.events.cause)
         self.gate = Gate(self.host)
-        self.assignments = Assignments(
-            self.host,
-            self.events,
-            plan.table,
-            reset=reset,
-        )
         self.transactions: Transactions | None = None
         self.stopping = self._begun = False
 
@@ -163,13 +160,28 @@ class Participant:
             return
         host.spawn(host.trigger(snapshot_id, **options))
 
+    def inside(self, run: Run) -> Any:
+        """Return the block in which an event runs."""
+        return self.events.inside(run)
+
+    def event(self, message: Any) -> Any:
+        """Return the block in which a message of `poll` is processed: `with part.event(message)`, or `async with`.
+
+        Raises:
+            BadInputError: it has begun already, or `poll` did not hand it out last.
+        """
+        return self.inside(self.events.claim(*place_of(message)))
+
+    def skip(self, message: Any) -> None:
+        """Skip a message: it is processed, and had no effect."""
+        self.events.skip(self.events.claim(*place_of(message)))
+
     def require_in_order(self) -> None:
         """Refuse to hand out a record while the loop is not ready for it.
 
         Raises:
             BadInputError: the last one is in no event, or an aborted transaction is not undone.
         """
-        self.host.polled_at = time.monotonic()
         self.events.require_claimed()
         if self.transactions is not None and self.transactions.unwound:
             raise BadInputError(
@@ -205,9 +217,68 @@ class Participant:
 
     def revoked(self) -> None:
         """Forget the inputs: the next assignment starts where the group has committed."""
-        self.assignments.revoked()
+        self.events.on_revoked()
+        self.host.feed(InputsRevoked())
+        if self.plan.table is not None:
+            self.plan.table.replace({})
         if self.transactions is not None:
             self.transactions.revoked()
+
+    async def assigned(
+        self, committed: Mapping[TopicPartition, int | None], *, generation: int, member: str
+    ) -> dict[TopicPartition, int]:
+        """Recover the table, announce these inputs, and return where each starts.
+
+        Args:
+            committed: the offsets that the group has committed; None: none.
+            generation: of the group.
+            member: the id of this process in it.
+
+        Raises:
+            SnapkafkaError: the table cannot be recovered, or where an input starts is unknown.
+        """
+        host = self.host
+        host.feed(InputsRevoked())  # what starts from here on starts under this assignment
+        found = Recovered()
+        if self.plan.table is not None:
+            partitions = {tp.partition for tp in committed}
+            found = await recover(host, self.plan.table, partitions)
+            self.plan.table.replace(found.data)
+        positions = await self._positions(committed)
+        if host.absent or not host.started:
+            return positions
+        changelogs = () if self.plan.table is None else found.changelogs(self.plan.table)
+        host.feed(
+            InputsAssigned(
+                generation=generation,
+                member=member,
+                inputs=tuple(
+                    AssignedInput(
+                        tp=tp, agents=(LOOP,), position=position, replay_until=found.effects_until(tp)
+                    )
+                    for tp, position in sorted(positions.items())
+                ),
+                changelogs=changelogs,
+            )
+        )
+        await host.follower.for_inputs()
+        return positions
+
+    async def _positions(self, committed: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+        unknown = [tp for tp, offset in committed.items() if offset is None]
+        if unknown and not self._reset:
+            raise BadInputError(
+                f"the group has committed no offset of {unknown[0]}, and its reset policy is an error",
+                hint="commit where the loop is to start, or set auto.offset.reset",
+            )
+        starts = await self._starts(unknown)
+        return {tp: starts[tp] if offset is None else offset for tp, offset in committed.items()}
+
+    async def _starts(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        if not tps:
+            return {}
+        admin = self.host.admin
+        return await (admin.log_starts(tps) if self._reset == "earliest" else admin.log_ends(tps))
 
     # -- in the loop of the ledger ------------------------------------------------------------------------------------
 
@@ -221,11 +292,8 @@ class Participant:
         if not plan.config.enabled or plan.config.mode in ("off", "observe"):
             host.absent = "is disabled"
             host.admin = KafkaTopicAdmin(host.connection)
-            await hello_of(
-                host.admin, plan.group, plan.inputs, plan.table, reset=self._reset, mode=plan.config.mode
-            )
-            return
-        host.begin()
+        else:
+            host.begin()
         try:
             hello = await hello_of(
                 host.admin, plan.group, plan.inputs, plan.table, reset=self._reset, mode=plan.config.mode
@@ -233,9 +301,11 @@ class Participant:
         except BadInputError:
             raise
         except SnapkafkaError as error:
-            if plan.table is not None:
+            if host.absent or plan.table is not None:
                 raise
             host.stand_down("to join", error)
+            return
+        if host.absent:
             return
         await host.join_ledger(hello)
         await self._wait_for_restore()

@@ -30,33 +30,21 @@ def partitioner_of(config: Mapping[str, object]) -> Partitioner:
     return PARTITIONERS[name]
 
 
-def _consistent(key: bytes | None, count: int) -> int:
-    return crc32(key or b"") % count
-
-
-def _consistent_random(key: bytes | None, count: int) -> int:
-    return crc32(key) % count if key else random.randrange(count)
-
-
 def _murmur2(key: bytes | None, count: int) -> int:
     from aiokafka.partitioner import murmur2
 
     return (int(murmur2(key or b"")) & 0x7FFF_FFFF) % count
 
 
-def _murmur2_random(key: bytes | None, count: int) -> int:
-    return random.randrange(count) if key is None else _murmur2(key, count)
-
-
-def _random(key: bytes | None, count: int) -> int:
+def _any(key: bytes | None, count: int) -> int:
     return random.randrange(count)
 
 
 #: By librdkafka's names.
 PARTITIONERS: Final[Mapping[str, Partitioner]] = {
-    "random": _random,
-    "consistent": _consistent,
-    "consistent_random": _consistent_random,
+    "random": _any,
+    "consistent": lambda key, count: crc32(key or b"") % count,
+    "consistent_random": lambda key, count: crc32(key) % count if key else _any(key, count),
     "murmur2": _murmur2,
-    "murmur2_random": _murmur2_random,
+    "murmur2_random": lambda key, count: _any(key, count) if key is None else _murmur2(key, count),
 }

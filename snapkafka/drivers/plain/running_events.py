@@ -6,8 +6,10 @@ no gaps. The event that runs in a context causes what is sent there; a thread ha
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from contextvars import ContextVar, Token
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import BadInputError
@@ -104,13 +106,15 @@ class Events:
         self._unclaimed = None
         return run
 
-    def enter(self, run: Run) -> Token[Run | None]:
-        """Run an event in this context."""
-        return self._here.set(run)
-
-    def leave(self, token: Token[Run | None]) -> None:
-        """Go back to what ran before in this context."""
-        self._here.reset(token)
+    @contextlib.contextmanager
+    def inside(self, run: Run) -> Iterator[None]:
+        """Run an event in this context, until this block ends."""
+        token = self._here.set(run)
+        try:
+            yield
+        finally:
+            self._here.reset(token)
+            self.end(run)
 
     def skip(self, run: Run) -> None:
         """End an event that has no effects: it waits for a transaction only if one is open."""

@@ -6,7 +6,8 @@ inputs count as revoked until the loop is rewound to what is committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from snapkafka.errors import BadInputError
@@ -70,24 +71,41 @@ class Transactions:
                 hint="abort an open transaction in on_revoke",
             )
 
-    def committed(self) -> None:
-        """Note that it is committed."""
+    @contextlib.contextmanager
+    def committing(self) -> Iterator[None]:
+        """Commit it inside this block.
+
+        Raises:
+            BadInputError: see `require_kept`.
+        """
+        self.require_kept()
+        try:
+            yield
+        except BaseException as error:
+            if self._fenced(error):
+                self.aborted(confirmed=False)
+            else:  # it stays open: the client says that it is to be aborted
+                self._in_doubt = True
+            raise
         self._end(None)
 
-    def aborted(self, *, confirmed: bool = True) -> None:
+    @contextlib.contextmanager
+    def aborting(self) -> Iterator[None]:
+        """Abort it inside this block."""
+        confirmed = False
+        try:
+            yield
+            confirmed = True
+        finally:
+            self.aborted(confirmed=confirmed)
+
+    def aborted(self, *, confirmed: bool) -> None:
         """Note that it is aborted, or has to be. `confirmed`: the broker has answered. Otherwise a commit that failed
         before may have gone through, and then no seq may be given again."""
         if confirmed or not self._in_doubt:
             self._end(Unacknowledged(SendOutcome.ABORTED, "its transaction was aborted"))
         else:
             self._end(Unacknowledged(SendOutcome.UNKNOWN, "its transaction may be committed, or aborted"))
-
-    def failed(self, error: BaseException) -> None:
-        """Note that it could not be committed. It stays open where the client says that it is to be aborted."""
-        if self._fenced(error):
-            self.aborted(confirmed=False)
-        else:
-            self._in_doubt = True
 
     def left(self) -> None:
         """Note that the loop has ended: what is open is committed by nobody."""

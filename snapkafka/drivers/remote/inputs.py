@@ -120,30 +120,12 @@ async def _positions(
     return found
 
 
-def hello_of(
-    node: str,
-    starts: Starts,
-    *,
-    hostname: str,
-    codec: str,
-    changelog: str,
-    topic_id: str,
-    retention: Retention,
-) -> Hello:
+def hello_of(node: str, starts: Starts, table: Table, retention: Retention, *, hostname: str) -> Hello:
     """Compose the `Hello` of a process.
 
     Args:
-        codec: of its state.
-        changelog, topic_id, retention: of the topic with its state.
+        table, retention: of its state.
     """
-    table = Table(
-        name=TABLE,
-        changelog=changelog,
-        partitions=1,
-        key_codec="json",
-        value_codec=codec,
-        topic_id=topic_id,
-    )
     return Hello(
         n=0,
         app=node,

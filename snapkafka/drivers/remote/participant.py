@@ -1,25 +1,22 @@
 """A process that does not speak Kafka, as one of the protocol. It decides nothing.
 
 A snapshot waits for the state of the process (`AskState`): the machine stays white meanwhile, and what is redder waits
-(R16). The process gives its state by `flush`, piece by piece, and turns red with the call of `cut`, in that instant.
-All records that it receives before that call are white. The positions in that call belong to the state, and the
-machine has them when it is told that the state is given (`receiving`).
-
-The pieces are white sends in a compacted topic of its own. A process that does not answer within the snapshot's time to
-live fails that snapshot by name, before any report could vouch for a state that was never handed over.
+(R16). The process gives its state by `flush`, piece by piece, as white sends in a compacted topic of its own, and turns
+red with the call of `cut`, in that instant; the positions in that call belong to the state. A process that does not
+answer within the time to live fails that snapshot by name: no report vouches for a state that was never handed over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
 
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
@@ -37,25 +34,21 @@ from snapkafka.ports import Ledger
 from snapkafka.protocol.actions import AskState, SendMarkers, TurnedRed
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import StateGiven, StateRefused, StopAsked
-from snapkafka.protocol.records import RESTORE, InputTopic, TopicPartition
-from snapkafka.protocol.snapshots import ProcessView
-from snapkafka.topic_config import promised_by
+from snapkafka.protocol.records import RESTORE, InputTopic, Table, TopicPartition
 
 from ..aio_client import AioClient
+from ..changelog import open_changelog
 from ..process import Process
 from ..sends import Sends
 from .inputs import Input, assigned_at, changed_input, hello_of, require_alone, resolve
 from .receiving import Consumer, HandedOutRecords
-from .settings import Bounds, Left, Marker, changelog_of, key_of, require_node
+from .settings import TABLE, Bounds, Left, Marker, changelog_of, key_of, require_node
 
 if TYPE_CHECKING:
     from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 
 #: A partition, and the first offset of it that is not processed.
 Place = tuple[TopicPartition, int]
-
-#: Of the topic with the state: nobody has to look after it, and a snapshot can be assembled for a week.
-CHANGELOG_SETTINGS: Final = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(7 * 24 * 3_600_000)}
 
 
 @dataclass(slots=True)
@@ -108,6 +101,7 @@ class Participant(Process):
         self._standing: set[bytes] = set()  # keys of the state whose last record is no tombstone
         self._asked: deque[Asked] = deque()  # the process is asked for the first one
         self._receiving = HandedOutRecords(self, consumer, bounds=self.bounds)
+        self.positions: Mapping[TopicPartition, int] = self._receiving.processed
         self._inputs: dict[str, InputTopic] = {}
         self._sending = asyncio.Semaphore(self.bounds.sends_max)
 
@@ -150,16 +144,13 @@ class Participant(Process):
         self._leave("its id is void: it was declared dead, or the ledger is another one")
 
     def membership_read(self) -> None:
-        """Leave, if another process has this name now."""
-        if not self.left and any(map(self._replaces, self.machine.ledger.living())):
+        """Leave, if a later process of this name has joined, by another instance of the service: the inputs belong to
+        that one (R9)."""
+        if self.process is not None and any(
+            view.process > self.process and view.hello.app == self.node and view.hello.mode != RESTORE
+            for view in self.machine.ledger.living()
+        ):
             self._quit("another process joined by its node_id")
-
-    def _replaces(self, view: ProcessView) -> bool:
-        """Return whether this is a later process of the same name, of another instance of the service. Then the inputs
-        belong to that one (R9)."""
-        me = self.process
-        later = me is not None and view.process > me
-        return later and view.hello.app == self.node and view.hello.mode != RESTORE
 
     def withdraw(self) -> None:
         """Leave after a fault of ours."""
@@ -173,11 +164,6 @@ class Participant(Process):
         """The id of the process, once its `Hello` is read."""
         return self.machine.process
 
-    @property
-    def positions(self) -> Mapping[TopicPartition, int]:
-        """The first unprocessed offset of each input partition."""
-        return self._receiving.processed
-
     async def join(self, inputs: Sequence[Input] = ()) -> int:
         """Append `Hello`; wait for the id (R11), and for the `Assigned` of its inputs to be read back (R9).
 
@@ -188,29 +174,19 @@ class Participant(Process):
         """
         starts = await resolve(self.admin, self.node, inputs)
         state = self._state.topic
-        await self.admin.create_topic(state, settings=CHANGELOG_SETTINGS)
-        topic_id = (await self.admin.describe_topics([state]))[state].topic_id
+        table, retention = await open_changelog(
+            self.admin,
+            Table(name=TABLE, changelog=state, partitions=1, key_codec="json", value_codec=self._codec),
+        )
         self._standing = await self._consumer.standing_keys(self._state)
-        holding, _ = await self.admin.topic_settings(state)
         end = (await self.admin.log_ends([self._state]))[self._state]
         await self._receiving.start(starts.positions)
         with translated(self.connection, "connect a producer"):
             self._producer = await self._start_producer()
         AioClient(self._producer, Sends(self, self._cause.get))
         await self.ledger.open()  # the tasks would ask again for ever for one that cannot be used
-        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.connected(self.ledger, self.admin)
-        self.say_hello(
-            hello_of(
-                self.node,
-                starts,
-                hostname=self._hostname,
-                codec=self._codec,
-                changelog=state,
-                topic_id=topic_id,
-                retention=promised_by(state, holding),
-            )
-        )
+        self.say_hello(hello_of(self.node, starts, table, retention, hostname=self._hostname))
         try:
             async with asyncio.timeout(self.bounds.call_s):
                 await self.follower.until(lambda: bool(self.left) or self.process is not None)
@@ -294,13 +270,10 @@ class Participant(Process):
         partition: int | None = None,
         cause: Place | None = None,
     ) -> tuple[int, int]:
-        """Append a record of the process, in the colour that the process has at this call (R5).
+        """Append a record of the process, in the colour that the process has at this call (R5); return where it is.
 
         Args:
             cause: the received, unprocessed record that causes it; the header names it.
-
-        Returns:
-            the partition and offset of the record.
 
         Raises:
             BadInputError: the record is too large, there is no such topic, or its cause was not received.
@@ -335,17 +308,10 @@ class Participant(Process):
             raise BrokerUnavailableError(f"whether a record is in {topic} is unknown: {error!r}") from error
         return appended.partition, appended.offset
 
-    async def receive(self) -> AsyncIterator[Record]:
-        """Yield the records of its inputs, each partition in its order, from the first unprocessed one.
-
-        Raises:
-            BadInputError: it has no inputs, or the next record is too large.
-            TriggerRefusedError: it has left.
-            SnapkafkaError: the inputs cannot be read.
-        """
+    def receive(self) -> AsyncIterator[Record]:
+        """Return the records of its inputs; see `HandedOutRecords.records`."""
         self._require_here()
-        async for record in self._receiving.records(self.node):
-            yield record
+        return self._receiving.records(self.node)
 
     async def processed(self, positions: Sequence[Place]) -> None:
         """Note how far the process is, and commit that.
@@ -360,13 +326,10 @@ class Participant(Process):
 
     async def flush(self, snapshot_id: str, channel: str, chunk: int, data: bytes) -> bool:
         """Store a piece of the state for the snapshot that waits for it; a second piece of the same number replaces
-        the first.
+        the first. False: it does not wait for this process (any more).
 
         Args:
             channel: the sender whose messages were in flight to the process; empty: its own state.
-
-        Returns:
-            False: that snapshot does not wait for this process (any more).
 
         Raises:
             BadInputError: the piece is above a bound.
@@ -399,14 +362,12 @@ class Participant(Process):
         return self._asked_for(snapshot_id) is asked
 
     async def cut(self, snapshot_id: str, positions: Sequence[Place] = ()) -> bool:
-        """Turn red: the state is complete, and what is sent from here on is after the cut.
+        """Turn red: the state is complete, and what is sent from here on is after the cut. False: that snapshot does
+        not wait for this process (any more).
 
         Args:
             positions: of the state in its inputs; a partition that is left out stands as in the last call of
                 `processed`.
-
-        Returns:
-            False: that snapshot does not wait for this process (any more).
 
         Raises:
             BadInputError: a state cannot have these positions; the process has not turned red.
@@ -436,5 +397,4 @@ class Participant(Process):
 
     def _asked_for(self, snapshot_id: str) -> Asked | None:
         """Return the state that the process is asked for, if it is for this snapshot."""
-        found = self._asked[0] if self._asked else None
-        return found if found is not None and found.marker.snapshot_id == snapshot_id else None
+        return next((it for it in islice(self._asked, 1) if it.marker.snapshot_id == snapshot_id), None)

@@ -86,7 +86,8 @@ class HandedOutRecords:
         """
         if positions:
             await self._consumer.start(positions)
-        self.processed, self.received, self.begun = dict(positions), dict(positions), dict(positions)
+        for first in (self.processed, self.received, self.begun):
+            first.update(positions)
 
     def let_go(self) -> None:
         """Read on what is held."""

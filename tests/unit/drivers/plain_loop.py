@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from snapkafka.config import Config
 from snapkafka.drivers import Consumer, PlainDriver, Producer, Table
@@ -143,13 +145,18 @@ class Loop:
         for offset in offsets:
             self.events.end(self.claim(offset))
 
-    @contextmanager
-    def inside(self, run: Run) -> Iterator[None]:
-        token = self.events.enter(run)
-        try:
-            yield
-        finally:
-            self.events.leave(token)
+    def inside(self, run: Run) -> AbstractContextManager[None]:
+        return self.events.inside(run)
+
+    def commit(self, error: BaseException | None = None) -> None:
+        """Commit the transaction, which may fail."""
+        with nullcontext() if error is None else pytest.raises(type(error)), self.transactions.committing():
+            if error is not None:
+                raise error
+
+    def abort(self) -> None:
+        with self.transactions.aborting():
+            pass
 
     def send(self, partition: int = 0, **record: Any) -> None:
         self.sends.append(INVOICES.topic, {"partition": partition, **record})

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
-import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as Place
 
 from snapkafka.clients import participant
-from snapkafka.drivers import Consumer, Producer, Table
+from snapkafka.drivers import Producer, Table
 from snapkafka.drivers.plain import recovery
 from snapkafka.drivers.plain.aio_loop import AioParticipant
 from snapkafka.drivers.plain.changes import Changes
@@ -108,7 +106,7 @@ async def test_a_loop_without_a_reset_policy_starts_nowhere_by_itself() -> None:
     for client in (consumer(**{"auto.offset.reset": "error"}), of_aiokafka(auto_offset_reset="none")):
         part = disabled(consumer=client)
         with pytest.raises(BadInputError, match="has committed no offset of orders"):
-            await part.assignments.assigned({OURS: None}, generation=1, member="a")
+            await part.assigned({OURS: None}, generation=1, member="a")
 
 
 def test_a_committed_position_that_the_broker_does_not_show_is_an_error() -> None:
@@ -128,31 +126,6 @@ def test_a_table_is_not_read_again_behind_the_loops_own_open_transaction() -> No
     part.transactions.revoked()
     with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
         part._assigned(SimpleNamespace(), [])
-
-
-class Librdkafka(confluent_kafka.Consumer):
-    """It has passed what was aborted, and the end of its transaction."""
-
-    def position(self, partitions: list[Place]) -> list[Place]:
-        return [Place(tp.topic, tp.partition, 5) for tp in partitions]
-
-    def seek(self, partition: Place) -> None:
-        """Nothing is fetched here."""
-
-
-class Reading(Consumer, Librdkafka):
-    """As a participant reads it, but for the broker."""
-
-
-def test_a_loop_that_goes_back_to_what_it_has_committed_skips_no_record_that_librdkafka_has_passed() -> None:
-    client = Reading(WHERE | {"group.id": "billing"})
-    moved: list[tuple[int | None, int]] = []
-    client.moved = lambda tp, start, end, why: moved.append((start, end))
-    client.starts([Place(*OURS, 0)])
-    client.came(OURS, 0)
-    for to in (5, 7, 0):
-        client.seek(Place(*OURS, to))
-    assert moved == [(5, 5), (5, 7), (7, 0)], "only what lies from 5 to 7 is skipped"
 
 
 def test_the_generation_of_a_group_is_read_from_librdkafkas_own_bytes() -> None:
@@ -385,7 +358,7 @@ async def test_inputs_are_revoked_although_the_loops_own_callback_fails(client: 
 
     part = disabled(consumer=client(), on_revoke=fails)
     revoked: list[str] = []
-    part.assignments.revoked = lambda: revoked.append("all")
+    part.revoked = lambda: revoked.append("all")
 
     async def revoke() -> None:
         if client is consumer:

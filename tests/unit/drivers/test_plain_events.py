@@ -46,19 +46,6 @@ def test_a_message_outside_of_an_event_is_refused_by_the_next_poll(loop: Loop) -
         loop.events.claim(ORDERS, 7)
 
 
-def test_a_loop_that_does_not_poll_is_named_while_a_snapshot_waits(
-    loop: Loop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = loop.driver
-    loop.events.hand_out(ORDERS, 0)
-    epoch = driver.snapshot()
-    driver.look_at_poll(epoch, 4.0)
-    assert "has not called poll" not in caplog.text, "it has polled a moment ago"
-    monkeypatch.setattr(driver, "polled_at", driver.polled_at - 5.0)
-    driver.look_at_poll(epoch, 4.0)
-    assert caplog.text.count("has not called poll for 5 s") == 1
-
-
 def test_a_table_is_written_in_an_event_and_only_there(loop: Loop) -> None:
     table = loop.table
     with pytest.raises(BadInputError, match="table owed was written outside of an event"):
@@ -81,7 +68,7 @@ def test_r6_a_white_event_that_reads_what_red_wrote_is_torn(loop: Loop) -> None:
     assert loop.colours.running[white.cause] == 0
     with loop.inside(white):
         assert loop.table["ann"] == 1
-    assert loop.colours.running[white.cause] == epoch, "it goes on in red"
+        assert loop.colours.running[white.cause] == epoch, "it goes on in red"
 
 
 def test_a_record_that_is_handed_out_again_keeps_its_event_while_its_first_run_ends(loop: Loop) -> None:
@@ -94,8 +81,7 @@ def test_a_record_that_is_handed_out_again_keeps_its_event_while_its_first_run_e
         assert loop.driver.machine.send_entered(loop.events.cause()).cause is not None, (
             "its effects have it as their cause"
         )
-    assert loop.events.run()
-    loop.events.end(second)
+        assert loop.events.run()
     assert not loop.events.run() and not loop.colours.running
 
 
@@ -194,50 +180,27 @@ def test_a_full_queue_is_the_clients_own_error_and_takes_no_seq(
 # -- transactions -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("inside", [True, False])
 @pytest.mark.parametrize("aborted", [True, False])
-def test_an_event_is_done_with_its_transaction_and_undone_with_it(loop: Loop, aborted: bool) -> None:
-    """Also one that has sent nothing: its position would be in the snapshot, and it runs again."""
-    loop.transactions.began()
-    loop.process(0)
-    loop.driver.snapshot()
-    assert loop.colours.running, "it runs until the transaction ends"
-    loop.transactions.aborted() if aborted else loop.transactions.committed()
-    assert not loop.colours.running
-    found = [type(record) for record in loop.driver.written if isinstance(record, Abort | Closed)]
-    assert found == [Abort if aborted else Closed]
-    assert loop.transactions.unwound is aborted
-
-
-@pytest.mark.parametrize("aborted", [True, False])
-def test_an_event_whose_transaction_ended_inside_it_is_done_or_undone_when_it_ends(
-    loop: Loop, aborted: bool
+def test_an_event_is_done_with_its_transaction_and_undone_with_it(
+    loop: Loop, aborted: bool, inside: bool
 ) -> None:
-    """Otherwise a snapshot would wait for the next message. A cut that has it as started gets no `Closed` if it runs
+    """Also one that has sent nothing, and one that ends after it: its position would be in the snapshot, and it runs
     again."""
     run = loop.claim(0)
     loop.transactions.began()
+    if not inside:
+        loop.events.end(run)
     epoch = loop.driver.snapshot()
-    loop.transactions.aborted() if aborted else loop.transactions.committed()
+    assert loop.colours.running, "it runs until the transaction ends"
+    loop.abort() if aborted else loop.commit()
     loop.events.end(run)
     loop.driver.catch_up()
     assert not loop.colours.running
+    found = [type(record) for record in loop.driver.written if isinstance(record, Abort | Closed)]
+    assert found == [Abort if aborted else Closed]
     assert (loop.driver.machine.ledger.snapshots[epoch].status == "FAILED") is aborted
-
-
-@pytest.mark.parametrize(("aborted", "until"), [(True, 0), (False, 3)])
-def test_what_an_abort_has_undone_is_no_replay(loop: Loop, aborted: bool, until: int) -> None:
-    """A crash may leave effects of events that run again; an aborted transaction leaves none."""
-    loop.transactions.began()
-    loop.process(0, 1, 2)
-    if aborted:
-        loop.transactions.aborted()
-    else:
-        loop.transactions.committed()
-        loop.driver.feed(InputsRevoked())
-    loop.driver.assign()
-    loop.driver.snapshot()
-    (report,) = (cut for record in loop.driver.written if isinstance(record, Closed) for cut in record.cut)
-    assert [(item.offset, item.replay_until) for item in report.positions] == [(0, until)]
+    assert loop.transactions.unwound is aborted
 
 
 def test_r10_what_an_earlier_transaction_has_committed_is_not_undone_by_an_abort(
@@ -248,10 +211,10 @@ def test_r10_what_an_earlier_transaction_has_committed_is_not_undone_by_an_abort
     monkeypatch.setattr(loop.driver, "feed", fed.append)
     loop.transactions.began()
     loop.process(4)
-    loop.transactions.committed()
+    loop.commit()
     loop.transactions.began()
     loop.process(5)
-    loop.transactions.aborted()
+    loop.abort()
     assert fed == [InputsRevoked(undone_from=(LogEnd(topic="orders", partition=0, end=5),))]
 
 
@@ -269,7 +232,7 @@ def test_r16_inputs_are_revoked_while_the_events_of_an_aborted_transaction_run(
 
     loop.transactions.began()
     loop.process(0)
-    loop.transactions.failed(RuntimeError("the commit timed out"))
+    loop.commit(RuntimeError("the commit timed out"))
     monkeypatch.setattr(loop.driver, "feed", noted)
     loop.transactions.aborted(confirmed=confirmed)
     assert ran == [True] and not loop.colours.running
@@ -280,12 +243,12 @@ def test_what_is_sent_in_a_transaction_is_acknowledged_with_it(loop: Loop) -> No
     loop.send()
     loop.queue.acknowledge()
     assert loop.colours.busy, "it is in the log, and its transaction is open"
-    loop.transactions.committed()
+    loop.commit()
     assert not loop.colours.busy
     loop.transactions.began()
     loop.send()
     loop.queue.acknowledge(1)
-    loop.transactions.aborted()
+    loop.abort()
     assert (loop.invoices.next_seq, loop.invoices.unacknowledged) == (1, ()), "its seqs are given again"
     assert not loop.colours.busy
 
@@ -294,7 +257,7 @@ def test_an_acknowledgement_that_comes_in_the_next_transaction_counts(loop: Loop
     """A snapshot would wait for it for ever."""
     loop.transactions.began()
     loop.send()
-    loop.transactions.committed()
+    loop.commit()
     loop.transactions.began()
     loop.queue.acknowledge()
     assert not loop.colours.busy
@@ -314,7 +277,7 @@ def test_what_a_failed_commit_may_have_committed_keeps_its_seqs(
     loop.queue.acknowledge()
     loop.events.end(run)
     if commit_failed:
-        loop.transactions.failed(KafkaException())
+        loop.commit(KafkaException())
     loop.transactions.aborted(confirmed=confirmed)
     sent = loop.invoices
     assert (sent.next_seq, [item.refused for item in sent.unacknowledged]) == (next_seq, [False] * next_seq)
@@ -328,14 +291,14 @@ def test_a_transaction_in_which_inputs_were_revoked_is_not_committed(loop: Loop)
     producer, transactions = Producer(WHERE), loop.transactions
     producer.transactions = transactions
     transactions.began()
-    transactions.committed()
+    loop.commit()
     transactions.revoked()
     transactions.began()
     transactions.require_kept()
     transactions.revoked()
     with pytest.raises(BadInputError, match="inputs were revoked in this transaction"):
         producer.commit_transaction(0.1)
-    transactions.aborted()
+    loop.abort()
     transactions.began()
     transactions.require_kept()
 
@@ -349,18 +312,6 @@ def applied(loop: Loop) -> tuple[list[TopicPartition], list[TopicPartition]]:
     resumed: list[TopicPartition] = []
     loop.driver.held.apply(pause=paused.extend, resume=resumed.extend)
     return paused, resumed
-
-
-def test_r16_inputs_are_paused_once_and_resumed_when_they_are_let_go(loop: Loop) -> None:
-    held = loop.driver.held
-    assert not held and applied(loop) == ([], [])
-    held.hold_all()
-    assert held.holds(ORDERS) and applied(loop) == ([ORDERS], []) and applied(loop) == ([], [])
-    held.let_go()
-    held.hold(OTHER, held.times)
-    assert applied(loop) == ([OTHER], [ORDERS]), "although another one is held back since"
-    held.let_go()
-    assert not held and applied(loop) == ([], [OTHER]) and applied(loop) == ([], [])
 
 
 def test_r16_a_decision_from_before_everything_was_let_go_holds_nothing(loop: Loop) -> None:

@@ -279,23 +279,6 @@ async def test_a_marker_is_never_received_and_ends_its_channel(
     assert [(end.sender, end.tp, end.offset) for end in ended] == [(here.bank.process, P0, 1)]
 
 
-async def test_a_process_that_leaves_in_a_hold_fails_its_snapshot_and_starts_where_it_was(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
-    received = await here.receives(streams, 3)
-    await here.till.processed([(P0, 1)])
-    epoch = await here.asked("one")
-    here.consumer.white(P0, b"red", epoch, here.bank.process)
-    await here.till.leave("it stops")
-    with pytest.raises(TriggerRefusedError, match="no longer takes part: it stops"):
-        await received.task
-    assert here.consumer.closed
-    await here.failed(epoch)
-    here.till = here.another()
-    await here.till.join([CHANGE])
-    await receiving(here.till, streams).have(b"1", b"2", b"red")
-
-
 async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_other_leaves(here: Here) -> None:
     await here.till.join([CHANGE])
     other = participant(here.cluster, here.broker, consumer=FakeConsumer(here.broker))

@@ -161,22 +161,6 @@ async def test_r15_a_worker_that_stood_down_sends_as_without_us(way: Way) -> Non
     assert [record.headers for record in way.broker.records()] == [[("mine", b"1")]]
 
 
-async def test_r15_a_second_client_in_a_partition_fails_the_open_snapshot_by_name() -> None:
-    """The order of what both have in flight is unknown. Once that has landed, the second one stamps."""
-    way = Way(clients=2)
-    await way.send()
-    epoch = way.driver.trigger()
-    await way.send(by=1)
-    assert way.aborts() == [(epoch, SENT_BARE)]
-    await way.all_settled()
-    await way.send(by=1)
-    await way.all_settled()
-    stamps = [stamp for stamp in way.broker.stamps() if stamp is not None]
-    assert [stamp.seq for stamp in stamps] == list(range(len(stamps)))
-    assert way.broker.stamps()[-1] is not None
-    await way.broker.close()
-
-
 # -- whom it goes through ---------------------------------------------------------------------------------------------
 
 
@@ -207,22 +191,6 @@ async def test_who_goes_around_aiokafka_is_gone_through(monkeypatch: pytest.Monk
     assert [stamp.seq for stamp in broker.stamps() if stamp] == [0, 1, 2]
     assert not driver.machine.colours.busy
     await broker.close()
-
-
-async def test_r5_a_record_that_waits_keeps_the_colour_of_its_event(way: Way) -> None:
-    """Although the event is over, and the process red, when there is room for it."""
-    way.broker.answers.clear()
-    waits = [asyncio.ensure_future(way.send(b"." * 900)) for _ in range(6)]
-    await asyncio.wait(waits, timeout=0.1)
-    assert not all(task.done() for task in waits)
-    epoch = way.driver.trigger()
-    await way.send(partition=1)
-    way.broker.answers.set()
-    await asyncio.wait(waits)
-    await way.all_settled()
-    assert [stamp.epoch for stamp in way.broker.stamps() if stamp and not stamp.marker] == [0] * 6
-    assert way.driver.closed() == [epoch]
-    assert way.broker.stamps()[-1].marker  # type: ignore[union-attr]
 
 
 # -- transactions of Faust --------------------------------------------------------------------------------------------
