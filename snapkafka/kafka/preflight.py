@@ -10,8 +10,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 from snapkafka import verbs
 from snapkafka.checks.stopped_app import stopped_app
@@ -35,6 +35,8 @@ from snapkafka.store import lies_in, written_down
 from .ledger.reading import LATEST, captured, find_snapshot, good
 
 logger = logging.getLogger("snapkafka")
+
+T = TypeVar("T")
 
 #: Snapshots that run at once. Each process holds one open cut for each; more than this is somebody's loop gone wrong.
 RUNNING_MAX: Final = 16
@@ -89,7 +91,17 @@ async def compose_trigger(
         try:
             _require_readers(state, apps)
             asked_at = state.end  # before the broker is asked: who leaves since may still have sent
-            ends, groups = await asyncio.gather(_ends(admin, state, apps, fields), _groups(admin, fields))
+            wanted = sorted({tp for _, tp in state.inputs_of(state.standing(apps))})
+            found, groups = await asyncio.gather(
+                _seen(
+                    admin.log_ends(wanted), "the ends of the inputs are unknown: more will be read", fields
+                ),
+                _seen(admin.groups(), "consumer groups cannot be seen: no markers will be sent", fields),
+            )
+            ends = tuple(
+                LogEnd(topic=tp.topic, partition=tp.partition, end=at)
+                for tp, at in sorted((found or {}).items())
+            )
             stopped = await _stopped(admin, state, apps, ends)
             break
         except TriggerRefusedError:
@@ -274,22 +286,14 @@ def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
 # -- what is authorized --------------------------------------------------------------------------------------
 
 
-async def _ends(
-    admin: TopicAdmin, state: LedgerState, apps: Collection[str], fields: dict[str, Any]
-) -> tuple[LogEnd, ...]:
-    """Return the log ends of the inputs; none if unauthorized."""
-    wanted = sorted({tp for _, tp in state.inputs_of(state.standing(apps))})
+async def _seen(work: Awaitable[T], without: str, fields: dict[str, Any]) -> T | None:
+    """Return what the cluster answers in time; None: nothing, or it is unauthorized."""
     try:
         async with asyncio.timeout(LOOK_S):
-            found = await admin.log_ends(wanted)
+            return await work
     except (SnapkafkaError, TimeoutError) as error:
-        logger.info(
-            "the ends of the inputs cannot be read (%s): assembly will read more", error, extra=fields
-        )
-        return ()
-    return tuple(
-        LogEnd(topic=tp.topic, partition=tp.partition, end=found[tp]) for tp in wanted if tp in found
-    )
+        logger.info("%s (%s)", without, error, extra=fields)
+        return None
 
 
 async def _stopped(
@@ -300,16 +304,6 @@ async def _stopped(
     known = {TopicPartition(end.topic, end.partition): end.end for end in ends}
     still = [view for view in state.stopped(apps) if not state.goes_on_without(view)]
     return tuple(await asyncio.gather(*(stopped_app(admin, state, view, known) for view in still)))
-
-
-async def _groups(admin: TopicAdmin, fields: dict[str, Any]) -> Sequence[Group] | None:
-    """Return the consumer groups of this cluster; None: unauthorized."""
-    try:
-        async with asyncio.timeout(LOOK_S):
-            return await admin.groups()
-    except (SnapkafkaError, TimeoutError) as error:
-        logger.info("consumer groups cannot be seen (%s): no markers will be sent", error, extra=fields)
-        return None
 
 
 def _run_without(groups: Iterable[Group], state: LedgerState, apps: Collection[str]) -> Iterator[RunsWithout]:

@@ -144,20 +144,6 @@ def test_what_fetches_jars_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     assert "snapkafka[broker]" in raised.value.hint
 
 
-@pytest.mark.nightly
-def test_jars_are_really_fetched_in_an_empty_environment(empty: Path) -> None:
-    home = empty / "jörg (work)"
-    home.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "snapkafka.runtime.maven", "spark"],
-        env={"HOME": str(home), "LC_ALL": "C"},
-        cwd=CHECKOUT, capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("spark: 4 jars in ")
-    assert sorted(item.name for item in home.iterdir()) == [".cache"]
-
-
 # --- homes and caches ------------------------------------------------------------------------------------------------
 
 
