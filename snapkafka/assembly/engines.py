@@ -12,13 +12,13 @@ from snapkafka.errors import BadInputError
 from snapkafka.manifest import Manifest
 from snapkafka.runtime.extras import missing_of, require_engine, require_extra
 
-from .embedded.handover import HandOverError
+from .order import HandOverError
 from .pipeline import Engine, Job, Task
 from .progress import Work
 from .settings import Settings
 
 #: Up to so many offsets `auto` takes the embedded engine.
-OFFSETS_MAX: Final = 200_000
+OFFSETS_MAX: Final = 2_000_000
 
 _T = TypeVar("_T")
 
@@ -79,7 +79,7 @@ class _Chosen:
 
     def _done(self, work: Callable[[Engine], _T]) -> _T:
         if self._engine is None:
-            from .embedded.engine import EmbeddedEngine
+            from .embedded import EmbeddedEngine
 
             self._engine = EmbeddedEngine(self._job)
         try:

@@ -9,40 +9,95 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
-from snapkafka.checks import Checked, CutView, ReadRange, reading_ranges
-from snapkafka.manifest import CheckEntry, Manifest, TableEntry
-from snapkafka.store import Store, open_store, state_parents
+from snapkafka.checks import (
+    Checked,
+    CutLog,
+    CutView,
+    LogRecord,
+    ReadRange,
+    Stretch,
+    Wanted,
+    reading_ranges,
+    run,
+)
+from snapkafka.checks.v4_channels import look_back_ranges
+from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, CheckEntry, Manifest, TableEntry
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.store import open_store, state_parents
 
 from . import invariants, split_keys
-from .base import Base, require_offsets, view_on
+from .around import around_rows
+from .base import require_offsets, view_on
+from .examine import Part, Reading
 from .manifest import Clock, Made, manifest_of
 from .pipeline import Job, Task
 from .progress import Work, Working, work_of
+from .rows import Channel, channel_rows, position_rows, process_rows
 from .settings import Settings
 from .spec import changed
+from .state import Fold
+from .table_files import Written, entry_of, write_rows
 
 
-class Log(Protocol):
-    """The log of one snapshot, read once."""
+class HandOverError(Exception):
+    """An engine cannot do this; the text names it, for a sentence that ends with it."""
+
+
+class Log(ABC):
+    """The log of one snapshot, for the length of its assembly or verification."""
+
+    @abstractmethod
+    def examine(self, reading: Reading) -> list[Part]:
+        """Read what it names, and examine it (`Examination`)."""
+
+    @abstractmethod
+    def fold(self, write: Callable[[Fold, int], Written]) -> list[Written]:
+        """Fold the changes of what was examined first, and write the rows: one file, or several of a large state, each
+        with its number."""
+
+    @abstractmethod
+    def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of a question about these changes (`checks.questions`)."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A log that was examined, as the source of the checks (`checks.Source`)."""
+
+    log: Log
+    reading: Reading
+    parts: list[Part]
+
+    def stretches(self, wanted: Wanted) -> list[Stretch]:
+        return self._again(self.reading.ranges, wanted) if wanted else _stretches(self.parts)
+
+    def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
+        return self.log.ask(question)
+
+    def still_there(self, wanted: Collection[ReadRange]) -> set[TopicPartition]:
+        return {one.tp for one in self._again(wanted, Wanted()) if one.records} if wanted else set()
 
     def check(self) -> Checked:
         """Run V1 to V5."""
+        view, below = self.reading.view, list[LogRecord]()
+        if ranges := look_back_ranges(view, self.reading.ranges):
+            below = [kept.record for one in self._again(ranges, Wanted()) for kept in one.kept]
+        return run(CutLog(view, self, read=self.reading.ranges, below=below))
 
-    def write(
-        self, store: Store, folder: str, base: Base | None, settings: Settings
-    ) -> tuple[TableEntry, ...]:
-        """Write every table.
+    def _again(self, ranges: Iterable[ReadRange], wanted: Wanted) -> list[Stretch]:
+        again = replace(self.reading, ranges=tuple(ranges), wanted=wanted, tables=None, is_again=True)
+        return _stretches(self.log.examine(again))
 
-        Args:
-            base: of an incremental snapshot: then the state is a delta on it.
-        """
+
+def _stretches(parts: Iterable[Part]) -> list[Stretch]:
+    return [one for part in parts for one in part.stretches]
 
 
 class Engine(ABC):
@@ -58,14 +113,8 @@ class Engine(ABC):
         """Return the versions of its libraries, for the manifest."""
 
     @abstractmethod
-    def read(
-        self, view: CutView, ranges: Sequence[ReadRange], settings: Settings, *, tables: bool
-    ) -> AbstractContextManager[Log]:
-        """Read the log of a snapshot, for the length of the block.
-
-        Args:
-            tables: whether tables will be written, not only checks be run.
-        """
+    def read(self, view: CutView, settings: Settings) -> AbstractContextManager[Log]:
+        """Provide the log of a snapshot for the length of the block."""
 
     def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
         """Write the tables of a snapshot, verify it, and write its manifest; its verdict may be a bad one.
@@ -80,14 +129,14 @@ class Engine(ABC):
         require_offsets(view, starts=view.starts)
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
         self._job.notify(f"{captured.id}: reading {self._amount(ranges)}")
-        with (
-            self.read(view, ranges, settings, tables=True) as log,
-            store.staging(captured.id) as folder,
-        ):
-            with ThreadPoolExecutor(1) as pool:
-                pending = pool.submit(clock.timed, "checks", log.check)
-                entries = clock.timed("tables", lambda: log.write(store, folder, base, settings))
-                checked = pending.result()
+        with self.read(view, settings) as log, store.staging(captured.id) as folder:
+            parent = None if base is None else CutView(base.parent.captured)
+            reading = Reading(
+                view=view, ranges=tuple(ranges), settings=settings, tables=(store, folder), parent=parent
+            )
+            parts = clock.timed("reading", lambda: log.examine(reading))
+            entries = clock.timed("tables", lambda: _write(log, reading, parts))
+            checked = clock.timed("checks", Examined(log, reading, parts).check)
             there = invariants.tables_at(store, entries, () if base is None else base.parts)
             split = clock.timed("keys", lambda: split_keys.find(view, there))
             checked = split_keys.noted(checked, split)
@@ -114,11 +163,14 @@ class Engine(ABC):
         began = time.monotonic()
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
         self._job.notify(f"{view.captured.id}: verifying {self._amount(ranges)}")
-        with self.read(view, ranges, settings, tables=folder is not None) as log:
-            checked = log.check()
-            if folder is not None:
-                bare = changed(settings.spec, around=0, with_inputs=False)
-                log.write(open_store(str(folder.parent)), folder.name, None, replace(settings, spec=bare))
+        bare = replace(settings, spec=changed(settings.spec, around=0, with_inputs=False))
+        tables = None if folder is None else (open_store(str(folder.parent)), folder.name)
+        reading = Reading(view=view, ranges=tuple(ranges), settings=bare, tables=tables)
+        with self.read(view, settings) as log:
+            parts = log.examine(reading)
+            checked = Examined(log, reading, parts).check()
+            if tables is not None:
+                _write(log, reading, parts)
         return checked, lambda manifest: self._work(view.captured.id, ranges, began, manifest.checks)
 
     def _work(
@@ -140,3 +192,30 @@ class Engine(ABC):
 def offsets_in(ranges: Iterable[ReadRange]) -> int:
     """Count the offsets of ranges."""
     return sum(item.end - item.start for item in ranges)
+
+
+def _write(log: Log, reading: Reading, parts: Sequence[Part]) -> tuple[TableEntry, ...]:
+    """Write the tables that are not there yet; return all."""
+    assert reading.tables is not None, "tables are written"
+    (store, folder), view, settings = reading.tables, reading.view, reading.settings
+    state = STATE if reading.parent is None else STATE_DELTA
+    held = Counter[tuple[Channel, str]]()
+    for part in parts:
+        held.update(part.held)
+    files: dict[str, list[Written]] = {"messages": [], **({INPUTS: []} if settings.spec.with_inputs else {})}
+    for name, file in (pair for part in parts for pair in part.files):
+        files[name].append(file)
+    rows: dict[str, Iterable[Mapping[str, Any]]] = {
+        "channels": channel_rows(view, held),
+        "processes": process_rows(view, settings.ledger),
+        "positions": position_rows(view),
+    }
+    if settings.spec.around:
+        near = (item for part in parts for item in part.near)
+        rows[AROUND] = list(around_rows(near, (part.receipts for part in parts), reading.window))
+    files[state] = log.fold(
+        lambda fold, part: write_rows(state, fold.rows(), store, folder, part=part),
+    )
+    rows |= {name: () for name, found in files.items() if not found}
+    files |= {name: [write_rows(name, of, store, folder)] for name, of in rows.items()}
+    return tuple(entry_of(name, folder, found) for name, found in files.items())

@@ -1,23 +1,24 @@
-"""Rows that follow from the captured snapshot alone: what engines join records with, and whole tables."""
+"""Rows of a record, of a changelog, and of the tables that follow from the captured snapshot alone."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-from snapkafka.checks import CutView, in_flight
+from snapkafka.checks import CutView
 from snapkafka.manifest import LedgerEntry
+from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.offsets import TornEvent
 from snapkafka.protocol.records import Position, TopicPartition
+from snapkafka.wire.headers import HEADER
 
-from .schemas import LAST_MS, UNIX_EPOCH
+from .records import Record
+from .schemas import LAST_MS, TIMESTAMP_TYPE_NAMES, UNIX_EPOCH
+from .values.decoder import Codecs, Decoder
 from .values.decoding import JSON_CODECS, TEXT_CODECS, normal_name
-
-#: The inputs of each partition, as `input_rows` gives them.
-Inputs: TypeAlias = Mapping[TopicPartition, Sequence[Mapping[str, Any]]]
 
 
 class Channel(NamedTuple):
@@ -30,46 +31,68 @@ class Channel(NamedTuple):
     partition: int
 
 
-class Held(NamedTuple):
-    """The messages in flight in a channel, and the bytes of their keys and values."""
-
-    messages: int
-    bytes: int
-
-
-def input_rows(view: CutView) -> list[dict[str, Any]]:
-    """Return the inputs, with the progress of their agents. Codecs are those that show more than JSON or text does:
-    others than ours write to an input, as they like."""
-    return [
-        {
-            "app": source.app,
-            "topic": source.topic,
-            "partition": source.partition,
-            "log_end": source.log_end,
-            "receiver": source.receiver,
-            "key_codec": _needed(source.key_codec),
-            "value_codec": _needed(source.value_codec),
-            "position": source.position,
-            "done": sorted(
-                {at for agent in source.agents for at in agent.started_above if not in_flight(source, at)}
-            ),
-        }
-        for source in view.captured.inputs
-    ]
+def input_codecs(source: InputCut) -> Codecs:
+    """Return the codecs of an input as far as they show more than JSON or text does: others than ours write to it, as
+    they like."""
+    key, value = (
+        None if codec in (*JSON_CODECS, *TEXT_CODECS) else normal_name(codec)
+        for codec in (source.key_codec, source.value_codec)
+    )
+    return key, value
 
 
-def inputs_of(view: CutView) -> Inputs:
-    """Return the inputs whose topics were not recreated, by partition."""
-    found: dict[TopicPartition, list[Mapping[str, Any]]] = {}
-    for row in input_rows(view):
-        tp = TopicPartition(row["topic"], row["partition"])
-        if tp not in view.recreated:
-            found.setdefault(tp, []).append(row)
-    return found
+def message_row(view: CutView, record: Record, source: InputCut, decoder: Decoder) -> dict[str, Any]:
+    """Return the row of a message in flight to the app of an input."""
+    texts = decoder.texts(record.log.topic, record.key, record.value, input_codecs(source))
+    at_ms, headers = record.timestamp_ms, other_headers(record)
+    return {
+        "sender": record.log.process,
+        "sender_app": view.processes[record.log.process].app,
+        "receiver_app": source.app,
+        "topic": record.log.topic,
+        "partition": record.log.partition,
+        "offset": record.offset,
+        "seq": record.log.seq,
+        "key": texts.key,
+        "value": texts.value,
+        "key_raw": record.key,
+        "value_raw": record.value,
+        "headers": headers,
+        "headers_text": [
+            (it["key"], _text_in(it["value"])) for it in {it["key"]: it for it in headers}.values()
+        ],
+        "timestamp": UNIX_EPOCH + timedelta(milliseconds=at_ms) if 0 <= at_ms <= LAST_MS else None,
+        "timestamp_ms": at_ms,
+        "timestamp_type": TIMESTAMP_TYPE_NAMES.get(record.timestamp_type),
+        "why_undecoded": texts.why_undecoded,
+    }
 
 
-def _needed(codec: str) -> str | None:
-    return None if codec in (*JSON_CODECS, *TEXT_CODECS) else normal_name(codec)
+def input_row(record: Record) -> dict[str, Any]:
+    """Return the row of an external record that was still to be read, byte by byte."""
+    return {
+        "topic": record.log.topic,
+        "partition": record.log.partition,
+        "offset": record.offset,
+        "key_raw": record.key,
+        "value_raw": record.value,
+        "headers": other_headers(record),
+        "timestamp_ms": record.timestamp_ms,
+        "timestamp_type": TIMESTAMP_TYPE_NAMES.get(record.timestamp_type),
+    }
+
+
+def other_headers(record: Record) -> list[dict[str, Any]]:
+    """Return the headers that are not ours: order, repeated keys and null values stay."""
+    return [{"key": name, "value": value} for name, value in record.headers if name != HEADER]
+
+
+def _text_in(raw: bytes | None) -> str | None:
+    """Return bytes as text; None if they are not UTF-8."""
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def changelog_rows(view: CutView) -> list[dict[str, Any]]:
@@ -83,41 +106,43 @@ def changelog_rows(view: CutView) -> list[dict[str, Any]]:
             "table_name": cut.table,
             "topic": cut.topic,
             "partition": cut.partition,
-            "place": place,
             "end": cut.end,
             "key_codec": normal_name(cut.key_codec),
             "value_codec": normal_name(cut.value_codec),
             "sets": cut.sets,
             "windowed": cut.windowed,
         }
-        for place, cut in enumerate(cuts.values())
+        for cut in cuts.values()
     ]
 
 
-def channel_rows(view: CutView, held: Mapping[Channel, Held]) -> list[dict[str, Any]]:
+def channel_rows(view: CutView, held: Mapping[tuple[Channel, str], int]) -> list[dict[str, Any]]:
     """Return every channel (sender, partition, receiving app) with its content, empty ones too.
 
     Offsets `[start_offset, end_offset)` go from the receiver's position to the sender's end; both are the position if
     nothing was in flight. Channels of senders that left are listed if they hold something.
+
+    Args:
+        held: the `messages` in flight in a channel, and the `bytes` of their keys and values.
     """
-    inputs = inputs_of(view)
-    ends: dict[Channel, int | None] = dict.fromkeys(held)
+    ends: dict[Channel, int | None] = {of: None for of, _ in held}
+    inputs = {tp: sources for tp, sources in view.inputs.items() if tp not in view.recreated}
     for tp, sources in inputs.items():
         for source in sources:
             for end in view.senders.get(tp, {}).values():
-                of = Channel(end.process, view.processes[end.process].app, source["app"], *tp)
+                of = Channel(end.process, view.processes[end.process].app, source.app, *tp)
                 ends[of] = view.white_end(end.process, tp)
     return [
         {
             **of._asdict(),
-            "receiver": source["receiver"],
-            "start_offset": source["position"],
-            "end_offset": max(source["log_end"] if end is None else end, source["position"]),
-            **held.get(of, Held(0, 0))._asdict(),
+            "receiver": source.receiver,
+            "start_offset": source.position,
+            "end_offset": max(source.log_end if end is None else end, source.position),
+            **{what: held.get((of, what), 0) for what in ("messages", "bytes")},
         }
         for of, end in ends.items()
         for source in inputs[TopicPartition(of.topic, of.partition)]
-        if source["app"] == of.receiver_app
+        if source.app == of.receiver_app
     ]
 
 

@@ -6,6 +6,7 @@ import hashlib
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import IO, Any, Final, NamedTuple
 
 import msgspec
@@ -19,6 +20,8 @@ from .schemas import SORTED_BY, comments, schema
 
 #: Rows of a Parquet file are grouped into so many bytes.
 GROUP_BYTES: Final = 32 << 20
+#: Rows that become Arrow at once.
+ROWS_AT_ONCE: Final = 10_000
 
 
 class _NoPandas:
@@ -62,6 +65,23 @@ def write(name: str, table: pa.Table, store: Store, folder: str) -> TableEntry:
         StorageError: the storage cannot be written.
     """
     return entry_of(name, folder, [write_file(name, table.to_batches(), store, folder)])
+
+
+def write_rows(
+    name: str, rows: Iterable[Mapping[str, Any]], store: Store, folder: str, *, part: int = 0
+) -> Written:
+    """Write rows into a file of their own: the few of a small table in order, others as they come."""
+    rows = iter(rows)
+    first = list(islice(rows, ROWS_AT_ONCE))
+    batches = arrow(name, first).to_batches()
+    wanted = schema_of(name)
+    more = (pa.RecordBatch.from_pylist(list(some), wanted) for some in _in_batches(rows))
+    return write_file(name, chain(batches, more), store, folder, part=part)
+
+
+def _in_batches(rows: Iterator[Any]) -> Iterator[list[Any]]:
+    while some := list(islice(rows, ROWS_AT_ONCE)):
+        yield some
 
 
 def write_file(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from typing import Any
@@ -45,22 +44,18 @@ class Listed:
                 yield stretch_of(self._view, tp, rows_of(lines), wanted)
 
     def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
-        """Ask SQLite."""
         numbers: dict[int, int] = {}
-        with sqlite3.connect(":memory:") as asked:
-            asked.execute("CREATE TABLE changes (place INT, pos INT, key_hash INT, white INT)")
-            asked.executemany(
-                "INSERT INTO changes VALUES (?, ?, ?, ?)",
-                (
-                    (place, it.offset, number, int(self._view.in_state(it)))
-                    for place, tp in enumerate(questions.places(self._view))
-                    for it in self._lines.get(tp, ())
-                    if not it.marker
-                    for of in [it.key_hash]
-                    for number in [None if of is None else numbers.setdefault(of, len(numbers))]
-                ),
-            )
-            return asked.execute(question).fetchall()
+        return questions.answered(
+            question,
+            (
+                (place, it.offset, number, int(self._view.in_state(it)))
+                for place, tp in enumerate(questions.places(self._view))
+                for it in self._lines.get(tp, ())
+                if not it.marker
+                for of in [it.key_hash]
+                for number in [None if of is None else numbers.setdefault(of, len(numbers))]
+            ),
+        )
 
 
 def listed(

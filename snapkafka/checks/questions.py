@@ -7,8 +7,9 @@ They ask the table `changes`, a row for each record of a changelog, read to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from snapkafka.protocol.records import TopicPartition
 
@@ -31,6 +32,14 @@ _KEYS: Final = """WITH asked(place, first_later) AS (VALUES {asked}), of_keys AS
 def places(view: CutView) -> list[TopicPartition]:
     """Return the changelog partitions in the order of their numbers."""
     return sorted(view.changelogs.keys() - view.recreated)
+
+
+def answered(question: str, changes: Iterable[tuple[int, int, int | None, int]]) -> Sequence[tuple[Any, ...]]:
+    """Return the rows of a question, from rows of `changes`."""
+    with sqlite3.connect(":memory:") as asked:
+        asked.execute("CREATE TABLE changes (place INT, pos INT, key_hash INT, white INT)")
+        asked.executemany("INSERT INTO changes VALUES (?, ?, ?, ?)", changes)
+        return asked.execute(question).fetchall()
 
 
 def of_keys(first_later: Mapping[int, int]) -> str:

@@ -97,12 +97,12 @@ class CutLog:
     def _take(self, stretches: Iterable[Stretch]) -> None:
         #: Without topics that were recreated.
         self.stretches: dict[TopicPartition, Stretch] = {}
+        due: dict[TopicPartition, set[int]] = {}
         for one in sorted(stretches, key=lambda it: (it.tp, it.groups[0].record.offset if it.groups else 0)):
             if one.tp not in self.view.recreated:
-                before = self.stretches.get(one.tp)
-                self.stretches[one.tp] = (
-                    one if before is None else before.joined(one, places_due(self.view, one.tp))
-                )
+                if one.tp not in self.stretches:
+                    self.stretches[one.tp], due[one.tp] = Stretch(one.tp), places_due(self.view, one.tp)
+                self.stretches[one.tp].take(one, due[one.tp])
 
     @property
     def records(self) -> list[LogRecord]:

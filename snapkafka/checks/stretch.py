@@ -87,21 +87,17 @@ class Stretch:
         kept = [Kept(nth, record) for nth, record in enumerate(records, 1)]
         return cls(tp, [Group.of(it.record) for it in kept], kept, records=len(kept))
 
-    def joined(self, later: Stretch, due: Collection[int]) -> Stretch:
-        """Return this stretch with the one after it; after a crowded one, only with its counts and what is `due`."""
-        more = [
+    def take(self, later: Stretch, due: Collection[int]) -> None:
+        """Add the stretch after this one; after a crowded one, only its counts and what is `due`."""
+        self.kept += (
             it._replace(nth=it.nth + self.records)
             for it in later.kept
             if not self.crowded or it.record.offset in due
-        ]
-        return Stretch(
-            self.tp,
-            self.groups + later.groups,
-            self.kept + more,
-            self.turns + later.turns,
-            self.records + later.records,
-            self.crowded or later.crowded,
         )
+        self.groups += later.groups
+        self.turns += later.turns
+        self.records += later.records
+        self.crowded = self.crowded or later.crowded
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Messages on both sides of a cut, from the table `around` of an assembled snapshot.
 
-The table is part of the snapshot (`snapkafka.assembly.spark.tables.around`), so nothing here needs the log, or a
-broker.
+The table is part of the snapshot (`snapkafka.assembly.around`), so nothing here needs the log, or a broker.
 """
 
 from __future__ import annotations

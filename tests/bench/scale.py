@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import session
-from snapkafka.assembly.spark.reading.kafka_source import bare_source
+from snapkafka.assembly.spark.kafka_source import bare_source
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import LedgerEntry

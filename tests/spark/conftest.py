@@ -12,11 +12,9 @@ from tests.spark.engines import Engine
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """It plans as for few rows: a test takes half the time."""
     from snapkafka.assembly import session
-    from snapkafka.assembly.spark.reading.session import sized
 
-    with session() as running, sized(running, 0):
+    with session() as running:
         yield running
 
 

@@ -17,16 +17,14 @@ from snapkafka.assembly import (
     Settings,
     Work,
     Working,
-    compare,
     find_base,
-    invariants,
     opened,
 )
-from snapkafka.assembly.embedded.engine import EmbeddedEngine
+from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.ledger import ClusterFacts
 from snapkafka.assembly.pipeline import Engine as OfJob
 from snapkafka.assembly.pipeline import Task
-from snapkafka.checks import Checked, CutView, Status
+from snapkafka.checks import Checked, CutView
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import Captured
@@ -116,29 +114,3 @@ def rows(store: LocalStore, manifest: Manifest, table: str) -> list[dict[str, An
     place = store.root / next(entry.path for entry in manifest.tables if entry.name == table)
     found: list[dict[str, Any]] = pq.read_table(place, partitioning=None).to_pylist()
     return found
-
-
-def verified_by_both(
-    session: Any,
-    view: CutView,
-    settings: Settings,
-    folder: Path,
-    wanted: Sequence[Invariant] = (),
-    stored: invariants.Tables | None = None,
-) -> Checked:
-    """Verify by both engines, and require the same findings and the same rows."""
-    found = []
-    for engine in (Engine("embedded"), Engine("spark", session)):
-        (there := folder / engine.name).mkdir(parents=True)
-        checked, _ = engine.of(settings).verify(view, settings, there)
-        tables = invariants.in_folder(there)
-        more = invariants.check(wanted, tables)
-        if stored is not None:
-            more.append(compare(stored, tables, checked.outcomes))
-        found.append((tables, checked._replace(outcomes=[*checked.outcomes, *more])))
-    (here, one), (others, other) = found
-    assert one == other
-    differ = compare(here, others, ())
-    assert differ.status is Status.PASSED, differ
-    assert here.queries.keys() == others.queries.keys()
-    return one

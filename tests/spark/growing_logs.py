@@ -10,14 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from snapkafka.assembly.spark.reading.header_columns import STAMPS_SCHEMA
-from snapkafka.checks import EXTERNAL, CutView, LogBounds, LogRecord
+from snapkafka.checks import CutView, LogBounds, LogRecord
 from snapkafka.protocol import Captured, ChangelogCut, ProcessCut, TopicPartition
 
 EPOCHS = (1_000_000, 2_000_000, 3_000_000)
-RECORDS_SCHEMA = f"{STAMPS_SCHEMA}, key binary, value binary"
 KEYS = (b'"a"', b'"b"', b'"c"', None)
 
 
@@ -27,13 +25,6 @@ class Written(NamedTuple):
     record: LogRecord
     key: bytes | None
     value: bytes | None
-
-    def as_row(self) -> dict[str, Any]:
-        row = self.record._asdict() | {"key": self.key, "value": self.value}
-        row |= dict.fromkeys(("cause_check", "cause_partition", "cause_offset"))
-        del row["cause"]
-        external = self.record.process == EXTERNAL
-        return row | dict.fromkeys(("process", "epoch", "seq")) if external else row
 
 
 class Row(NamedTuple):

@@ -7,29 +7,23 @@ own, so that many are looked at in one go.
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final
 
-from snapkafka.checks import EXTERNAL, CutView, LogBounds, LogRecord, Verdict, reading_ranges
-from snapkafka.protocol import NOBODY, Captured, TopicPartition
+from snapkafka.checks import LogBounds, LogRecord, Verdict
+from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.sim import World as Simulated
 from snapkafka.sim import make_plan, played
 from snapkafka.sim.runs import judge
-from snapkafka.sim.world.broker_log import ABORTED
 from tests.sim.mutants.rules import MUTANTS
 
-from .small_logs import EPOCH, World, captured
-from .written_logs import can_be_written
+from .small_logs import EPOCH, World
 
 #: Between the processes of one world and those of the next; no ledger of a run is as long.
 APART = 10_000
 #: What a captured snapshot is made of.
 PARTS = ("processes", "inputs", "senders", "changelogs", "recorded")
-#: The first seed whose aborted transactions can be written.
-ABORTS: Final = 92
 #: Mutants whose seed has a snapshot that its log gives away, each in a way of its own.
 BROKEN: Final = (
     *("R7 event", "R7 transaction", "R7 failed"),
@@ -42,34 +36,14 @@ _PROCESSES = {"process", "receiver", "sender", "formerly"}
 _EPOCHS = {"was", "met"}
 
 
-def consistent(seed: int, n: int) -> Iterator[tuple[World, set[str]]]:
-    """The snapshots of one seed that are consistent by causality, and no verdict doubts, numbered from `n` on; and what
-    happens in each."""
+def consistent(seed: int, n: int) -> Iterator[World]:
+    """The snapshots of one seed that are consistent by causality, and no verdict doubts, numbered from `n` on."""
     world, _ = played(seed)
     for epoch in world.fold.snapshots:
         wrong, verdict = judge(world, epoch)
         if not wrong and verdict is not None and verdict.good:
-            captured = world.fold.captured(epoch)
-            yield _whole(world, captured, n), kinds(world, captured)
+            yield _whole(world, world.fold.captured(epoch), n)
             n += 1
-
-
-def healthy(count: int) -> list[tuple[World, set[str]]]:
-    """So many, of `ABORTS` and the seeds from 0 on; of each the one with the most in it."""
-    found: list[tuple[World, set[str]]] = []
-    seeds = itertools.chain([ABORTS], (seed for seed in itertools.count() if seed != ABORTS))
-    while len(found) < count:
-        seed = next(seeds)
-        runs = [it for it in consistent(seed, 10 * seed + 1) if can_be_written(it[0]) and not hides(it[0])]
-        found += sorted(runs, key=lambda run: len(run[1]))[-1:]
-    return found
-
-
-def hides(world: World) -> bool:
-    """Return whether a send without a result landed below what assembly reads, where it looks lost (`send-failed`)."""
-    view = CutView(captured(world), world.bounds)
-    starts = {item[:2]: item.start for item in reading_ranges(view)}
-    return any(it.offset < starts.get(it[:2], 0) and view.is_unacknowledged(it) for it in world.records)
 
 
 def broken(name: str, n: int) -> World:
@@ -81,9 +55,7 @@ def broken(name: str, n: int) -> World:
         for epoch in world.fold.snapshots:
             wrong, verdict = judge(world, epoch)
             if wrong and verdict is Verdict.INCONSISTENT:
-                run = _whole(world, world.fold.captured(epoch), n)
-                if can_be_written(run):
-                    return run
+                return _whole(world, world.fold.captured(epoch), n)
     raise AssertionError(f"{name} has no snapshot that is known to be inconsistent: give it another seed")
 
 
@@ -102,44 +74,6 @@ def _whole(simulated: Simulated, captured: Captured, n: int) -> World:
         },
         **{part: list(getattr(here, part)) for part in PARTS},
     )
-
-
-def kinds(world: Simulated, captured: Captured) -> set[str]:
-    """What happened to the system of a run, as far as this snapshot can tell of it."""
-    view = CutView(captured)
-    logs = {tp: log for tp, log in world.broker.logs.items() if tp in view.inputs or tp in view.changelogs}
-    seqs = Counter(
-        (tp, record.process, record.seq)
-        for tp, log in logs.items()
-        for record in log
-        if record.process != EXTERNAL and record.ledger == world.broker.ledger_id
-    )
-    facts = {
-        "torn events": any(cut.torn for cut in captured.processes),
-        "replays": captured.replays > 0,
-        "left": any(cut.left for cut in captured.processes),
-        "retries": any(n > 1 for n in seqs.values()),
-        "asked for again": captured.attempt > 1,
-        # Who reads an input now is not who read it first; that everybody is given inputs at the start is none.
-        "rebalances": any(
-            process not in (NOBODY, source.receiver)
-            for source in captured.inputs
-            for process in source.earlier
-        ),
-        # What an event writes to a table is part of a transaction.
-        "transactions": world.plan.exactly_once and any(logs.get(tp) for tp in view.changelogs),
-        "aborted transactions": any(r.state == ABORTED for log in logs.values() for r in log),
-        "in flight": any(
-            view.in_channel(record, source)
-            for record in world.broker.records()
-            for source in view.inputs.get(record.tp, ())
-        ),
-        "failed sends": world.counts["failed_sends"] > 0,
-        "zombies": world.counts["zombies"] > 0,
-        "crashes": world.counts["crashes"] > 0,
-        "partitions added": world.counts["partitions_added"] > 0,
-    }
-    return {name for name, is_so in facts.items() if is_so}
 
 
 class Names:

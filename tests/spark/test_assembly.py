@@ -20,8 +20,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from snapkafka import ops
 from snapkafka.assembly import SCHEMAS, Invariant, compare, in_folder, published
 from snapkafka.assembly.rows import process_rows
-from snapkafka.assembly.spark import write
-from snapkafka.assembly.spark.reading import kafka_source, session
+from snapkafka.assembly.spark import engine as spark_engine
+from snapkafka.assembly.spark import kafka_source
 from snapkafka.checks import CutView, Status, Verdict
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
@@ -335,9 +335,8 @@ def test_parallelism_changes_no_row(
     """Other partitions of a shuffle, other tasks, other files: the same digests."""
     engine, stage = Engine("spark", spark), play(kafka.bootstrap, f"parallel{id(spark)}")
     one = engine.assemble(stage, LocalStore(tmp_path / "one"))
-    monkeypatch.setattr(session, "SMALL", {"spark.sql.shuffle.partitions": "7"})
     monkeypatch.setattr(kafka_source, "RECORDS_PER_TASK", 2)
-    monkeypatch.setattr(write, "ROWS_PER_FILE", 3)
+    monkeypatch.setattr(spark_engine, "CHANGES_PER_FILE", 3)
     other = engine.assemble(stage, LocalStore(tmp_path / "other"))
     assert [len(table.files) for table in one.tables] != [len(table.files) for table in other.tables]
     assert [table.digest for table in one.tables] == [table.digest for table in other.tables]

@@ -3,69 +3,31 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from snapkafka.assembly import Lookups, columns, local_frame
-from snapkafka.assembly.embedded.log import Record
-from snapkafka.assembly.embedded.state import delta_rows, state_rows
+from snapkafka.assembly import columns
 from snapkafka.assembly.manifest import settled
-from snapkafka.assembly.spark.tables import incremental, tables
-from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.checks import CutView, LogRecord, Stretch, reading_ranges
 from snapkafka.checks.v3_state import facts_of
 from snapkafka.manifest import STATE_DELTA
 from snapkafka.protocol import TopicPartition
+from tests.spark.at_hand import row_of, state_of
 
-from .growing_logs import EPOCHS, RECORDS_SCHEMA, Logs, Row, Written, logs
+from .growing_logs import EPOCHS, Logs, Row, Written, logs
 
 #: Small worlds that are looked at at once.
 WORLDS = 400
 Starts = Mapping[TopicPartition, int]
 Rows = list[Mapping[str, Any]]
-#: Rows of the state of a view, or of its delta on a parent, of some records.
-Engine = Callable[[CutView, Iterable[Written], CutView | None], Rows]
 
 
-@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.nightly)])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    return _by_spark(request.getfixturevalue("spark")) if request.param == "spark" else _embedded
-
-
-def _embedded(view: CutView, written: Iterable[Written], parent: CutView | None) -> Rows:
-    records = [_record(item) for item in written]
-    if parent is None:
-        return list(state_rows(view, records, Decoder()))
-    return list(delta_rows(view, records, parent, Decoder()))
-
-
-def _record(item: Written) -> Record:
-    it, external = item.record, item.record.process < 0
-    stamp = (None, 0, None, False) if external else (it.process, it.epoch, it.seq, it.marker)
-    return Record(*it[:3], 0, 0, item.key, item.value, (), *stamp)
-
-
-def _by_spark(spark: Any) -> Engine:
-    def rows(view: CutView, written: Iterable[Written], parent: CutView | None) -> Rows:
-        records = local_frame(spark, RECORDS_SCHEMA, [item.as_row() for item in written])
-        found = (
-            tables.state(records, Lookups(spark, view))
-            if parent is None
-            else incremental.delta(records, Lookups(spark, view), Lookups(spark, parent))
-        )
-        return [{name: _plain(value) for name, value in row.asDict().items()} for row in found.collect()]
-
-    return rows
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
-    return bytes(value) if isinstance(value, bytearray) else value
+def _state(view: CutView, written: Iterable[Written], parent: CutView | None) -> Rows:
+    return [*state_of(view, [row_of(*item) for item in written], parent)]
 
 
 def _read(all_: Logs, view: CutView, starts: Starts | None = None) -> list[Written]:
@@ -103,20 +65,20 @@ def _rows(state: Rows) -> set[Row]:
     return set(found)
 
 
-def test_a_chain_of_three_has_the_rows_of_the_whole(engine: Engine) -> None:
+def test_a_chain_of_three_has_the_rows_of_the_whole() -> None:
     seed = random.randrange(10**9)
     all_ = logs(random.Random(seed), WORLDS)
     views = [all_.view(snapshot) for snapshot in range(3)]
     assert len({frozenset(all_.state(snapshot)) for snapshot in range(3)}) == 3
 
     read = _read(all_, views[0])
-    full, deltas = engine(views[0], read, None), list[Rows]()
+    full, deltas = _state(views[0], read, None), list[Rows]()
     assert _rows(full) == all_.state(0), f"seed {seed}"
     starts = _starts(views[0], read)
     for snapshot in (1, 2):
         parent, child = views[snapshot - 1], views[snapshot]
         read = _read(all_, child, starts)
-        deltas.append(engine(child, read, parent))
+        deltas.append(_state(child, read, parent))
         assert _rows(_resolved(full, *deltas)) == all_.state(snapshot), f"seed {seed}, snapshot {snapshot}"
         counted = {item.record[:3] for item in all_.written if parent.in_state(item.record)}
         found = {(it["changelog_topic"], it["partition"], it["changelog_offset"]) for it in deltas[-1]}
@@ -126,7 +88,7 @@ def test_a_chain_of_three_has_the_rows_of_the_whole(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("mistaken", ["from the parent's end", "one late"])
-def test_a_delta_that_begins_too_late_is_noticed(engine: Engine, mistaken: str) -> None:
+def test_a_delta_that_begins_too_late_is_noticed(mistaken: str) -> None:
     """Or where red records of the parent below its end are taken for counted."""
     all_ = logs(random.Random(1), WORLDS)
     parent, child = all_.view(0), all_.view(1)
@@ -135,28 +97,28 @@ def test_a_delta_that_begins_too_late_is_noticed(engine: Engine, mistaken: str) 
         starts = {tp: offset + 1 for tp, offset in _starts(parent, read).items()}
     else:
         starts = {tp: max(ends[0]) for tp, ends in all_.ends.items()}
-    delta = engine(child, _read(all_, child, starts), parent)
-    assert _rows(_resolved(engine(parent, read, None), delta)) != all_.state(1)
+    delta = _state(child, _read(all_, child, starts), parent)
+    assert _rows(_resolved(_state(parent, read, None), delta)) != all_.state(1)
 
 
-def test_a_delta_of_new_records_alone_is_noticed(engine: Engine) -> None:
+def test_a_delta_of_new_records_alone_is_noticed() -> None:
     """Behind a red record may lie a white one that the parent has counted; it is the last all the same."""
     all_ = logs(random.Random(1), WORLDS)
     parent, child = all_.view(0), all_.view(1)
     only_new = [item for item in _read(all_, child) if not parent.in_state(item.record)]
-    delta = engine(child, only_new, parent)
-    assert _rows(_resolved(engine(parent, _read(all_, parent), None), delta)) != all_.state(1)
+    delta = _state(child, only_new, parent)
+    assert _rows(_resolved(_state(parent, _read(all_, parent), None), delta)) != all_.state(1)
 
 
-def test_columns_of_a_delta_are_those_stated(engine: Engine) -> None:
+def test_columns_of_a_delta_are_those_stated() -> None:
     all_ = logs(random.Random(2), 3)
-    rows = engine(all_.view(1), _read(all_, all_.view(1)), all_.view(0))
+    rows = _state(all_.view(1), _read(all_, all_.view(1)), all_.view(0))
     assert {frozenset(row) for row in rows} == {frozenset(columns(STATE_DELTA))}
     assert {row["deleted"] for row in rows} == {True, False}
     assert all((row["value_raw"] is None) == row["deleted"] for row in rows)
 
 
-def test_sets_and_windows(engine: Engine) -> None:
+def test_sets_and_windows() -> None:
     """A set is told by all operations, also by those that were red for the parent; a window may be deleted."""
     places = {"sets": TopicPartition("sets", 0), "windowed": TopicPartition("windowed", 0)}
     parts = [
@@ -178,7 +140,7 @@ def test_sets_and_windows(engine: Engine) -> None:
     }
     all_ = Logs(written, {1: 9}, ends)
     parent, child = _of_kinds(all_.view(0)), _of_kinds(all_.view(1))
-    full = engine(parent, _read(all_, parent), None)
+    full = _state(parent, _read(all_, parent), None)
     reported = ("table_name", "key", "value", "window_start", "changelog_offset")
 
     def rows(state: Rows) -> list[tuple[Any, ...]]:
@@ -192,8 +154,8 @@ def test_sets_and_windows(engine: Engine) -> None:
     last = ("windowed", "k", "2", datetime.fromtimestamp(11, UTC), 5)
     whole = [("sets", "s", '["red","two"]', None, 3), last]
     read = _read(all_, child)
-    assert rows(engine(child, read, None)) == whole
-    assert rows(_resolved(full, engine(child, read, parent))) == whole
+    assert rows(_state(child, read, None)) == whole
+    assert rows(_resolved(full, _state(child, read, parent))) == whole
 
 
 def _of_kinds(view: CutView) -> CutView:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 import uuid
 
 import pytest
@@ -13,10 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from snapkafka.assembly import PLAIN, local_frame
-from snapkafka.assembly.spark.reading import kafka_source
-from snapkafka.assembly.spark.reading.session import CODE_CACHE, JAVA_LARGE, MEMORY_MAX, MEMORY_MIN, SMALL_MAX
-from snapkafka.assembly.spark.tables.state import CHANGES, fold
+from snapkafka.assembly.spark import kafka_source
 from snapkafka.checks import ReadRange
 from snapkafka.testing import Broker, create_topics
 
@@ -78,71 +71,3 @@ def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
 
 def _plan(table: DataFrame) -> str:
     return str(table._jdf.queryExecution().executedPlan().toString())
-
-
-def _values_that_move(table: DataFrame) -> list[str]:
-    """Steps of the plan that sort rows with values, or send such rows to other tasks."""
-    plan = _plan(table)
-    moving = re.compile(r"(Sort|SortAggregate|Exchange|ObjectHashAggregate)\b")
-    lines = [line.strip(" :+-*()0123456789") for line in plan.splitlines()]
-    steps = [line for line in lines if moving.match(line)]
-    assert steps, plan
-    return [
-        step for step in steps if re.search(r"\bvalue#\d+|\blast#\d+.*struct|max_by", step) or "Sort" in step
-    ]
-
-
-def _changes(spark: SparkSession) -> DataFrame:
-    row = {
-        "app": "shop",
-        "table_name": "stock",
-        "topic": "stock-changelog",
-        "partition": 0,
-        "place": 0,
-        "key": b'"a"',
-        "value": b"1",
-        "offset": 0,
-        "key_codec": "json",
-        "value_codec": "json",
-        "sets": False,
-        "windowed": False,
-    }
-    rows = [{**row, "offset": offset} for offset in range(10)]
-    # Through an RDD: of rows that are at hand the planner would know all there is.
-    return spark.createDataFrame(local_frame(spark, CHANGES, rows).rdd, CHANGES)
-
-
-def test_the_fold_moves_and_sorts_no_values(spark: SparkSession) -> None:
-    changes = _changes(spark)
-    folded = fold(changes, PLAIN, sets=False, windows=False, offsets=10)
-    assert _values_that_move(folded) == []
-    sorting = changes.groupBy("place", "key").agg(fn.max_by("value", "offset").alias("value"))
-    assert _values_that_move(sorting), "a fold that does is noticed"
-
-
-#: What Java was started with.
-STARTED = """
-import sys
-from snapkafka.assembly.spark.reading.session import session
-with session(offsets=int(sys.argv[1])) as spark:
-    management = spark._jvm.java.lang.management.ManagementFactory
-    print(spark._jvm.java.lang.Runtime.getRuntime().maxMemory(), *management.getRuntimeMXBean().getInputArguments())
-"""
-
-
-def test_a_session_for_much_data_has_memory_for_it_and_a_small_one_takes_none() -> None:
-    memory, options = {}, {}
-    for offsets in (SMALL_MAX, SMALL_MAX + 1):
-        command = [sys.executable, "-c", STARTED, str(offsets)]
-        reported = subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=120
-        ).stdout.split()
-        memory[offsets], options[offsets] = int(reported[0]), reported[1:]
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert memory[SMALL_MAX] <= MEMORY_MIN
-    # Java leaves out one of the two parts between which it moves what is young.
-    assert memory[SMALL_MAX + 1] > 0.8 * min(max(machine // 4, MEMORY_MIN), MEMORY_MAX)
-    of_large = set(JAVA_LARGE.split()) - {CODE_CACHE}
-    assert of_large <= set(options[SMALL_MAX + 1])
-    assert not of_large & set(options[SMALL_MAX])
-    assert all(CODE_CACHE in given for given in options.values())

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -16,68 +16,33 @@ import faust
 import pytest
 from faust.serializers import codecs
 
-from snapkafka.assembly import PLAIN, Decoding, local_frame
-from snapkafka.assembly.embedded.log import Record as LogRecord
-from snapkafka.assembly.embedded.state import state_rows
-from snapkafka.assembly.spark.tables.state import CHANGES, fold
-from snapkafka.assembly.values.decoder import Decoder
-from snapkafka.checks import CutView
+from snapkafka.assembly import PLAIN, Decoding
+from snapkafka.assembly import records as pieces_of
+from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol import ChangelogCut, TopicPartition
+from tests.spark.at_hand import ENTRY, row_of, state_of
+from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import Changelog, captured
 
 Record = tuple[bytes | None, bytes | None]
-#: Rows of the state, by offset: of the records of the changelog of one table.
-Folds = Callable[..., list[Any]]
 TOPIC = TopicPartition("shop-stock-changelog", 0)
 
 
-@pytest.fixture(params=["embedded", pytest.param("spark", marks=pytest.mark.nightly)])
-def folded(request: pytest.FixtureRequest) -> Folds:
-    by = _by_spark(request.getfixturevalue("spark")) if request.param == "spark" else _embedded
-
-    def rows(
-        records: Sequence[Record], decoding: Decoding = PLAIN, start: int = 0, **table: Any
-    ) -> list[Any]:
-        options = {"key_codec": "json", "value_codec": "json", "sets": False, "windowed": False, **table}
-        return sorted(by(records, decoding, start, options), key=lambda row: row.changelog_offset)
-
-    return rows
-
-
-def _embedded(records: Sequence[Record], decoding: Decoding, start: int, table: dict[str, Any]) -> list[Any]:
-    written = [LogRecord(*TOPIC, start + n, 0, 0, key, value, ()) for n, (key, value) in enumerate(records)]
+def folded(records: Sequence[Record], decoding: Decoding = PLAIN, start: int = 0, **table: Any) -> list[Any]:
+    """Return the state, by offset; its records come in several pieces, and in one."""
+    options = {"key_codec": "json", "value_codec": "json", "sets": False, "windowed": False, **table}
+    written = [row_of(LogRecord(*TOPIC, start + n), key, value) for n, (key, value) in enumerate(records)]
     cut = ChangelogCut(
-        app="shop",
-        table="stock",
-        topic=TOPIC.topic,
-        topic_id="",
-        partition=0,
-        end=start + len(written),
-        process=1,
-        **table,
-    )
+        app="shop", table="stock", topic=TOPIC.topic, topic_id="", partition=0, end=start + len(written),
+        process=1, **options,
+    )  # fmt: skip
     view = CutView(dataclasses.replace(captured([Changelog(TOPIC, 1)]), changelogs=(cut,)))
-    return [SimpleNamespace(**row) for row in state_rows(view, written, Decoder(decoding))]
-
-
-def _by_spark(spark: Any) -> Folds:
-    def rows(records: Sequence[Record], decoding: Decoding, start: int, table: dict[str, Any]) -> list[Any]:
-        kind = {"app": "shop", "table_name": "stock", **TOPIC._asdict(), "place": 0, **table}
-        changes = [{**kind, "key": k, "value": v, "offset": start + n} for n, (k, v) in enumerate(records)]
-        options = {"sets": table["sets"], "windows": table["windowed"], "offsets": 1_000}
-        found = fold(local_frame(spark, CHANGES, changes), decoding, **options).collect()
-        return [
-            SimpleNamespace(**{name: _in_utc(value) for name, value in row.asDict().items()}) for row in found
-        ]
-
-    return rows
-
-
-def _in_utc(value: Any) -> Any:
-    """Spark returns times by the clock of the machine."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
-    return bytes(value) if isinstance(value, bytearray) else value
+    settings = dataclasses.replace(settings_of(ENTRY, bootstrap=""), decoding=decoding)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces_of, "PIECE_RECORDS", 7)
+        found = state_of(view, written, settings=settings)
+    assert found == state_of(view, written, settings=settings), "however it is divided"
+    return sorted((SimpleNamespace(**row) for row in found), key=lambda row: row.changelog_offset)
 
 
 def at(seconds: float) -> datetime:
@@ -98,7 +63,7 @@ def js(value: Any) -> bytes:
     [faust.TumblingWindow(10.0), faust.HoppingWindow(10.0, 5.0, expires=60.0)],
     ids=("tumbling", "hopping"),
 )
-def test_a_window_is_two_columns_and_its_key_is_the_key(folded: Folds, window: Any) -> None:
+def test_a_window_is_two_columns_and_its_key_is_the_key(window: Any) -> None:
     """The bounds are those of Faust, to the microsecond; a deleted window is gone."""
     ranges = [*window.ranges(1_700_000_001.5), *window.ranges(1_700_000_042.25)]
     records: list[Record] = [
@@ -116,7 +81,7 @@ def test_a_window_is_two_columns_and_its_key_is_the_key(folded: Folds, window: A
     assert {row.why_undecoded for row in rows} == {None}
 
 
-def test_what_has_no_window_keeps_its_whole_key(folded: Folds) -> None:
+def test_what_has_no_window_keeps_its_whole_key() -> None:
     odd: list[Record] = [
         (b'"k"', b"1"),
         (b'["k",[1.0]]', b"2"),
@@ -202,7 +167,7 @@ def rows_held(rows: list[Any]) -> dict[str, list[str]]:
     return {said(json.loads(row.key_raw)[1]): sorted(map(said, json.loads(row.value))) for row in rows}
 
 
-def test_a_set_is_what_its_operations_make(folded: Folds) -> None:
+def test_a_set_is_what_its_operations_make() -> None:
     """The last value of a key is no set: Faust logs what is added and taken away."""
     with faust_sets() as (sets, written):
         for seed in range(2):
@@ -213,7 +178,7 @@ def test_a_set_is_what_its_operations_make(folded: Folds) -> None:
     assert sorted(row.key for row in rows) == ["1", "1", '["x",[1,10.9]]', "x", "y"]
 
 
-def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew(folded: Folds) -> None:
+def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew() -> None:
     """Taken in by Faust they give the same set: a restore can send them."""
     with faust_sets() as (sets, written):
         play_sets(random.Random(7), sets, 80)
@@ -228,7 +193,7 @@ def test_the_bytes_of_a_set_are_one_operation_that_makes_it_anew(folded: Folds) 
         assert held(again) == expected
 
 
-def test_whole_numbers_of_any_length_keep_their_digits(folded: Folds) -> None:
+def test_whole_numbers_of_any_length_keep_their_digits() -> None:
     """In sets and as their keys, beside those of a window, too: ids of 128 bits differ in digits that no double has."""
     long = [10**38 - 1, 10**38, 10**38 + 1, 2**128 - 1, 2**128, -(2**128), -(2**128) - 1, 10**400]
     nested: list[Any] = [("a", 2**128, ("b", 2**128 + 1)), f'x",{2**128},"\\', f"{2**128}", 1.5, 1e40, None]
@@ -253,7 +218,7 @@ def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def test_windows_of_sets(folded: Folds) -> None:
+def test_windows_of_sets() -> None:
     key = ("k", (10.0, 19.9))
     rows = folded(
         [(js((1, key)), js("a")), (js((15, key)), js([["b", "c"], ["a"]]))], sets=True, windowed=True
@@ -262,14 +227,14 @@ def test_windows_of_sets(folded: Folds) -> None:
     assert found == [("k", at(10.0), at(19.9), '["b","c"]', 1)]
 
 
-def test_an_emptied_set_is_there_and_empty(folded: Folds) -> None:
+def test_an_emptied_set_is_there_and_empty() -> None:
     rows = folded(
         [(js((1, "k")), js("a")), (js((2, "k")), js("a")), (js((15, "n")), js([[], []]))], sets=True
     )
     assert [(row.key, row.value) for row in rows] == [("k", "[]"), ("n", "[]")]
 
 
-def test_operations_that_cannot_be_read_stay(folded: Folds) -> None:
+def test_operations_that_cannot_be_read_stay() -> None:
     """And together make the set: of those with the same bytes the last, in their order."""
     odd: list[Record] = [
         (b"\xff", b"1"),
@@ -294,7 +259,7 @@ def test_operations_that_cannot_be_read_stay(folded: Folds) -> None:
     ]
 
 
-def test_sets_in_a_codec_that_has_to_be_loaded(folded: Folds) -> None:
+def test_sets_in_a_codec_that_has_to_be_loaded() -> None:
     """Pickled windows and operations: decoded where the user says so, and then true sets; bytes otherwise."""
     with faust_sets("pickle") as (sets, written):
         play_sets(random.Random(3), sets, 30)
@@ -310,7 +275,7 @@ def test_sets_in_a_codec_that_has_to_be_loaded(folded: Folds) -> None:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def test_deletes_repeats_and_partitions_that_nobody_has_written(folded: Folds) -> None:
+def test_deletes_repeats_and_partitions_that_nobody_has_written() -> None:
     records: list[Record] = [
         (b'"a"', b"1"),
         (b'"a"', None),
@@ -324,7 +289,7 @@ def test_deletes_repeats_and_partitions_that_nobody_has_written(folded: Folds) -
     assert folded([]) == folded([], sets=True) == []
 
 
-def test_a_state_and_the_changes_since_give_the_state_after_them(folded: Folds) -> None:
+def test_a_state_and_the_changes_since_give_the_state_after_them() -> None:
     """What an incremental snapshot is made by: rows of `state` are changes themselves."""
     with faust_sets() as (sets, of_sets):
         play_sets(random.Random(5), sets, 60)

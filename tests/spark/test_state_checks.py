@@ -1,4 +1,4 @@
-"""V3 in Spark: the same findings as on lists, and those of a log that the broker's own cleaner has been through."""
+"""V3 of a log that the broker's own cleaner has been through."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
-from pyspark.sql import SparkSession
 
-from snapkafka.assembly import Settings, cluster
-from snapkafka.assembly.spark import job
+from snapkafka.assembly import Settings, cluster, order
 from snapkafka.checks import CutView, ReadRange, Status, Verdict
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.manifest import CheckEntry, state_table
@@ -184,11 +182,11 @@ def _past(rng: random.Random, topic: Topic, found: Cleaned) -> list[int]:
     return [offset for offset in range(len(keys) + 2) if offset != lost]
 
 
-def verified(spark: SparkSession, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> CheckEntry:
+def verified(engine: Engine, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> CheckEntry:
     """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state.
     `uncompacted_ms`: what their settings promised then."""
     view, settings = looked_at(*cuts, uncompacted_ms=uncompacted_ms)
-    outcomes = Engine("spark", spark).of(settings).verify(view, settings, None)[0].outcomes
+    outcomes = engine.of(settings).verify(view, settings, None)[0].outcomes
     (of_state,) = [outcome for outcome in outcomes if outcome.name == "V3"]
     return of_state
 
@@ -217,8 +215,8 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
     return view, settings_of(LEDGER, bootstrap=bootstrap, namespace="cleaned")
 
 
-def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
-    found = verified(spark, *((topic, cleaned.witness[topic.tp]) for topic in cleaned.past))
+def test_compacted_past_the_cut(engine: Engine, cleaned: Cleaned) -> None:
+    found = verified(engine, *((topic, cleaned.witness[topic.tp]) for topic in cleaned.past))
     assert found.status is Status.UNVERIFIABLE
     assert {TopicPartition(w.topic, w.partition): w.offset for w in found.witnesses} == cleaned.witness
     assert found.found == CASES
@@ -226,13 +224,13 @@ def test_compacted_past_the_cut(spark: SparkSession, cleaned: Cleaned) -> None:
 
 
 def test_a_lag_that_is_raised_when_the_cleaner_has_been_there_vouches_for_nothing(
-    spark: SparkSession, cleaned: Cleaned
+    engine: Engine, cleaned: Cleaned
 ) -> None:
     """With the same lag at the trigger the state would count as whole, and it is short."""
     cuts = [(topic, cleaned.witness[topic.tp]) for topic in cleaned.past]
     with raised("min.compaction.lag.ms", 24 * HOUR, {topic.name for topic in cleaned.past}, cleaned):
-        assert verified(spark, *cuts, uncompacted_ms=24 * HOUR).status is Status.PASSED, "it shows nothing"
-        found = verified(spark, *cuts)
+        assert verified(engine, *cuts, uncompacted_ms=24 * HOUR).status is Status.PASSED, "it shows nothing"
+        found = verified(engine, *cuts)
         assert (found.status, found.found) == (Status.UNVERIFIABLE, CASES)
 
 
@@ -251,32 +249,31 @@ def raised(name: str, value: int, topics: Collection[str], cleaned: Cleaned) -> 
         set_to(None)
 
 
-def test_the_last_white_record_was_compacted(spark: SparkSession, cleaned: Cleaned) -> None:
-    found = verified(spark, (cleaned.last, 2))
+def test_the_last_white_record_was_compacted(engine: Engine, cleaned: Cleaned) -> None:
+    found = verified(engine, (cleaned.last, 2))
     assert found.status is Status.UNVERIFIABLE
     assert [(w.topic, w.offset, w.process, w.seq) for w in found.witnesses] == [("last", 1, 1, 1)]
 
 
 def test_compacted_short_of_the_cut(
-    spark: SparkSession, cleaned: Cleaned, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, cleaned: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Offset 2 is superseded by 3 and stands: the cleaner cannot have come to what was written after the cut."""
     assert cleaned.short.offsets() == [1, 2, 3, 4]
-    assert verified(spark, (cleaned.short, 4)).status is Status.PASSED
+    assert verified(engine, (cleaned.short, 4)).status is Status.PASSED
     looked: list[ReadRange] = []
 
-    def gone(spark: SparkSession, ranges: list[ReadRange], settings: Settings) -> object:
-        looked.extend(ranges)
-        return original(spark, [] if len(looked) > 1 else ranges, settings)
+    def gone(self: object, wanted: Collection[ReadRange]) -> set[TopicPartition]:
+        looked.extend(wanted)
+        return set()
 
-    original = job._source
-    monkeypatch.setattr(job, "_source", gone)
-    assert verified(spark, (cleaned.short, 4)).status is Status.UNVERIFIABLE, "it is looked at again"
-    assert looked[1:] == [ReadRange("short", 0, 2, 3)]
+    monkeypatch.setattr(order.Examined, "still_there", gone)
+    assert verified(engine, (cleaned.short, 4)).status is Status.UNVERIFIABLE, "it is looked at again"
+    assert looked == [ReadRange("short", 0, 2, 3)]
 
 
 def test_a_log_that_the_cleaner_went_through_is_assembled(
-    spark: SparkSession, cleaned: Cleaned, tmp_path: Path
+    engine: Engine, cleaned: Cleaned, tmp_path: Path
 ) -> None:
     """What was superseded before the cut is gone from the log, and the table is the fold of all that was written."""
     end = len(WRITTEN)
@@ -284,7 +281,7 @@ def test_a_log_that_the_cleaner_went_through_is_assembled(
     assert there == sorted({*range(end + 2)} - SUPERSEDED), "it shows nothing where no offset is missing"
     expected = {key: (value, offset) for offset, (key, value) in enumerate(WRITTEN)}
     view, settings = looked_at((cleaned.whole, end))
-    manifest, _ = Engine("spark", spark).assembled(view, settings, LocalStore(tmp_path))
+    manifest, _ = engine.assembled(view, settings, LocalStore(tmp_path))
     rows = pq.read_table(tmp_path / state_table(manifest).path, partitioning=None).to_pylist()
     assert sorted((row["key"], row["value"], row["changelog_offset"]) for row in rows) == [
         (str(key), value, offset) for key, (value, offset) in sorted(expected.items()) if value is not None

@@ -5,21 +5,16 @@ from __future__ import annotations
 from base64 import b64encode
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
 
-from snapkafka.assembly import SCHEMAS, Lookups, Settings, local_frame
-from snapkafka.assembly.embedded.engine import tables_of_log
-from snapkafka.assembly.embedded.log import Record
-from snapkafka.assembly.embedded.log import stamped as embedded
-from snapkafka.assembly.embedded.tables import held_in
-from snapkafka.assembly.rows import channel_rows, position_rows, process_rows
+from snapkafka.assembly import rows as rows_of
+from snapkafka.assembly.rows import position_rows, process_rows
 from snapkafka.assembly.schemas import UNIX_EPOCH
-from snapkafka.assembly.spark.tables import tables
 from snapkafka.checks import CutView
-from snapkafka.manifest_entries import AppendedEntry, LedgerEntry
+from snapkafka.manifest_entries import AppendedEntry
 from snapkafka.protocol import (
     Captured,
     ChangelogCut,
@@ -30,11 +25,9 @@ from snapkafka.protocol import (
     TornEvent,
 )
 from snapkafka.wire import headers as wire
-from tests.spark.reading import settings_of
+from tests.spark.at_hand import ENTRY, LEDGER, tables_of
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT
 
-LEDGER = 0xBEEF
-ENTRY = LedgerEntry(topic="_snapkafka.taken", topic_id="ab" * 16)
 #: Offsets of the markers of `taken`: no table may know of them.
 MARKER_SEQ = 5
 TIMES = {
@@ -80,6 +73,7 @@ def record(topic: str, offset: int, key: bytes | None, value: bytes | None, head
         "partition": 0,
         "offset": offset,
         "timestamp_ms": 1_767_225_600_000,
+        "timestamp_type": 0,
         "key": key,
         "value": value,
         "headers": [{"key": "trace", "value": b"7"}, {"key": wire.HEADER, "value": header}],
@@ -97,37 +91,6 @@ def taken() -> list[dict[str, Any]]:
         rows.append(record(topic, MARKER_SEQ, wire.marker_key(1), None, marker))
         rows.append(record(topic, 6, key % 6, b"6", wire.stamp(LEDGER, check, EPOCH, 1, 6)))
     return rows
-
-
-def frames(records: DataFrame, lookups: Lookups, settings: Settings) -> dict[str, DataFrame]:
-    """Every table, from records with their stamps."""
-    messages = tables.messages(records, lookups, settings.decoding)
-    rows = {
-        "channels": channel_rows(lookups.view, held_in(row.asDict() for row in messages.collect())),
-        "processes": process_rows(lookups.view, settings.ledger),
-        "positions": position_rows(lookups.view),
-    }
-    return {
-        "state": tables.state(records, lookups, settings.decoding),
-        "messages": messages,
-        **{name: local_frame(lookups.spark, SCHEMAS[name], of) for name, of in rows.items()},
-    }
-
-
-def log_of(rows: list[dict[str, Any]]) -> list[Record]:
-    """Records as the embedded engine reads them."""
-    found = []
-    for row in rows:
-        headers = tuple((it["key"], it["value"]) for it in row["headers"])
-        values: Any = (*(row.get(name, 0) for name in Record._fields[:7]), headers)
-        found.append(embedded(Record(*values), LEDGER))
-    return found
-
-
-def made(view: CutView, log: list[Record]) -> dict[str, list[Any]]:
-    """Every table, row by row; that Spark's are the same: `test_engines_agree`."""
-    found = tables_of_log(view, log, settings_of(ENTRY, bootstrap=""))
-    return {name: table.to_pylist() for name, table in found.items()}
 
 
 def traces(found: dict[str, list[Any]]) -> list[str]:
@@ -151,8 +114,8 @@ def traces(found: dict[str, list[Any]]) -> list[str]:
     ]
 
 
-def test_no_table_has_a_trace_of_the_taking() -> None:
-    found = made(CutView(captured()), log_of(taken()))
+def test_no_table_has_a_trace_of_the_taking(tmp_path: Path) -> None:
+    found = tables_of(tmp_path, CutView(captured()), taken())
     assert {name: len(rows) for name, rows in found.items()} == {
         "state": 15,
         "messages": 3,
@@ -166,12 +129,15 @@ def test_no_table_has_a_trace_of_the_taking() -> None:
     assert {row["why_undecoded"] for row in found["state"]} == {None}
 
 
-def test_traces_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_would_be_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Markers taken for records, in each kind of table; our headers left where they were."""
-    blind = [it._replace(epoch=0, marker=False, value=b"1") if it.marker else it for it in log_of(taken())]
-    whole = "snapkafka.assembly.embedded.tables.other_headers"
-    monkeypatch.setattr(whole, lambda it: [{"key": key, "value": value} for key, value in it.headers])
-    found = traces(made(CutView(captured()), blind))
+    blind = [
+        row | {"headers": row["headers"][:1], "value": b"1"} if row["offset"] == MARKER_SEQ else row
+        for row in taken()
+    ]
+    whole = [{"key": wire.HEADER, "value": b""}]
+    monkeypatch.setattr(rows_of, "other_headers", lambda it: whole)
+    found = traces(tables_of(tmp_path, CutView(captured()), blind))
     assert {"state.key_raw", "state.changelog_offset", "messages.headers"} <= set(found)
     assert found.count("state.key_raw") == 3, "a plain table, sets, windows"
 
@@ -184,24 +150,25 @@ def in_flight(values: list[bytes], **changes: Any) -> list[dict[str, Any]]:
     ]
 
 
-def test_times_that_are_none() -> None:
+def test_times_that_are_none(tmp_path: Path) -> None:
     """No time, and times past what readers of the files can hold, are null; the others are what they were."""
     names = [name.encode() for name in TIMES]
     log = [row | {"timestamp_ms": ms} for row, ms in zip(in_flight(names), TIMES.values(), strict=True)]
     view = CutView(replace(captured(), senders=(replace(CAPTURED.senders[0], white_end=99),)))
-    found = {row["value"]: row["timestamp"] for row in made(view, log_of(log))["messages"]}
+    found = {row["value"]: row["timestamp"] for row in tables_of(tmp_path, view, log)["messages"]}
     assert {name: None if at is None else round(at.timestamp() * 1000) for name, at in found.items()} == {
         name: ms if name in ("now", "the last") else None for name, ms in TIMES.items()
     }
 
 
-def test_messages_in_the_codec_that_their_reader_has() -> None:
+def test_messages_in_the_codec_that_their_reader_has(tmp_path: Path) -> None:
     """And where that is JSON or text, anything that is: others write to an input as they like."""
     values = [b64encode(b'{"n":1}'), b"{", b'"text"']
-    log, found = log_of(in_flight(values)), {}
-    for codec in ("json|binary", "json", "raw", ""):
+    log, found = in_flight(values), {}
+    for n, codec in enumerate(("json|binary", "json", "raw", "")):
+        (there := tmp_path / str(n)).mkdir()
         inputs = (replace(captured().inputs[0], value_codec=codec),)
-        rows = made(CutView(replace(captured(), inputs=inputs)), log)["messages"]
+        rows = tables_of(there, CutView(replace(captured(), inputs=inputs)), log)["messages"]
         found[codec] = [row["value"] for row in rows]
     assert found.pop("json|binary") == ['{"n":1}', None, None]
     assert set(map(tuple, found.values())) == {(values[0].decode(), "{", "text")}

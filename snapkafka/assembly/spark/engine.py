@@ -1,28 +1,46 @@
-"""Spark as the engine of the job: a session for its length, a meter for each snapshot."""
+"""Spark as the engine of the job: its Kafka source reads, its tasks examine, its shuffle brings the changes of a key
+together."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
+import math
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
-from pyspark.sql import SparkSession
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
 
+from snapkafka.assembly.arrow_schema import arrow_schema
+from snapkafka.assembly.examine import Examination, Part, Reading
 from snapkafka.assembly.order import Engine, Log
 from snapkafka.assembly.pipeline import Job
+from snapkafka.assembly.records import Record, pieces, record_of
 from snapkafka.assembly.settings import Settings
-from snapkafka.checks import CutView, ReadRange
-from snapkafka.errors import BadInputError
-from snapkafka.kafka.records.far_times import first_far
+from snapkafka.assembly.state import Change, Fold
+from snapkafka.assembly.table_files import Written
+from snapkafka.checks import CutView
+from snapkafka.wire import headers as wire
 
 from .interrupts import interruptible_again
-from .job import reading
-from .reading.meter import Meter
-from .reading.session import session
+from .kafka_source import read_ranges
+from .meter import Meter, step
+from .session import session, storage_level
 
-#: What Java says of a time past what 64 bits of microseconds hold.
-OVERFLOW: Final = "long overflow"
+#: What the tasks give: changes, and in a last row what else they have made.
+EXAMINED: Final = (
+    "place int, pos bigint, key_hash bigint, white int, bucket bigint, key binary, value binary, process bigint, "
+    "epoch bigint, part binary"
+)
+WRITTEN: Final = "path string, bytes bigint, sha256 string, rows bigint, digest string"
+#: A file for so many changes, at most: small tables are one file, large ones are written and read in parallel.
+CHANGES_PER_FILE: Final = 250_000
+#: Changes that are handed over at once.
+BATCH: Final = 10_000
 
 
 @contextmanager
@@ -49,18 +67,129 @@ class SparkEngine(Engine):
         return {"spark": self._spark.version}
 
     @contextmanager
-    def read(
-        self, view: CutView, ranges: Sequence[ReadRange], settings: Settings, *, tables: bool
-    ) -> Iterator[Log]:
+    def read(self, view: CutView, settings: Settings) -> Iterator[Log]:
+        log = SparkLog(self._spark, settings)
         meter = Meter(self._spark, view.captured.id, self._job.progress)
         try:
-            with reading(self._spark, view, ranges, settings, light=not tables) as log, meter.reading():
+            with meter.reading():
                 yield log
-        except Exception as error:
-            if OVERFLOW not in str(error):
-                raise
-            found = asyncio.run(first_far(self._job.connection(), view.bounds or ()))
-            raise BadInputError(
-                f"{found or 'a record has a time'}: Spark cannot read that (nanoseconds?)",
-                hint="up to 200,000 offsets the embedded engine reads it; let the producer write milliseconds",
-            ) from error
+        finally:
+            log.close()
+
+
+class SparkLog(Log):
+    """The log of one snapshot; its changes are persisted."""
+
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self._spark, self._settings = spark, settings
+        self._ledger_id = wire.ledger_id(bytes.fromhex(settings.ledger.topic_id))
+        self._changes: DataFrame | None = None
+        self._reading: Reading | None = None
+        self._offsets = 0
+
+    def examine(self, reading: Reading) -> list[Part]:
+        ranges = reading.to_read()
+        records = read_ranges(
+            self._spark,
+            ranges,
+            bootstrap=self._settings.spec.bootstrap,
+            isolation=self._settings.isolation,
+            options=self._settings.options,
+        )
+        ledger_id = self._ledger_id
+
+        def examined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            work, found = Examination(reading), list[Change]()
+            for tp, piece in pieces(records_of(batches, ledger_id)):
+                found += work.take(tp, piece)
+                while len(found) >= BATCH:
+                    yield _batch(found[:BATCH])
+                    del found[:BATCH]
+            yield _batch(found, pickle.dumps(work.part()))
+
+        done = records.mapInArrow(examined, EXAMINED)
+        if not reading.is_again:
+            self._reading, self._offsets = reading, sum(item.end - item.start for item in ranges)
+            self._changes = done = done.persist(storage_level(self._offsets))
+        with step(self._spark, "reading once more" if reading.is_again else "reading every record"):
+            rows = done.where("part IS NOT NULL").select("part").collect()
+        return [pickle.loads(row.part) for row in rows]
+
+    def fold(self, write: Callable[[Fold, int], Written]) -> list[Written]:
+        """Fold; several files if there may be many changes."""
+        reading, files = self._reading, max(1, math.ceil(self._offsets / CHANGES_PER_FILE))
+        assert self._changes is not None and reading is not None, "it is examined before"
+
+        def folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            fold = reading.new_fold()
+            for batch in batches:
+                for values in zip(*(column.to_pylist() for column in batch.columns[:-1]), strict=True):
+                    fold.take(Change(*values))
+            if fold.changes or files == 1:
+                context = TaskContext.get()
+                assert context is not None, "this is a task"
+                yield pa.RecordBatch.from_pylist([write(fold, context.partitionId())._asdict()])
+
+        needed = self._changes.where("bucket IS NOT NULL")
+        together = needed.coalesce(1) if files == 1 else needed.repartition(files, "place", "bucket")
+        with step(self._spark, "table state"):
+            return [Written(*row) for row in together.mapInArrow(folded, WRITTEN).collect()]
+
+    def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
+        assert self._changes is not None, "it is examined before"
+        self._changes.where("part IS NULL").createOrReplaceTempView("changes")
+        with step(self._spark, "V3: key by key"):
+            found: Sequence[tuple[Any, ...]] = self._spark.sql(question).collect()
+        return found
+
+    def close(self) -> None:
+        """Give up what is persisted.
+
+        After a failed job its tasks still use it for a moment; a session that stops meanwhile prints fifty lines about
+        that before the error that counts.
+        """
+        if self._changes is not None:
+            self._changes.unpersist(blocking=True)
+
+
+def records_of(batches: Iterable[pa.RecordBatch], ledger_id: int) -> Iterator[Record]:
+    """Yield the records of the source's rows."""
+    for batch in batches:
+        headers = batch.column("headers")
+        names = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value")
+        columns = (batch.column(name).to_pylist() for name in names)
+        rows = zip(*columns, ours_in(headers), strict=True)
+        for nth, (topic, partition, offset, at_ms, kind, key, value, header) in enumerate(rows):
+            place, time = (topic, partition, offset), (at_ms, kind)
+            yield record_of(ledger_id, place, time, key, value, _Headers(headers, nth), header)
+
+
+def ours_in(headers: pa.ListArray) -> list[bytes | None]:
+    """Return our header of each record, the last if there are several; None: there is none."""
+    pairs = headers.flatten()
+    at = np.flatnonzero(pc.equal(pairs.field("key"), wire.HEADER).to_numpy(zero_copy_only=False))
+    last = np.full(len(headers), -1)
+    last[pc.list_parent_indices(headers).to_numpy()[at]] = at  # in order: the last one stays
+    found: list[bytes | None] = pairs.field("value").take(pa.array(last, mask=last < 0)).to_pylist()
+    return found
+
+
+class _Headers:
+    """The headers of a record, made when they are asked for."""
+
+    __slots__ = ("_column", "_nth")
+
+    def __init__(self, column: pa.ListArray, nth: int) -> None:
+        self._column, self._nth = column, nth
+
+    def __iter__(self) -> Iterator[tuple[str, bytes | None]]:
+        return ((it["key"], it["value"]) for it in self._column[self._nth].as_py())
+
+
+def _batch(changes: Sequence[Change], part: bytes | None = None) -> pa.RecordBatch:
+    schema = arrow_schema(EXAMINED)
+    nothing = (None,) * (len(schema) - 1)
+    rows = [(*change, None) for change in changes] + ([] if part is None else [(*nothing, part)])
+    columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

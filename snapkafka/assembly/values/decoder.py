@@ -48,7 +48,6 @@ class Decoder:
     """The decoding of keys and values of one snapshot."""
 
     def __init__(self, decoding: Decoding = PLAIN) -> None:
-        assert decoding.registry is None, "it is asked before"
         self._decoding = decoding
         self._readers: dict[Schema, Callable[[bytes], str | None]] = {}
 
@@ -123,12 +122,12 @@ class Decoder:
 
     def _by_number(self, number: int, raw: bytes) -> Form | None:
         """Decode the bytes after a number by the schema of that number; None: no schema is known by numbers."""
-        given, numbered = self._decoding.avro.get(str(number)), self._decoding.numbered
+        given, registry = self._decoding.avro.get(str(number)), self._decoding.registry
         if given is not None:
             return self._by_schema(Schema(given), raw, f"not Avro by the schema {number}")
-        if numbered is None:
+        if registry is None:
             return None
-        schema = numbered.get(number, "lower numbers occur, more than a registry is asked for")
+        schema = registry.schema(number)
         if isinstance(schema, str):
             return Form(why=f"schema {number}: {schema}")
         if schema.kind == JSON:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from .avro import Schema
 from .registry import Registry
 
 #: Codecs (Faust's names) that need nothing of the app; each may have `|binary` behind it, Faust's name for base64.
@@ -16,8 +15,6 @@ BASE64: Final = "|binary"
 #: The byte before the number of a schema, and the bytes of both.
 MAGIC: Final = b"\x00"
 PREFIX_BYTES: Final = 5
-#: So many schemas are asked for: bytes that begin with a zero byte by chance may have any number.
-NUMBERS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,23 +27,12 @@ class Decoding:
         avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number in a schema registry: then the bytes
             begin with a zero byte and that number.
         registry: the source of schemas of other numbers.
-        numbered: what the registry has of the numbers that occur: schemas, or why there is none; None: no registry.
     """
 
     codecs: tuple[str, ...] = ()
     unpickle: bool = False
     avro: Mapping[str, str] = field(default_factory=dict)
     registry: Registry | None = None
-    numbered: Mapping[int, Schema | str] | None = None
-
-    def resolved(self, numbers: Iterable[int]) -> Decoding:
-        """Ask the registry, if there is one, for the lowest of the numbers that occur; the result needs none."""
-        if self.registry is None:
-            return self
-        asked = sorted({number for number in numbers if str(number) not in self.avro})[:NUMBERS_MAX]
-        return replace(
-            self, registry=None, numbered={number: self.registry.schema(number) for number in asked}
-        )
 
 
 PLAIN: Final = Decoding()

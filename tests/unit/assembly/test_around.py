@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.reaches import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
+from snapkafka.assembly.around import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
 from snapkafka.checks import CutView, LogBounds, ReadRange
 from snapkafka.drawing import DrawnMessage
 from snapkafka.drawing.order import in_order

@@ -10,11 +10,13 @@ import confluent_kafka
 import pytest
 
 from snapkafka.assembly import HandOverError
-from snapkafka.assembly.embedded.log import CLIENT_ID, Log
-from snapkafka.assembly.spark.reading import kafka_source
+from snapkafka.assembly.embedded import EmbeddedLog
+from snapkafka.assembly.records import CLIENT_ID
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OffsetsGoneError
 from snapkafka.kafka import Connection
+from tests.spark.at_hand import ENTRY
+from tests.spark.reading import settings_of
 
 
 def message(offset: int) -> Any:
@@ -36,8 +38,8 @@ def offsets_of(monkeypatch: pytest.MonkeyPatch, offsets: list[int]) -> list[int]
     """Read the offsets from 2 to 5 from a client that returns these."""
     client = Mock(**{"consume.side_effect": [[message(offset)] for offset in offsets]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
-    log = Log(Connection(bootstrap="nowhere:9092"), 1, "read_committed")
-    return [record.offset for record in log.read([ReadRange("t", 0, 2, 6)])]
+    log = EmbeddedLog(Connection(bootstrap="nowhere:9092"), settings_of(ENTRY, bootstrap=""))
+    return [record.offset for record in log.records([ReadRange("t", 0, 2, 6)])]
 
 
 def test_what_compaction_or_a_transaction_left_out_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,9 +61,9 @@ def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest
     odd.headers.side_effect = SystemError("<method 'headers'> returned a result with an exception set")
     client = Mock(**{"consume.side_effect": [[odd]]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
-    log = Log(Connection(bootstrap="nowhere:9092"), 1, "read_committed")
+    log = EmbeddedLog(Connection(bootstrap="nowhere:9092"), settings_of(ENTRY, bootstrap=""))
     with pytest.raises(HandOverError, match=r"t\[0\].*UTF-8"):
-        log.read([ReadRange("t", 0, 2, 6)])
+        list(log.records([ReadRange("t", 0, 2, 6)]))
 
 
 def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,11 +72,10 @@ def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch)
     odd.timestamp.return_value = (1, 2**62)
     client = Mock(**{"consume.side_effect": [[odd]]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
-    log = Log(Connection(bootstrap="nowhere:9092"), 1, "read_committed")
-    assert [it.timestamp_ms for it in log.read([ReadRange("t", 0, 2, 6)])] == [2**62]
+    log = EmbeddedLog(Connection(bootstrap="nowhere:9092"), settings_of(ENTRY, bootstrap=""))
+    assert [it.timestamp_ms for it in log.records([ReadRange("t", 0, 2, 6)])] == [2**62]
 
 
 def test_the_guide_sets_a_quota_for_the_client_id_of_the_job() -> None:
     guide = Path(__file__).parents[3] / "docs" / "guide" / "assembly.md"
     assert f"--entity-name {CLIENT_ID} " in guide.read_text("utf-8")
-    assert kafka_source.CLIENT_ID == CLIENT_ID

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import HandOverError, Job, JobSpec, engines
-from snapkafka.assembly.embedded import engine as embedded
+from snapkafka.assembly import HandOverError, Job, JobSpec, embedded, engines
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.runtime import extras
 

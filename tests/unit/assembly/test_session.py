@@ -7,7 +7,7 @@ import pwd
 
 import pytest
 
-from snapkafka.assembly.spark.reading import session
+from snapkafka.assembly.spark import session
 from snapkafka.errors import DependencyMissingError
 
 GB = 1 << 30

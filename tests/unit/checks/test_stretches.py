@@ -72,7 +72,7 @@ def test_any_damage_is(worlds: int) -> None:
 
 def test_what_simulated_systems_leave_is() -> None:
     found = Counter[str]()
-    worlds = [world for seed in range(SEEDS) for world, _ in consistent(seed, seed + 1)]
+    worlds = [world for seed in range(SEEDS) for world in consistent(seed, seed + 1)]
     for n, world in enumerate([*worlds, *(broken(name, n) for n, name in enumerate(BROKEN, 1))]):
         found.update(it.kind for it in _agree(_damaged(world), n))
     assert len(found) > 3, found

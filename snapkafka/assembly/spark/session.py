@@ -22,7 +22,7 @@ from snapkafka.runtime.memory import memory_bytes
 
 try:
     from pyspark import StorageLevel
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
     raise DependencyMissingError(
         f"assembly and verification need Spark: {error}", hint="pip install 'snapkafka[spark]'"
@@ -39,23 +39,16 @@ LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "16",
+    # Three plain plans: to plan them again while they run takes a third of the time of a small snapshot.
+    "spark.sql.adaptive.enabled": "false",
+    # What is kept is looked at twice: to compress it takes longer than both.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.session.timeZone": "UTC",
 }
 
 
-#: Up to so many offsets Spark's fixed costs (planning, compiling) outweigh the reading.
+#: With more offsets a local session is set up for long work.
 SMALL_MAX: Final = 500_000
-SMALL: Final[Mapping[str, str]] = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    # What a query says of one side of a join is not worked out for the other: tables that are joined twice stay the
-    # same, and are sent once.
-    "spark.sql.constraintPropagation.enabled": "false",
-}
-ALWAYS: Final[Mapping[str, str]] = {
-    # What is kept is looked at twice: to compress it takes longer than both.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
-}
 #: With more than that a local session may have a quarter of the memory, within these bounds: with the
 #: gigabyte that Spark takes by itself, a quarter of all CPU time went into clearing up; more than two save no time, and
 #: what is there Java fills before it clears up, so the peak grows with the data for long.
@@ -110,37 +103,10 @@ def session(
         spark.stop()
 
 
-@contextlib.contextmanager
-def sized(spark: SparkSession, offsets: int) -> Iterator[None]:
-    """Apply settings for the amount of data, for the length of the block; on any session. Large data gets the
-    session's own.
-
-    Adaptive planning plans a query again from the results of its stages. Large data needs that; for small data it
-    takes a third of the time.
-    """
-    fitting = {**ALWAYS, **(SMALL if offsets <= SMALL_MAX else {})}
-    with having(spark, fitting):
-        yield
-
-
 def storage_level(offsets: int) -> StorageLevel:
     """Return the storage level of records that are read several times. Many in memory would be copied again and again
     by garbage collection there, and Spark would move most of them to the disk in the end."""
     return StorageLevel.MEMORY_AND_DISK if offsets <= SMALL_MAX else StorageLevel.DISK_ONLY
-
-
-@contextlib.contextmanager
-def kept(rows: DataFrame, level: StorageLevel = StorageLevel.MEMORY_AND_DISK_DESER) -> Iterator[DataFrame]:
-    """Persist rows that are read several times, for the length of the block.
-
-    They are deleted at its end. After a failed job its tasks still use them for a moment; a session that stops
-    meanwhile prints fifty lines about that before the error that counts.
-    """
-    persisted = rows.persist(level)
-    try:
-        yield persisted
-    finally:
-        persisted.unpersist(blocking=True)
 
 
 @contextlib.contextmanager

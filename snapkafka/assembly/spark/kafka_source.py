@@ -17,6 +17,7 @@ from typing import Final
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as fn
 
+from snapkafka.assembly.records import CLIENT_ID
 from snapkafka.checks import ReadRange
 from snapkafka.errors import DependencyMissingError
 
@@ -32,8 +33,6 @@ SOURCE_SCHEMA: Final = (
 RECORDS_PER_TASK: Final = 500_000
 #: Short, as it is waited for once per partition; it costs the broker nothing where there are records.
 FETCH_WAIT_MS: Final = 20
-#: Of all consumers of the job; docs/guide/assembly.md describes how to set it a quota.
-CLIENT_ID: Final = "snapkafka-assembly"
 #: A task may have so many consumers open at once: each has its sockets and buffers.
 CONSUMERS_PER_TASK: Final = 8
 #: Names the sources that Spark reads by its older interface.

@@ -1,0 +1,245 @@
+"""The table `around`: records in a window around the cut, so that it can be drawn when the log no longer exists.
+
+For every channel (sender, partition, receiving app) and each side of the cut it holds the nearest records: the last
+ones received before it, the first ones in flight across it, the first ones sent after it. A record is placed by its
+own time, and its receipt by its effects: the time of the first record that its event sent. These times decide nothing;
+the colour and receipt of a record follow from the snapshot alone.
+
+The window reaches past the ends of the snapshot, so its content also depends on when the log is read. For that reason
+its rows are not part of a manifest's `content`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from snapkafka.checks import CutView, ReadRange, in_flight
+from snapkafka.protocol.captured_snapshot import InputCut
+from snapkafka.protocol.records import TopicPartition
+from snapkafka.wire.headers import topics_by_check
+
+from .records import Record, is_external
+from .rows import input_codecs
+from .values.decoder import Decoder
+
+#: Rows of the table at most: with more channels each has fewer.
+ROWS_MAX: Final = 300_000
+#: A channel has so many kinds of records, each with its own window: white ones received and in flight, red ones, and
+#: external ones received and not.
+KINDS: Final = 5
+#: Offsets read at most for this table alone, in all partitions together; but of each at least the window.
+LEADS_MAX: Final = 100_000
+#: Of a key or a value so many characters are kept: four times as many bytes at most.
+PREVIEW_CHARS: Final = 240
+#: Records of external senders, and markers, stand between those of a channel: no window is narrower, in offsets.
+SPAN_MIN: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The offsets of an input that contain its window; `late`: None: no living sender writes to it."""
+
+    app: str
+    topic: str
+    partition: int
+    low: int
+    middle: int
+    late: int | None
+    high: int
+
+    def __contains__(self, offset: int) -> bool:
+        return self.low <= offset < self.middle or (self.late is not None and self.late <= offset < self.high)
+
+
+def per_kind(view: CutView, window: int) -> int:
+    """Return the number of records of a kind for each channel, so that the table stays within `ROWS_MAX` rows."""
+    channels = sum((len(view.senders.get(tp, ())) + 1) * len(sources) for tp, sources in view.inputs.items())
+    return max(1, min(window, ROWS_MAX // max(1, KINDS * channels)))
+
+
+def reach(view: CutView, window: int) -> list[Reach]:
+    """Return the windows of the inputs: as many offsets to each side as their senders may fill."""
+    found = []
+    for tp, sources in sorted(view.inputs.items()):
+        if tp in view.recreated:
+            continue
+        ends = [end.white_end for end in view.senders.get(tp, {}).values()]
+        span = max(SPAN_MIN, window * (len(ends) + 1))
+        for source in sources:
+            found.append(
+                Reach(
+                    app=source.app,
+                    topic=tp.topic,
+                    partition=tp.partition,
+                    low=max(0, source.position - span),
+                    middle=source.position + span,
+                    late=min(ends, default=None),
+                    high=max([source.position, *ends]) + span,
+                )
+            )
+    return found
+
+
+def leads(
+    view: CutView, reaches: Collection[Reach], read: Collection[ReadRange], window: int
+) -> list[ReadRange]:
+    """Return the offsets before the cut that only this table needs.
+
+    Args:
+        read: the reading ranges.
+    """
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    starts = {TopicPartition(*item[:2]): item.start for item in read}
+    most = max(window, LEADS_MAX // max(1, len(reaches)))
+    lowest: dict[TopicPartition, int] = {}
+    for item in reaches:
+        tp = TopicPartition(item.topic, item.partition)
+        position = min(source.position for source in view.inputs[tp])
+        lowest[tp] = min(lowest.get(tp, position), max(item.low, position - most))
+    found = []
+    for tp, low in sorted(lowest.items()):
+        now = view.bounds[tp]
+        start, end = max(low, now.start), min(starts.get(tp, now.end), now.end)
+        if start < end and tp not in view.changelogs:
+            found.append(ReadRange(*tp, start, end))
+    return found
+
+
+#: What records are near the cut together: partition, app, sender, side, and whether every agent had received them.
+_Kind: TypeAlias = tuple[TopicPartition, str, int, str, bool]
+#: The receipts of a record: the time of the first effect of its event, and the number of effects.
+Receipts: TypeAlias = dict[tuple[str, TopicPartition, int], tuple[int | None, int]]
+
+
+class Near(NamedTuple):
+    """A record near the cut, and its row without its receipt."""
+
+    kind: _Kind
+    offset: int
+    row: dict[str, Any]
+
+
+class Around:
+    """The records near the cut among those of a task, and their receipts.
+
+    Args:
+        reaches: the windows.
+        window: records of each channel and kind at most.
+    """
+
+    def __init__(self, view: CutView, reaches: Collection[Reach], window: int) -> None:
+        self._view, self._window = view, window
+        self._topics = topics_by_check(source.topic for source in view.captured.inputs)
+        marks = {topic: check for check, topic in self._topics.items()}
+        self._reaches: dict[TopicPartition, list[Reach]] = defaultdict(list)
+        self._causes: dict[tuple[int, int], list[Reach]] = defaultdict(list)
+        for item in reaches:
+            self._reaches[TopicPartition(item.topic, item.partition)].append(item)
+            if item.topic in marks:
+                self._causes[marks[item.topic], item.partition].append(item)
+        self._kinds: dict[_Kind, list[tuple[int, Record, InputCut]]] = defaultdict(list)
+        self.receipts: Receipts = {}
+
+    def take(self, tp: TopicPartition, records: Iterable[Record]) -> None:
+        """Take in records of one partition."""
+        for record in records:
+            if record.cause is not None and not record.log.marker:
+                self._receive(record, record.cause)
+        for item in self._reaches.get(tp, ()):
+            source = next(it for it in self._view.inputs[tp] if it.app == item.app)
+            for record in records:
+                if record.offset in item and not record.log.marker and not self._view.is_void(record.log):
+                    received = not in_flight(source, record.offset)
+                    side = _side(self._view, record, source)
+                    kind = (tp, item.app, record.log.process, side, received)
+                    self._kinds[kind].append((record.offset, record, source))
+        for kind, items in self._kinds.items():
+            if kind[0] == tp and len(items) > 2 * self._window:
+                self._kinds[kind] = _nearest(kind, items, self._window + 1)
+
+    def nearest(self, decoder: Decoder) -> list[Near]:
+        """Return the nearest records of each kind, one more than are shown."""
+        return [
+            Near(kind, offset, self._row(kind, record, source, decoder))
+            for kind, items in self._kinds.items()
+            for offset, record, source in _nearest(kind, items, self._window + 1)
+        ]
+
+    def _receive(self, record: Record, cause: tuple[int, int, int]) -> None:
+        check, partition, offset = cause
+        cut = self._view.processes.get(record.log.process)
+        for item in self._causes.get((check, partition), ()):
+            if (cut is None or cut.app == item.app) and offset in item:
+                place = item.app, TopicPartition(item.topic, partition), offset
+                at_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
+                self.receipts[place] = _both(self.receipts.get(place), (at_ms, 1))
+
+    def _row(self, kind: _Kind, record: Record, source: InputCut, decoder: Decoder) -> dict[str, Any]:
+        (topic, partition), app, process, side, received = kind
+        cut = self._view.processes.get(process)
+        texts = decoder.texts(topic, record.key, record.value, input_codecs(source))
+        cause = record.cause if record.cause is not None and record.cause[0] in self._topics else None
+        return {
+            "sender": None if is_external(record) else process,
+            "sender_app": None if cut is None else cut.app,
+            "receiver_app": app,
+            "receiver": source.receiver,
+            "topic": topic,
+            "partition": partition,
+            "offset": record.offset,
+            "seq": None if is_external(record) else record.log.seq,
+            "side": side,
+            "received": received,
+            "sent_ms": record.timestamp_ms if record.timestamp_ms >= 0 else None,
+            "cause_topic": None if cause is None else self._topics[cause[0]],
+            "cause_partition": None if cause is None else cause[1],
+            "cause_offset": None if cause is None else cause[2],
+            "key": None if texts.key is None else texts.key[:PREVIEW_CHARS],
+            "value": None if texts.value is None else texts.value[:PREVIEW_CHARS],
+            "bytes": len(record.key or b"") + len(record.value or b""),
+        }
+
+
+def around_rows(
+    near: Iterable[Near], receipts: Iterable[Mapping[Any, tuple[int | None, int]]], window: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows from what the tasks have found."""
+    kinds: dict[_Kind, list[Near]] = defaultdict(list)
+    for item in near:
+        kinds[item.kind].append(item)
+    times: Receipts = {}
+    for of_task in receipts:
+        for place, more in of_task.items():
+            times[place] = _both(times.get(place), more)
+    for kind, items in kinds.items():
+        tp, app, *_ = kind
+        for nth, item in enumerate(_nearest(kind, items, window), 1):
+            at_ms, effects = times.get((app, tp, item.offset), (None, 0))
+            is_last = nth == window and len(items) > window
+            yield item.row | {"received_ms": at_ms, "effects": effects, "more": is_last}
+
+
+def _nearest(kind: _Kind, items: list[Any], number: int) -> list[Any]:
+    """Return the last ones of those that were received, and the first of the others."""
+    at = 1 if isinstance(items[0], Near) else 0
+    return sorted(items, key=lambda it: it[at], reverse=kind[-1])[:number]
+
+
+def _both(known: tuple[int | None, int] | None, more: tuple[int | None, int]) -> tuple[int | None, int]:
+    if known is None:
+        return more
+    times = [at for at in (known[0], more[0]) if at is not None]
+    return min(times, default=None), known[1] + more[1]
+
+
+def _side(view: CutView, record: Record, source: InputCut) -> str:
+    log = record.log
+    if is_external(record):
+        return "external"
+    if log.process < view.epoch and view.left(log.process):
+        return "white" if log.offset < source.log_end else "red"
+    is_white = view.white_stamped(log) and log.offset < view.white_end(log.process, log.tp)
+    return "white" if is_white else "red"

@@ -1,1 +1,0 @@
-"""The tables of a snapshot, as transforms of what was read."""

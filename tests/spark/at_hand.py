@@ -1,0 +1,154 @@
+"""Logs of records at hand, for either engine: what Kafka's clients would read, without Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pytest
+
+from snapkafka.assembly import Job, Settings, opened
+from snapkafka.assembly.arrow_schema import arrow_schema
+from snapkafka.assembly.embedded import EmbeddedEngine, EmbeddedLog
+from snapkafka.assembly.examine import Examination, Reading
+from snapkafka.assembly.order import Engine, Examined
+from snapkafka.assembly.records import Record, pieces, record_of
+from snapkafka.checks import Checked, CutView, LogBounds, LogRecord, ReadRange
+from snapkafka.kafka import Connection
+from snapkafka.manifest_entries import LedgerEntry
+from snapkafka.wire import headers as wire
+from tests.spark.reading import settings_of
+
+ENTRY: Final = LedgerEntry(topic="_snapkafka.taken", topic_id="ab" * 16)
+#: What stands for it in headers.
+LEDGER: Final = wire.ledger_id(bytes.fromhex(ENTRY.topic_id))
+
+
+def record(row: dict[str, Any]) -> Record:
+    """Return a row of Spark's Kafka source as a record."""
+    headers = [(it["key"], it["value"]) for it in row["headers"]]
+    place, time = (
+        (row["topic"], row["partition"], row["offset"]),
+        (row["timestamp_ms"], row["timestamp_type"]),
+    )
+    return record_of(LEDGER, place, time, row["key"], row["value"], headers, wire.find(headers))
+
+
+def row_of(it: LogRecord, key: bytes | None = None, value: bytes | None = None) -> dict[str, Any]:
+    """Return a record as a row of Spark's Kafka source; its key is the number for it, if no other is given."""
+    check, headers = wire.tp_check(it.topic, it.partition), []
+    if it.process >= 0:
+        stamp = LEDGER, check, it.epoch, it.process, it.seq
+        if it.marker:
+            header = wire.marker(*stamp, 0)
+        elif it.cause is None:
+            header = wire.stamp(*stamp)
+        else:
+            (topic, partition), offset = it.cause
+            header = wire.stamp_with_cause(*stamp, wire.topic_check(topic), partition, offset)
+        headers = [{"key": wire.HEADER, "value": header}]
+    return {
+        "topic": it.topic,
+        "partition": it.partition,
+        "offset": it.offset,
+        "headers": headers,
+        "timestamp_ms": 0,
+        "timestamp_type": 0,
+        "value": value,
+        "key": b"%d" % it.key_hash if key is None and it.key_hash is not None else key,
+    }
+
+
+class AtHand(EmbeddedEngine):
+    """The embedded engine, over rows."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], settings: Settings) -> None:
+        super().__init__(job_of(settings))
+        self._rows = rows
+
+    @contextmanager
+    def read(self, view: CutView, settings: Settings) -> Iterator[EmbeddedLog]:
+        log = EmbeddedLog(Connection(bootstrap="nowhere:9092"), settings)
+        vars(log)["records"] = lambda ranges: map(record, within(self._rows, ranges))
+        yield log
+
+
+def within(rows: Iterable[dict[str, Any]], ranges: Iterable[ReadRange]) -> list[dict[str, Any]]:
+    """Return the rows of ranges, in the order of the log."""
+    ends = {item[:2]: item for item in ranges}
+    found = [
+        row
+        for row in rows
+        if (of := ends.get((row["topic"], row["partition"]))) and of.start <= row["offset"] < of.end
+    ]
+    return sorted(found, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+
+
+def spark_reads(patch: pytest.MonkeyPatch, rows: Sequence[dict[str, Any]], *, tasks: int = 1) -> None:
+    """Let Spark's tasks read these rows, in so many partitions."""
+    from snapkafka.assembly.spark import engine
+    from snapkafka.assembly.spark.kafka_source import SOURCE_SCHEMA
+
+    def read_ranges(spark: Any, ranges: Iterable[ReadRange], **_: Any) -> Any:
+        table = pa.Table.from_pylist(within(rows, ranges), schema=arrow_schema(SOURCE_SCHEMA))
+        places = ("topic", "partition", "offset")
+        frame = spark.createDataFrame(table, schema=SOURCE_SCHEMA)
+        return frame.repartitionByRange(tasks, *places).sortWithinPartitions(*places)
+
+    patch.setattr(engine, "read_ranges", read_ranges)
+
+
+def with_bounds(view: CutView) -> CutView:
+    """Return a view of a log that holds whatever is at hand."""
+    return CutView(
+        view.captured, dict.fromkeys((*view.inputs, *view.changelogs), LogBounds(start=0, end=10**6))
+    )
+
+
+def tables_of(
+    folder: Path, view: CutView, rows: Sequence[dict[str, Any]], settings: Settings | None = None
+) -> dict[str, list[Any]]:
+    """Return every table of a snapshot, row by row."""
+    settings = settings_of(ENTRY, bootstrap="") if settings is None else settings
+    verified(AtHand(rows, settings), with_bounds(view), settings, folder)
+    return {of.name: pq.read_table(of).to_pylist() for of in folder.iterdir()}
+
+
+def job_of(settings: Settings) -> Job:
+    """Return a job that reports to nobody."""
+    return Job(spec=settings.spec, notify=lambda line: None, progress=lambda working: None, engine=opened)
+
+
+def checked(engine: Engine, view: CutView, ranges: Sequence[ReadRange], settings: Settings) -> Checked:
+    """Run the checks on some ranges."""
+    reading = Reading(view=view, ranges=tuple(ranges), settings=settings)
+    with engine.read(view, settings) as log:
+        return Examined(log, reading, log.examine(reading)).check()
+
+
+def verified(engine: Any, view: CutView, settings: Settings, folder: Path | None) -> Checked:
+    found: Checked = engine.verify(view, settings, folder)[0]
+    return found
+
+
+def state_of(
+    view: CutView,
+    rows: Sequence[dict[str, Any]],
+    parent: CutView | None = None,
+    settings: Settings | None = None,
+) -> list[dict[str, Any]]:
+    """Return the rows of the state, or of its delta on a parent."""
+    settings = settings_of(ENTRY, bootstrap="") if settings is None else settings
+    nowhere: Any = None
+    ranges = tuple(ReadRange(*tp, 0, 10**9) for tp in view.changelogs)
+    reading = Reading(view=view, ranges=ranges, settings=settings, tables=(nowhere, ""), parent=parent)
+    work, fold = Examination(reading), reading.new_fold()
+    for tp, piece in pieces(map(record, within(rows, ranges))):
+        for change in work.take(tp, piece):
+            if change.bucket is not None:
+                fold.take(change)
+    return list(fold.rows())
