@@ -91,7 +91,10 @@ class Trigger(Request, frozen=True, rename=CONTRACT | {"knowing": "knows_markers
     knowing: Annotated[Texts, option("", "Consumer groups that accept markers.")] = ()
     align: Annotated[bool, option("--align", "Hold inputs back until no message is in flight.")] = False
     align_timeout_ms: Annotated[
-        int, option("--align-timeout TIME", "Align for TIME at most, then do not wait: 2s.", bare="ms")
+        int,
+        option(
+            "--align-timeout TIME", "Align for TIME at most; the next attempt does not wait: 2s.", bare="ms"
+        ),
     ] = 0
     retries: Annotated[int | None, option("--retries N", "Retry a failed one; 3 times with --wait.")] = None
 

@@ -91,9 +91,7 @@ class Desk:
     def ledger(self, captured: Captured) -> LedgerEntry:
         """Return the entry about the ledger for the manifest of a snapshot."""
         known = {at: ms for at, ms in self.reading.times_ms.items() if ms > 0}
-        reported = sorted(
-            {at for cut in captured.processes for at in (cut.report, cut.closed)} & known.keys()
-        )
+        reported = sorted({cut.report for cut in captured.processes} & known.keys())
         return LedgerEntry(
             topic=self._ledger.topic,
             topic_id=self._ledger.topic_id,

@@ -27,8 +27,7 @@ from snapkafka.manifest import (
     content_digest,
     open_paths,
 )
-from snapkafka.protocol.alignment_records import Outcome
-from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.captured_snapshot import Captured, Outcome
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.version import __version__
 

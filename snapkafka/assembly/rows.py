@@ -148,14 +148,13 @@ def channel_rows(view: CutView, held: Mapping[tuple[Channel, str], int]) -> list
 
 def process_rows(view: CutView, ledger: LedgerEntry) -> list[dict[str, Any]]:
     """Return the participants: the source from which each learned of the snapshot, its running and torn events (R6),
-    the duration of its cut (microseconds); and when the ledger had the trigger, its report and its closing."""
+    the duration of its cut (microseconds); and when the ledger had the trigger and its report."""
     times = {entry.offset: entry.at_ms for entry in ledger.appended}
     return [
         asdict(cut)
         | {
             "triggered_at": _at(ledger.triggered_ms),
             "reported_at": _at(times.get(cut.report, 0)),
-            "closed_at": _at(times.get(cut.closed, 0)),
             "running": [asdict(event) for event in cut.running],
             "torn": [_torn(event) for event in cut.torn],
         }

@@ -34,7 +34,7 @@ SCHEMAS: Final[Mapping[str, str]] = {
     ),
     "processes": (
         "process bigint, app string, host string, pid bigint, left boolean, previous bigint, heard string, "
-        "report bigint, closed bigint, triggered_at timestamp, reported_at timestamp, closed_at timestamp, "
+        "report bigint, triggered_at timestamp, reported_at timestamp, "
         "cut_us bigint, "
         "running array<struct<agent:string,topic:string,partition:int,offset:bigint>>, "
         "torn array<struct<agent:string,topic:string,partition:int,offset:bigint,was:bigint,met:bigint,"
@@ -110,10 +110,8 @@ COMMENTS: Final[Mapping[str, str]] = {
     "previous": "the epoch that it came from",
     "heard": "how it learned of the snapshot",
     "report": "the ledger offset of its report; -1: it had left",
-    "closed": "the ledger offset at which it had closed the epoch; -1: it had left",
     "triggered_at": "when the ledger had the trigger; null: unknown",
     "reported_at": "when the ledger had its report; null: unknown",
-    "closed_at": "when the ledger had its closing; null: unknown",
     "cut_us": "the duration of its cut, in microseconds",
     "running": "the events that ran at its cut",
     "torn": "the events that met later work and count as not processed",

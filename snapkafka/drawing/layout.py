@@ -36,7 +36,7 @@ EXTERNAL: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A process. `cut_ms`, `closed_ms`: after the trigger, None: not yet, or never (`left`). `running`, `torn`: a
+    """A process. `cut_ms`: when it reported, after the trigger, None: not yet, or never (`left`). `running`, `torn`: a
     sentence for each event."""
 
     process: int
@@ -44,7 +44,6 @@ class Lane:
     host: str = ""
     pid: int = 0
     cut_ms: int | None = None
-    closed_ms: int | None = None
     heard: str = ""
     left: bool = False
     running: tuple[str, ...] = ()

@@ -244,9 +244,7 @@ def _cut_of(place: DrawnEvent, size: float) -> Iterator[str]:
             f' l-{size:g},-{half:g} z" fill="{WALL}"'
             ' stroke="#ffffff"/></g>'
         )
-    title = f"{lane.name} cut {lane.cut_ms} ms after the trigger"
-    if lane.closed_ms is not None:
-        title += f"\nclosed at {lane.closed_ms} ms"
+    title = f"{lane.name} reported its cut {lane.cut_ms} ms after the trigger"
     yield (
         f'<g class="cut-point" data-process="{lane.process}"><title>{_text(title)}</title><circle class="point"'
         f' cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="{CUT}" stroke="#ffffff"/></g>'

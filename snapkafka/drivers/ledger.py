@@ -26,9 +26,8 @@ from snapkafka.protocol.events import (
     LedgerRead,
     LedgerRecreated,
     RanWithout,
-    ReportAppended,
 )
-from snapkafka.protocol.records import Bye, Checkpoint, CutReport, Hello, LedgerRecord, Restore, Trigger
+from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, Trigger
 
 from .waiting import RETRY_S, LedgerWaits
 
@@ -259,14 +258,12 @@ class LedgerFollower(LedgerWaits):
                 await asyncio.sleep(RETRY_S)
             else:
                 if ledger == self._host.ledgers:
-                    self._appended(record, offset, repeated=said)
+                    self._appended(record, offset)
                 return
 
-    def _appended(self, record: LedgerRecord, offset: int, *, repeated: bool) -> None:
-        """Note where a record stands. `repeated`: an attempt before this one failed, as far as its producer knows."""
-        if isinstance(record, CutReport):
-            self._host.feed(ReportAppended(n=record.n, offset=offset, repeated=repeated))
-        elif isinstance(record, Trigger):
+    def _appended(self, record: LedgerRecord, offset: int) -> None:
+        """Note where a record stands."""
+        if isinstance(record, Trigger):
             self._hurry()
         elif isinstance(record, Hello):
             self._appended_hello, self._hello_at = self._host.loop.time(), offset

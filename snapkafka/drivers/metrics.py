@@ -20,7 +20,7 @@ OUTCOMES: Final = (
     *(
         "captured",
         "aborted",
-        "alignment-cycle",
+        "not-aligned",
         "app-runs-without",
         "app-stopped",
         "contaminated",
@@ -68,7 +68,7 @@ HISTOGRAMS: Final = {
         "Duration of the cut in this worker",
         (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 1.0),
     ),
-    "closing": ("From the cut until this worker has closed", CLOSING_S),
+    "closing": ("From the cut until this worker has reported", CLOSING_S),
     "capture": (
         "From the trigger until captured, by the ledger's clock",
         (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),

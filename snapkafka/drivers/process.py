@@ -22,10 +22,9 @@ from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
 from snapkafka.protocol.records import (
     NOBODY,
     Bye,
-    Closed,
-    CutReport,
     Hello,
     LedgerRecord,
+    Report,
 )
 
 from .host import Host
@@ -59,10 +58,10 @@ class Process(Host):
 
     def append(self, record: LedgerRecord) -> None:
         """Append to the ledger in the background; what reports on a cut goes through `report`."""
-        if not isinstance(record, CutReport | Closed):
+        if not isinstance(record, Report):
             self.write(record)
             return
-        if isinstance(record, Closed) and record.epoch in self._cut_at:
+        if record.epoch in self._cut_at:
             self.metrics.observe("closing", time.perf_counter() - self._cut_at.pop(record.epoch))
         self.report(record)
 
@@ -71,7 +70,7 @@ class Process(Host):
         if not self.absent or isinstance(record, Bye):
             self.follower.append(record)
 
-    def report(self, record: CutReport | Closed) -> None:
+    def report(self, record: Report) -> None:
         """Append a report on a cut."""
         self.write(record)
 
@@ -115,7 +114,7 @@ class Process(Host):
         if timer.epoch in self.machine.ledger.open:
             with contextlib.suppress(SnapkafkaError):
                 await self._catch_up()
-        answer(TimerExpired(epoch=timer.epoch, align=timer.align))
+        answer(TimerExpired(epoch=timer.epoch))
 
     # -- life ---------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from snapkafka.config import TTL_MS_RANGE
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
-from snapkafka.protocol.alignment import known_graph
+from snapkafka.protocol.alignment import Graph, known_graph
 from snapkafka.protocol.facts import counts_of, unlike_counts
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import (
@@ -124,8 +124,8 @@ async def compose_trigger(
         run_without=tuple(_run_without(groups or (), state, apps)),
         stopped=stopped,
         asked_at=asked_at,
-        align=asked.align or asked.align_timeout_ms != 0,
-        align_timeout_ms=asked.align_timeout_ms,
+        align=asked.align,
+        sends=graph_of_apps(state, apps).stated() if asked.align else (),
         audit=audit,
     )
 
@@ -177,12 +177,9 @@ def check_trigger(state: LedgerState, asked: verbs.Trigger) -> None:
     require_id(asked.snapshot_id)
     if asked.type not in TYPES:
         raise BadInputError(f"type {asked.type!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
-    for field, value, (low, high) in (
-        ("ttl", asked.ttl_ms, TTL_MS_RANGE),
-        ("align-timeout", asked.align_timeout_ms, (0, asked.ttl_ms)),
-    ):
-        if not low <= value <= high:
-            raise BadInputError(f"must be {low} to {high:,} ms, got {value:,} ms", field=field)
+    low, high = TTL_MS_RANGE
+    if not low <= asked.ttl_ms <= high:
+        raise BadInputError(f"must be {low} to {high:,} ms, got {asked.ttl_ms:,} ms", field="ttl")
     for reason, problem, hint, concerned in _refusals(state, asked):
         facts: dict[str, Any] = {"apps": concerned} if concerned else {}
         raise TriggerRefusedError(problem, hint=hint, reason=reason, **facts)
@@ -236,10 +233,14 @@ def _refusals(state: LedgerState, asked: verbs.Trigger) -> Iterator[tuple[str, s
     if unlike := [said for hello in latest.values() for said in unlike_counts(hello, counts_of(hello))]:
         hint = "make the counts equal and restart the app (Faust fails at a write), or leave it out of --apps"
         yield "partition-counts", "; ".join(unlike), hint, []
-    graph = known_graph(state, state.topics_of(state.standing(apps)))
-    if (asked.align or asked.align_timeout_ms) and (cycle := graph.cycle()):
+    if asked.align and (cycle := graph_of_apps(state, apps).cycle()):
         problem = f"these apps cannot be aligned, they send to each other in a cycle: {cycle}"
         yield "cycle", problem, "leave out --align: any other snapshot works on a cycle", []
+
+
+def graph_of_apps(state: LedgerState, apps: Collection[str]) -> Graph:
+    """Return which of these apps send to which, as far as earlier snapshots show it."""
+    return known_graph(state, state.topics_of(state.standing(apps)))
 
 
 def _require_readers(state: LedgerState, apps: Collection[str]) -> None:

@@ -1,6 +1,6 @@
 """Findings of `doctor` in the cluster: topics, headers, partitions and consumer groups.
 
-A transform, a proxy or a mirror may remove headers. Every `Closed` in the ledger names the offset at which the last
+A transform, a proxy or a mirror may remove headers. Every `Report` in the ledger names the offset at which the last
 white record of its process was acknowledged: that record left with a header, so it must have one in the log.
 
 A snapshot copies nothing, so three causes may remove its records: time (`retention.ms`), size (`retention.bytes`) and
@@ -131,9 +131,9 @@ def _last_sent(state: LedgerState) -> dict[TopicPartition, tuple[int, str]]:
     found: dict[TopicPartition, tuple[int, str]] = {}
     for _, snapshot in sorted(state.snapshots.items(), reverse=True):
         latest: dict[TopicPartition, tuple[int, str]] = {}
-        for process, (_, closed) in snapshot.closed.items():
+        for process, (_, report) in snapshot.reports.items():
             name = state.processes[process].name if process in state.processes else f"process {process}"
-            for end in closed.sent:
+            for end in report.sent:
                 tp = TopicPartition(end.topic, end.partition)
                 if end.last_seq >= 0 and end.white_end > latest.get(tp, (-1, ""))[0] + 1:
                     latest[tp] = end.white_end - 1, name

@@ -13,8 +13,7 @@ import msgspec
 from snapkafka.checks.kinds import CHECKS
 from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry, file_stem
-from snapkafka.protocol.alignment_records import Outcome
-from snapkafka.protocol.captured_snapshot import Captured, NeverRead, Uncaptured
+from snapkafka.protocol.captured_snapshot import Captured, NeverRead, Outcome, Uncaptured
 from snapkafka.protocol.ledger_state import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import CheckResult
 from snapkafka.units import wall_ms
@@ -39,7 +38,6 @@ class SnapshotInfo(
         "closed": "nodes_completed",
         "failed": "nodes_failed",
         "required": "nodes_total",
-        "reported": "nodes_reported",
         "in_flight": "in_flight_messages",
         "unread": "unread_topics",
     },
@@ -73,7 +71,6 @@ class SnapshotInfo(
     apps: tuple[str, ...]
     ttl_ms: int
     required: int
-    reported: int
     waits_for: tuple[str, ...]
     failure: Failure | None
     contaminated: str | None
@@ -87,10 +84,8 @@ class SnapshotInfo(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRow:
-    """One thing that a running snapshot waits for: `what` is "report", "alignment" or "closing"; for how long, by this
-    clock."""
+    """A process whose report a running snapshot waits for; for how long, by this clock."""
 
-    what: str
     text: str
     process: int
     app: str
@@ -99,7 +94,7 @@ class WaitRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRow:
-    """A process in a snapshot. `reported_ms`, `closed_ms`: after the trigger, by the ledger's clock; None: not yet."""
+    """A process in a snapshot. `reported_ms`: after the trigger, by the ledger's clock; None: not yet."""
 
     process: int
     app: str
@@ -109,7 +104,6 @@ class ProcessRow:
     cut_us: int | None
     running: int
     reported_ms: int | None
-    closed_ms: int | None
     left: bool
 
 
@@ -129,9 +123,8 @@ class PositionRow:
 class Phases(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds after the trigger, by the ledger's clock; None: not yet."""
 
-    first_cut_ms: int | None
-    last_cut_ms: int | None
-    last_closed_ms: int | None
+    first_reported_ms: int | None
+    last_reported_ms: int | None
     decided_ms: int | None
 
 
@@ -183,7 +176,7 @@ def summary(reading: LedgerReading, view: SnapshotView, now_ms: int | None = Non
     trigger, failure, verdict = view.trigger, view.failure, view.verdict
     triggered_ms, decided_ms = reading.times_ms[view.epoch - 1], _decided_ms(reading, view)
     now_ms = wall_ms() if now_ms is None else now_ms
-    closed = len(view.required & view.closed.keys())
+    closed = len(view.required & view.reports.keys())
     written = f"{trigger.storage.rstrip('/')}/{file_stem(trigger.id)}.json" if trigger.storage else ""
     return SnapshotInfo(
         id=trigger.id,
@@ -204,7 +197,6 @@ def summary(reading: LedgerReading, view: SnapshotView, now_ms: int | None = Non
         apps=trigger.apps,
         ttl_ms=trigger.ttl_ms,
         required=len(view.required),
-        reported=len(view.required & view.reports.keys()),
         waits_for=tuple(map(str, reading.state.waiting(view.epoch))) if decided_ms is None else (),
         failure=Failure(code=failure.code, reason=failure.reason, culprit=failure.culprit)
         if failure
@@ -229,11 +221,8 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
     return Details(
         **msgspec.structs.asdict(summary(reading, view, now_ms)),
         phases=Phases(
-            first_cut_ms=min(reported, default=None),
-            last_cut_ms=max(reported, default=None),
-            last_closed_ms=max(
-                (row.closed_ms for row in processes if row.closed_ms is not None), default=None
-            ),
+            first_reported_ms=min(reported, default=None),
+            last_reported_ms=max(reported, default=None),
             decided_ms=_decided_ms(reading, view),
         ),
         processes=processes,
@@ -262,31 +251,27 @@ NOT_YET: Final = ""
 def _process(reading: LedgerReading, view: SnapshotView, process: int) -> ProcessRow:
     hello = reading.state.processes[process].hello
     start = reading.times_ms[view.epoch - 1]
-    report, closed = view.reports.get(process), view.closed.get(process)
+    report = view.reports.get(process)
     return ProcessRow(
         process=process,
         app=hello.app,
         host=hello.host,
         pid=hello.pid,
         heard=report[1].heard if report else NOT_YET,
-        cut_us=closed[1].cut_us if closed else None,
+        cut_us=report[1].cut_us if report else None,
         running=len(report[1].running) if report else 0,
         reported_ms=reading.times_ms[report[0]] - start if report else None,
-        closed_ms=reading.times_ms[closed[0]] - start if closed else None,
         left=process in view.left,
     )
 
 
 def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int) -> WaitRow:
-    """Describe a wait. A closing is waited for since its report, everything else since the trigger."""
-    since = view.epoch - 1
-    if wait.what == "closing" and wait.process in view.reports:
-        since = view.reports[wait.process][0]
+    """Describe a wait, which began with the trigger."""
     text = str(wait).replace(
         f"process {wait.process} of app {wait.app}", reading.state.processes[wait.process].name, 1
     )
-    waited_ms = max(0, now_ms - reading.times_ms[since])
-    return WaitRow(what=wait.what, text=text, process=wait.process, app=wait.app, waited_ms=waited_ms)
+    waited_ms = max(0, now_ms - reading.times_ms[view.epoch - 1])
+    return WaitRow(text=text, process=wait.process, app=wait.app, waited_ms=waited_ms)
 
 
 def _positions(captured: Captured) -> tuple[PositionRow, ...]:

@@ -19,6 +19,7 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import compose_trigger, require_id
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
+from snapkafka.protocol.membership import GRACE
 from snapkafka.protocol.records import (
     PAUSE_MOST_S,
     PAUSE_S,
@@ -41,6 +42,7 @@ async def trigger(
     *,
     snapshot_id: str = "",
     retries: int | None = None,
+    align_timeout_ms: int = 0,
     wait: bool = False,
     progress: Callable[[CaptureProgress], None] | None = None,
     **options: Any,
@@ -52,6 +54,7 @@ async def trigger(
         retries: how often to start the next attempt if the snapshot fails by something that passes (`RETRYABLE`), with
             growing pauses; None: three times with `wait`, else never. One that had failed before is tried again at
             once, whatever the reason; without `wait` that is all.
+        align_timeout_ms: align for so long at most; if that fails, the next attempt is an ordinary snapshot.
         wait: whether to wait until it is captured.
         progress: called from time to time while waiting.
         options: other fields of `verbs.Trigger`.
@@ -71,6 +74,11 @@ async def trigger(
             hint="add --wait, or the --id of a snapshot that failed",
             field="retries",
         )
+    if align_timeout_ms and not wait:
+        raise BadInputError("needs --wait: an attempt follows that is not aligned", field="align-timeout")
+    ordinary = dict(options)
+    if align_timeout_ms:
+        options |= {"align": True, "ttl_ms": align_timeout_ms}
     async with opened(where, namespace) as work:
         compose = partial(compose_trigger, work.admin, work.reading.state, catch_up=work.catch_up, **options)
         view = _latest(work, snapshot_id)
@@ -84,6 +92,8 @@ async def trigger(
         if wait:
             await follow(work, view, progress)
             left = RETRIES if retries is None else named
+            if align_timeout_ms and view.failure is not None:
+                left, compose = max(1, left), partial(compose, **{"align": False, "ttl_ms": 5_000} | ordinary)
             while left and view.failure is not None and view.failure.code in RETRYABLE:
                 left -= 1
                 view = await _again(work, view, compose, last=not left)
@@ -135,7 +145,7 @@ TICK_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureProgress:
-    """The progress of a running snapshot: `done` of `needed` (inputs cut and senders closed), and what it waits for."""
+    """The progress of a running snapshot: `done` of `needed` (inputs cut and reports), and what it waits for."""
 
     id: str
     waited_ms: int
@@ -174,12 +184,12 @@ async def follow(
 ) -> None:
     """Wait until the snapshot is captured or has failed; fail it when its time to live is over.
 
-    Any process that notices this aborts it, and declares the senders dead that have given no sign, so that the next
-    snapshot does not wait for them; they take a new identity when they read that.
+    Any process that notices this aborts it, and declares those dead that have not reported a while after that, so that
+    the next snapshot does not wait for them; they take a new identity when they read that.
     """
     loop = asyncio.get_running_loop()
     # Its whole time from now on, though some may be over: the ledger's clock and this one may differ by more than that.
-    deadline = loop.time() + view.trigger.ttl_ms / 1000
+    deadline = loop.time() + view.trigger.ttl_ms * (1 + 1 / GRACE) / 1000
     started, aborted = loop.time(), False
     changed = asyncio.Event()
     reader = asyncio.ensure_future(_read(work, changed))
@@ -222,8 +232,7 @@ async def _give_up(work: Opened, view: SnapshotView) -> None:
         )
     )
     for wait in waits:
-        if wait.what == "report":
-            await work.ledger.append(Dead(n=random.getrandbits(63), dead=wait.process))
+        await work.ledger.append(Dead(n=random.getrandbits(63), dead=wait.process))
 
 
 def _progress(work: Opened, view: SnapshotView, waited_ms: int) -> CaptureProgress:

@@ -33,7 +33,6 @@ from .actions import (
     StartTimer,
     TurnedRed,
 )
-from .alignment_records import Aligning, Outcome
 from .captured_snapshot import (
     WHY_UNREAD,
     BaseCut,
@@ -42,6 +41,7 @@ from .captured_snapshot import (
     Code,
     InputCut,
     NeverRead,
+    Outcome,
     Outsider,
     ProcessCut,
     Recorded,
@@ -69,7 +69,6 @@ from .events import (
     MarkerSent,
     RanWithout,
     RecordMet,
-    ReportAppended,
     StateGiven,
     StateRefused,
     StopAsked,
@@ -87,6 +86,7 @@ from .offsets import (
     NOBODY,
     Agent,
     AgentPosition,
+    AppSends,
     ChangelogEnd,
     ChannelRange,
     CheckResult,
@@ -115,6 +115,7 @@ from .records import (
     INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
     MIXED,
+    NOT_ALIGNED,
     NOT_GIVEN,
     OUT_OF_ORDER,
     RESTORING,
@@ -123,9 +124,8 @@ from .records import (
     UNKNOWN_PARTITION,
     Abort,
     Checkpoint,
-    Closed,
-    CutReport,
     LedgerRecord,
+    Report,
     TailLost,
     Trigger,
 )

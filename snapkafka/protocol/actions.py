@@ -42,11 +42,10 @@ class SendMarkers:
 
 @value
 class StartTimer:
-    """`TimerExpired(epoch, align)` after `ttl_ms`; harmless once the snapshot is decided."""
+    """`TimerExpired(epoch)` after `ttl_ms`; harmless once the snapshot is decided."""
 
     epoch: int
     ttl_ms: int
-    align: bool = False
 
 
 @value

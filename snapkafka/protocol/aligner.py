@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .actions import HoldInputs, LetGo
-from .alignment import ends_of, graph_of, holds_after, unstated
-from .records import TopicPartition
+from .alignment import ends_of, graph_of, holds_after
+from .records import NOT_ALIGNED, NOT_GIVEN, TopicPartition
 
 if TYPE_CHECKING:
     from .colours import Colours
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class _Aligned:
     """One aligned snapshot. `senders`: the processes that send to this one; `ends`: where the white records of all
-    senders end, once they have closed. `state`: whether the process has handed over its state, where it does so
+    senders end, once they have reported. `state`: whether the process has handed over its state, where it does so
     before it cuts; True, too, where a snapshot needs none, and waits for that of an earlier one."""
 
     cut: bool = False
@@ -48,6 +48,18 @@ class Aligner:
         if epoch in self.open:
             self.open[epoch].state = True
 
+    def cannot_wait(self, upto: int, why: str) -> list[tuple[int, str, str]]:
+        """Give up the snapshots up to this epoch for which the process has not cut. Return each with the code of its
+        failure, and with what the process did."""
+        found = []
+        for epoch in sorted(epoch for epoch in self.white() if epoch <= upto):
+            item = self.open.pop(epoch)
+            if item.state is False:
+                found.append((epoch, NOT_GIVEN, "turned red before it had handed over its state"))
+            elif item.state is None:
+                found.append((epoch, NOT_ALIGNED, f"did not wait: {why}"))
+        return found
+
     def is_white(self, epoch: int) -> bool:
         """Return whether the process still waits before it cuts for this snapshot."""
         return epoch in self.open and not self.open[epoch].cut
@@ -67,11 +79,8 @@ class Aligner:
         self._held_from = epoch if self._held_from is None else min(epoch, self._held_from)
         return True
 
-    def due(
-        self, ledger: LedgerView, process: int, positions: Positions, colours: Colours
-    ) -> tuple[int, str] | None:
-        """Return a snapshot for which to cut now, and why it is not aligned (empty: it is); None: there is none.
-        Alignments that are over are dropped."""
+    def due(self, ledger: LedgerView, process: int, positions: Positions, colours: Colours) -> int | None:
+        """Return a snapshot for which to cut now; None: there is none. Alignments that are over are dropped."""
         for epoch, item in sorted(self.open.items()):
             snapshot = ledger.open.get(epoch)
             if snapshot is None or (not item.cut and epoch <= colours.epoch):
@@ -81,23 +90,19 @@ class Aligner:
                     del self.open[epoch]
             elif item.state is False:
                 return None  # a cut for a later one would serve this one, too
-            elif item.state or snapshot.unaligned:
-                return epoch, snapshot.unaligned
-            elif not self.waits_for(ledger, epoch, process, positions):
-                return epoch, ""
+            elif item.state or not self.waits_for(ledger, epoch, process, positions):
+                return epoch
         return None
 
     def waits_for(self, ledger: LedgerView, epoch: int, process: int, positions: Positions) -> str:
         """Return the first thing that the process waits for before it cuts; empty: nothing is in flight to it."""
         snapshot, item = ledger.open[epoch], self.open[epoch]
         if item.senders is None:
-            if missing := unstated(snapshot):
-                return f"process {missing[0]} of app {ledger.app_of(missing[0])} to state where it sends"
-            apps = graph_of(ledger, snapshot).senders(ledger.app_of(process))
+            apps = graph_of(snapshot).senders(ledger.app_of(process))
             item.senders = frozenset(p for p in snapshot.required if ledger.app_of(p) in apps)
         if item.ends is None:
-            if late := sorted(item.senders - snapshot.closed.keys()):
-                return f"process {late[0]} of app {ledger.app_of(late[0])} to close"
+            if late := sorted(item.senders - snapshot.reports.keys()):
+                return f"process {late[0]} of app {ledger.app_of(late[0])} to report"
             item.ends = ends_of(snapshot, snapshot.apps[ledger.app_of(process)])
         behind = positions.behind(item.ends)
         return "" if behind is None else f"input {behind} to be read up to its barrier"

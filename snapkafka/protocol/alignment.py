@@ -1,42 +1,39 @@
 """Barrier alignment: a cut is put off until nothing is in flight to its process (R16).
 
-The barrier of a process is its `Closed`: it names the end of what the process has sent in white. A process that aligns
-waits until every process that sends to it has closed and its agents have started all below those ends. It cuts then,
+The barrier of a process is its `Report`: it names the end of what the process has sent in white. A process that aligns
+waits until every process that sends to it has reported and its agents have started all below those ends. It cuts then,
 so its channels are empty. A red record waits meanwhile, with all behind it in its partition.
 
-    trigger ── topics stated (`Aligning`) ── senders closed, their white records started ─> cut ── closed ─> let go
-                                                  red records wait                           all inputs wait
+    trigger (who sends where) ── senders reported, their white records started ─> cut ── reported ─> let go
+                                              red records wait                         all inputs wait
 
 Kafka has one queue per partition for all of its senders, so a red record of one of them must not stand before a white
 one of another. Therefore a process holds back all of its inputs from its cut on, until all processes of its app and of
-those that send to the same topics have closed. No cut and no closing waits for that, so it cannot deadlock.
+those that send to the same topics have reported. No cut and no report waits for that, so it cannot deadlock.
 
 Whether a snapshot is consistent never depends on any of this: the process is white until it cuts, and takes in nothing
-red before (R2). If it does not wait (a timeout, a rebalance), the snapshot is an ordinary one.
+red before (R2). Who cannot wait fails the snapshot, and so does a message in flight once all have reported: an app that
+sends to a topic for the first time, which no earlier report shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from .alignment_records import Outcome
-from .records import NOBODY, TopicPartition
+from .records import NOBODY, NOT_ALIGNED, AppSends, TopicPartition
+from .snapshots import Failure, SnapshotView
 
 if TYPE_CHECKING:
-    from .captured_snapshot import InputCut, SenderEnd
     from .ledger_view import LedgerView
-    from .snapshots import SnapshotView
 
-#: When an app sends to a topic for the first time that it has not stated: its readers do not wait for it.
-MEANWHILE: Final = "meanwhile, for the first time"
 #: A send of the sender had no result: no position shows that its record was read, or that there is none.
-UNKNOWN: Final = "may have messages in flight whose sender does not know their outcome"
+UNKNOWN: Final = "its sender does not know the outcome"
 
 
 class Graph:
-    """Which app sends to which, as their processes have stated.
+    """Which app sends to which.
 
     Args:
         topics: app -> the topics to which its processes send.
@@ -47,6 +44,12 @@ class Graph:
         inputs = {topic for topics in reads.values() for topic in topics}
         self.topics = {app: inputs.intersection(sent) for app, sent in topics.items()}
         self.reads = {app: frozenset(topics) for app, topics in reads.items()}
+
+    def stated(self) -> tuple[AppSends, ...]:
+        """Return the graph as a trigger has it."""
+        return tuple(
+            AppSends(app=app, topics=tuple(sorted(sent))) for app, sent in sorted(self.topics.items())
+        )
 
     def senders(self, app: str) -> set[str]:
         """Return the apps that send to this one."""
@@ -80,41 +83,30 @@ class Graph:
         return ""
 
 
-def graph_of(ledger: LedgerView, snapshot: SnapshotView) -> Graph:
-    """Return the graph of the apps of a snapshot, as its processes have stated it."""
-    topics: dict[str, set[str]] = {}
-    for process, stated in snapshot.aligning.items():
-        topics.setdefault(ledger.app_of(process), set()).update(stated)
-    return Graph(topics, snapshot.apps)
+def graph_of(snapshot: SnapshotView) -> Graph:
+    """Return the graph of the apps of a snapshot, as its trigger states it."""
+    return Graph({item.app: item.topics for item in snapshot.trigger.sends}, snapshot.apps)
 
 
 def known_graph(ledger: LedgerView, apps: Mapping[str, Iterable[str]]) -> Graph:
-    """Return the graph of these apps, as far as earlier snapshots show it.
+    """Return the graph of these apps, as far as reports of living processes show it.
 
     Args:
         apps: those in scope, with the topics that each reads.
     """
     topics: dict[str, set[str]] = {}
     for snapshot in ledger.snapshots.values():
-        for process, (_, closed) in snapshot.closed.items():
+        for process, (_, report) in snapshot.reports.items():
             if ledger.is_alive(process) and (app := ledger.app_of(process)) in apps:
-                topics.setdefault(app, set()).update(sent.topic for sent in closed.sent)
-        for process, stated in snapshot.aligning.items():
-            if ledger.is_alive(process) and (app := ledger.app_of(process)) in apps:
-                topics.setdefault(app, set()).update(stated)
+                topics.setdefault(app, set()).update(sent.topic for sent in report.sent)
     return Graph(topics, apps)
 
 
-def unstated(snapshot: SnapshotView) -> list[int]:
-    """List the processes that have not stated where they send."""
-    return sorted(snapshot.required - snapshot.aligning.keys())
-
-
 def ends_of(snapshot: SnapshotView, topics: frozenset[str]) -> dict[TopicPartition, int]:
-    """Return where the white records of all senders that closed end in the partitions of these topics."""
+    """Return where the white records of all senders that reported end in the partitions of these topics."""
     ends: dict[TopicPartition, int] = {}
-    for _, closed in snapshot.closed.values():
-        for sent in closed.sent:
+    for _, report in snapshot.reports.values():
+        for sent in report.sent:
             if sent.topic in topics:
                 tp = TopicPartition(sent.topic, sent.partition)
                 ends[tp] = max(sent.white_end, ends.get(tp, 0))
@@ -126,40 +118,29 @@ def holds_after(ledger: LedgerView, snapshot: SnapshotView, process: int) -> boo
     somebody who is still white, before a white record of another process that sends to the same topic; or a process of
     its app, which may have a copy of its table; or it could tear a white event of its own (R6)."""
     app = ledger.app_of(process)
-    together = {app, *graph_of(ledger, snapshot).together(app)}
-    late = snapshot.required - snapshot.closed.keys()
+    together = {app, *graph_of(snapshot).together(app)}
+    late = snapshot.required - snapshot.reports.keys()
     return snapshot.trigger.align and any(ledger.app_of(other) in together for other in late)
 
 
-def outcome(
-    ledger: LedgerView, snapshot: SnapshotView, inputs: Iterable[InputCut], senders: Iterable[SenderEnd]
-) -> Outcome | None:
-    """Return whether a captured snapshot has no messages in flight between its processes; None: nobody asked for
-    that."""
-    if not snapshot.trigger.align:
-        return None
-    found = next(_in_flight(ledger, snapshot, inputs, senders), "")
-    return Outcome(aligned=not found, why=(snapshot.unaligned or found) if found else "")
-
-
-def _in_flight(
-    ledger: LedgerView, snapshot: SnapshotView, inputs: Iterable[InputCut], senders: Iterable[SenderEnd]
-) -> Iterator[str]:
-    """Describe each input with white records of some process at or above its position."""
-    ends: dict[tuple[str, int], tuple[int, int, int]] = {}
-    for sent in senders:
-        place = sent.topic, sent.partition
-        found = max(sent.white_end, sent.landed_end), sent.white_end, sent.process
-        ends[place] = max(found, ends.get(place, (0, 0, NOBODY)))
-    graph = graph_of(ledger, snapshot)
-    for source in inputs:
-        end, known, process = ends.get((source.topic, source.partition), (0, 0, NOBODY))
-        if end <= source.position:
-            continue
-        app, tp = ledger.app_of(process), TopicPartition(source.topic, source.partition)
-        if known <= source.position:
-            yield f"input {tp} of app {source.app} {UNKNOWN}"
-        elif source.topic in graph.topics.get(app, ()):
-            yield f"input {tp} of app {source.app} had messages of process {process} in flight"
-        else:
-            yield f"process {process} of app {app} began to send to {source.topic} {MEANWHILE}"
+def in_flight(ledger: LedgerView, snapshot: SnapshotView) -> Failure | None:
+    """Return the failure of a snapshot that was to be aligned and has a message in flight between its processes. To be
+    called when all have reported."""
+    ends: dict[TopicPartition, tuple[int, int, int]] = {}
+    for process, (_, report) in snapshot.reports.items() if snapshot.trigger.align else ():
+        for sent in report.sent:
+            unknown = any(not item.refused for item in sent.unacknowledged)
+            end = max(sent.white_end, sent.marker if unknown else 0)
+            tp = TopicPartition(sent.topic, sent.partition)
+            ends[tp] = max((end, sent.white_end, process), ends.get(tp, (0, 0, NOBODY)))
+    for part in snapshot.parts() if ends else ():
+        torn = [t for t in part.report.torn if t.was < snapshot.epoch <= t.met]
+        for at in part.report.positions:
+            tp = TopicPartition(at.topic, at.partition)
+            undone = (t.offset for t in torn if (t.agent, t.topic, t.partition) == (at.agent, *tp))
+            end, known, process = ends.get(tp, (0, 0, NOBODY))
+            if (position := min(at.offset, *undone, end)) < end:
+                why = f": {UNKNOWN}" if known <= position else ""
+                reason = f"messages of {ledger.processes[process].name} to {tp} were in flight{why}"
+                return Failure(code=NOT_ALIGNED, reason=reason, culprit=str(tp))
+    return None

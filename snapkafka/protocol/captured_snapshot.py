@@ -1,7 +1,7 @@
 """A captured snapshot: the whole global state as a vector of offsets, and nothing copied.
 
-The records of one epoch, gathered into one value once every expected input is cut and every required sender closed
-(R11). Assembly turns it into tables, verification proves it from the log; both need nothing else but the broker.
+The records of one epoch, gathered into one value once every required process has reported (R11). Assembly turns it into
+tables, verification proves it from the log; both need nothing else but the broker.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from ._dataclass import value
-from .alignment_records import Outcome
 from .facts import OldTopic, Renewed
 from .records import (
     NOBODY,
@@ -34,12 +33,20 @@ WHY_UNREAD: Final[dict[WhyUnread, str]] = {
 
 
 @value
+class Outcome:
+    """The result of an alignment (R16): `aligned`, no message between its processes was in flight. Otherwise `why`."""
+
+    aligned: bool
+    why: str = ""
+
+
+@value
 class ProcessCut:
     """One process of the snapshot: its identity, the source from which it learned of the snapshot, and the events that
     ran at its cut.
 
-    `left`: it sent `Bye` or was `Dead` before the trigger, so it neither cut nor closed; what it sent counts as white
-    up to the log ends before the trigger (R8). `report`, `closed`: ledger offsets (-1 where it left). `cut_us`:
+    `left`: it sent `Bye` or was `Dead` before the trigger, so it did not cut; what it sent counts as white
+    up to the log ends before the trigger (R8). `report`: its ledger offset (-1 where it left). `cut_us`:
     duration of the cut itself, microseconds. `torn`: its events that continued in red (R6), also of inputs that
     another process reads by now. `formerly`: the id that it had until it was declared dead (-1: none).
     """
@@ -52,7 +59,6 @@ class ProcessCut:
     previous: int = 0
     heard: Heard | None = None
     report: int = -1
-    closed: int = -1
     cut_us: int = 0
     running: tuple[Running, ...] = ()
     torn: tuple[TornEvent, ...] = ()

@@ -1,38 +1,24 @@
 """Closing: a process reports when all its white records are in the log (R7).
 
-    cut ──white events done, white sends appended──> markers asked ──report, white sends and markers acknowledged──>
-        Closed
-
-The report is known to be in the ledger by its acknowledgement, or when it is read back, whichever comes first.
+    cut ──white events done, white sends appended──> markers asked ──white sends and markers acknowledged──> Report
 
 If nothing white is in flight at the cut, the markers are asked for in the very instant of the cut, so each enters its
 partition before the first red record there: the classic rule of 1985, at no wait. While white events still run, red
 records may precede the marker; the colour in their header distinguishes them.
-
-Then only the markers are waited for, so the report is held back to be one record with `Closed`. After half of the
-snapshot's time to live it is appended all the same: whoever has not reported in time is taken for dead (R12).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from .actions import Action, AppendToLedger, SendMarkers, StartTimer
+from .actions import Action, AppendToLedger, SendMarkers
 from .colours import Colours, Torn
 from .cut import OpenCut
-from .events import ChannelEnded, CutTimed, MarkerSent, ReportAppended
+from .events import ChannelEnded, CutTimed, MarkerSent
 from .exact import exact
-from .records import (
-    NOBODY,
-    UNKNOWN_PARTITION,
-    Abort,
-    ChannelRange,
-    Closed,
-    CutReport,
-    TopicPartition,
-    TornEvent,
-)
+from .records import UNKNOWN_PARTITION, Abort, ChannelRange, Report, TopicPartition, TornEvent
 
 if TYPE_CHECKING:
     from .ledger_view import LedgerView
@@ -49,40 +35,55 @@ def ask_markers(cut: OpenCut, colours: Colours) -> list[SendMarkers]:
 
 
 def ready(cut: OpenCut, colours: Colours) -> bool:
-    """Return whether everything that `Closed` vouches for is durable."""
+    """Return whether everything that the report vouches for is durable."""
     return (
         cut.markers_asked
         and not cut.markers_due
-        and (cut.report is not None or cut.held is not None)
         and cut.cut_us is not None
         and not colours.white_running(cut.epoch)
         and not colours.white_unacked(cut.epoch)
     )
 
 
-def closed(cut: OpenCut, colours: Colours, *, process: int, next_n: Callable[[], int]) -> Closed:
-    """Return the record that makes the report count, with the report if that was held back. Then the two have one
-    number."""
-    assert cut.cut_us is not None
-    sent = exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous))
-    unstamped = exact(colours.unstamped_ends())
-    return Closed(
-        process=process,
-        n=next_n() if cut.held is None else cut.report_n,
-        epoch=cut.epoch,
-        report=NOBODY if cut.report is None else cut.report,
-        cut=() if cut.held is None else (cut.held,),
-        unstamped=unstamped,
-        sent=sent,
+def waits_for(cut: OpenCut, colours: Colours) -> str:
+    """Return what a report still waits for, as a clause about its process."""
+    white = (event for event, colour in colours.running.items() if colour < cut.epoch)
+    for agent, tp, offset, _ in white:
+        return f"agent {agent} still runs offset {offset} of {TopicPartition(*tp)}"
+    if cut.markers_due:
+        return f"its marker to {min(cut.markers_due)} is not acknowledged"
+    return "what it sent before its cut is not acknowledged"
+
+
+def report(cut: OpenCut, colours: Colours, *, process: int, n: int) -> Report:
+    """Return the record of a cut whose white records are all in the log."""
+    return replace(
+        reported_at_once(cut, process=process, n=n),
+        unstamped=exact(colours.unstamped_ends()),
+        sent=exact(colours.sent_ends(cut.epoch, cut.markers, previous=cut.previous)),
         changelogs=exact(colours.changelog_ends(cut.epoch, cut.changelogs)),
         recorded=tuple(cut.recorded),
+        cut_us=cut.cut_us or 0,
         torn=tuple(cut.torn),
-        cut_us=cut.cut_us,
         skipped=cut.skipped,
     )
 
 
-def _unknown(cut: OpenCut, record: Closed, ledger: LedgerView) -> Iterator[tuple[int, TopicPartition]]:
+def reported_at_once(cut: OpenCut, *, process: int, n: int) -> Report:
+    """Return the record of a cut of a process that no open snapshot requires."""
+    return Report(
+        process=process,
+        n=n,
+        epoch=cut.epoch,
+        previous=cut.previous,
+        heard=cut.heard,
+        assigned=cut.assigned,
+        positions=cut.positions,
+        running=cut.running,
+    )
+
+
+def _unknown(cut: OpenCut, record: Report, ledger: LedgerView) -> Iterator[tuple[int, TopicPartition]]:
     """Yield the snapshots for which white records lie in a partition that nobody had named as an input, so that it has
     no position."""
     white = {TopicPartition(e.topic, e.partition) for e in record.sent if e.white_end or e.unacknowledged}
@@ -94,24 +95,22 @@ def _unknown(cut: OpenCut, record: Closed, ledger: LedgerView) -> Iterator[tuple
 
 
 class OpenCuts:
-    """The cuts of a process whose `Closed` is not written yet, with what is known of each."""
+    """The cuts of a process that are not reported yet, with what is known of each."""
 
     def __init__(self) -> None:
         self.cuts: dict[int, OpenCut] = {}
         self.aborted: set[int] = set()  # epochs this process has aborted and not yet read back
-        self.due: set[int] = set()  # epochs of which a timer runs for a report that is or was held back
 
     def clear(self) -> None:
         self.cuts.clear()
 
     def wants(self, cut: OpenCut, undecided: Set[int]) -> bool:
-        """Return whether closing is of use: whether the cut serves a snapshot that may still be captured."""
+        """Return whether a report is of use: whether the cut serves a snapshot that may still be captured."""
         return any(cut.serves(epoch) for epoch in undecided if epoch not in self.aborted)
 
     def drop_decided(self, undecided: Set[int]) -> None:
         """Drop the cuts that serve decided snapshots only: nobody waits for them."""
         self.aborted &= undecided
-        self.due &= undecided
         for epoch, cut in list(self.cuts.items()):
             if not self.wants(cut, undecided):
                 del self.cuts[epoch]
@@ -119,12 +118,12 @@ class OpenCuts:
     def advance(
         self, colours: Colours, ledger: LedgerView, *, process: int, next_n: Callable[[], int]
     ) -> list[Action]:
-        """Return the markers that can be sent now, and the `Closed` of cuts that are ready; numbered in their order."""
+        """Return the markers that can be sent now, and the reports that are ready."""
         actions: list[Action] = []
         for epoch, cut in sorted(self.cuts.items()):
             actions += ask_markers(cut, colours)
             if ready(cut, colours):
-                record = closed(cut, colours, process=process, next_n=next_n)
+                record = report(cut, colours, process=process, n=next_n())
                 for unknown, tp in _unknown(cut, record, ledger):
                     why = f"process {process} has sent to {tp}, which no process has named as its input"
                     actions += self.abort(
@@ -155,29 +154,8 @@ class OpenCuts:
                 actions.append(AppendToLedger(record=record))
         return actions
 
-    def hold(self, cut: OpenCut, report: CutReport, ttl_ms: int) -> StartTimer:
-        """Hold a report back, to be one record with `Closed`; for half of the snapshot's time to live."""
-        cut.held = report
-        self.due.add(cut.epoch)
-        return StartTimer(epoch=cut.epoch, ttl_ms=ttl_ms // 2)
-
-    def release(self, epoch: int) -> list[Action]:
-        """Return the report that was held back for long enough, if it still is."""
-        self.due.discard(epoch)
-        cut = self.cuts.get(epoch)
-        if cut is None or cut.held is None:
-            return []
-        report, cut.held = cut.held, None
-        return [AppendToLedger(record=report)]
-
-    def reported(self, n: int, offset: int) -> None:
-        """Note that our report numbered `n` stands at this offset of the ledger."""
-        for cut in self.cuts.values():
-            if cut.report_n == n:
-                cut.report = offset
-
-    def take(self, event: MarkerSent | CutTimed | ChannelEnded | ReportAppended) -> None:
-        """Note a fact that `Closed` will state."""
+    def take(self, event: MarkerSent | CutTimed | ChannelEnded) -> None:
+        """Note a fact that the report will state."""
         match event:
             case MarkerSent(epoch=epoch, tp=tp, offset=offset):
                 if epoch in self.cuts:
@@ -186,9 +164,6 @@ class OpenCuts:
             case CutTimed(epoch=epoch, us=us):
                 if epoch in self.cuts:
                     self.cuts[epoch].cut_us = us
-            case ReportAppended(n=n, offset=offset):
-                if not event.repeated:  # else it is known once it is read: what comes first stands
-                    self.reported(n, offset)
             case ChannelEnded():
                 self._record(event)
             case _:
@@ -198,7 +173,7 @@ class OpenCuts:
         """Record a channel as the receiver sees it (R8): the records between our position and the sender's marker were
         in flight."""
         for cut in self.cuts.values():
-            start = cut.starts.get(event.tp)
+            start = cut.start(event.tp)
             if start is not None and event.previous < cut.epoch <= event.epoch:
                 topic, partition = event.tp
                 start, end = min(start, event.offset), event.offset

@@ -20,10 +20,10 @@ from .exact import exact
 from .records import (
     ChangelogEnd,
     ChannelRange,
-    CutReport,
     Heard,
     LogEnd,
     Position,
+    Running,
     Skipped,
     TopicPartition,
     TornEvent,
@@ -184,68 +184,55 @@ class Positions:
 
 @dataclass(slots=True, kw_only=True)
 class OpenCut:
-    """A cut whose `Closed` is not written yet."""
+    """A cut that is not reported yet. The fields up to `skipped` are those of the instant."""
 
     epoch: int
     previous: int
-    report_n: int
-    starts: dict[TopicPartition, int]  # least position per input
-    changelogs: tuple[ChangelogEnd, ...] = ()  # as recovered, at the cut
+    heard: Heard
+    assigned: int
+    positions: tuple[Position, ...]
+    running: tuple[Running, ...]
+    changelogs: tuple[ChangelogEnd, ...]  # as recovered
+    skipped: tuple[Skipped, ...]
     marker_topics: frozenset[str] = frozenset()  # where markers may go
-    report: int | None = None  # ledger offset of the report, once that is known
-    held: CutReport | None = None  # the report, while it waits to be one record with `Closed`
     markers_asked: bool = False
     markers_due: set[TopicPartition] = field(default_factory=set)
     markers: dict[TopicPartition, int] = field(default_factory=dict)
     recorded: list[ChannelRange] = field(default_factory=list)
     torn: list[TornEvent] = field(default_factory=list)
-    skipped: tuple[Skipped, ...] = ()  # before the cut
     cut_us: int | None = None
 
     def serves(self, epoch: int) -> bool:
         """Return whether this cut serves an epoch: one cut serves all epochs in (previous, epoch] (R2)."""
         return self.previous < epoch <= self.epoch
 
+    def start(self, tp: TopicPartition) -> int | None:
+        """Return the least position of an input; None: it was none of the process."""
+        return min((p.offset for p in self.positions if (p.topic, p.partition) == tp), default=None)
+
 
 def take_cut(
     colours: Colours,
     positions: Positions,
     *,
-    process: int,
-    n: int,
     epoch: int,
     heard: Heard,
     assigned: int,
     changelogs: tuple[ChangelogEnd, ...] = (),
-    unaligned: str = "",
-) -> tuple[OpenCut, CutReport]:
+) -> OpenCut:
     """Cut (R3): note positions, note the running events, turn the colour. After this line the process is red for
     `epoch`."""
     assert epoch > colours.epoch, "epochs of a process only rise"
-    noted = positions.note()
-    positions.remember(colours.epoch, epoch, noted)
-    report = CutReport(
-        process=process,
-        n=n,
+    cut = OpenCut(
         epoch=epoch,
         previous=colours.epoch,
         heard=heard,
         assigned=assigned,
-        positions=noted,
+        positions=positions.note(),
         running=exact(colours.running_white()),
-        unaligned=unaligned,
-    )
-    colours.turn(epoch)
-    starts: dict[TopicPartition, int] = {}
-    for position in noted:
-        tp = TopicPartition(position.topic, position.partition)
-        starts[tp] = min(position.offset, starts.get(tp, position.offset))
-    cut = OpenCut(
-        epoch=epoch,
-        previous=report.previous,
-        report_n=n,
-        starts=starts,
         changelogs=changelogs,
         skipped=positions.skipped,
     )
-    return cut, report
+    positions.remember(cut.previous, epoch, cut.positions)
+    colours.turn(epoch)
+    return cut

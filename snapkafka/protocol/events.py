@@ -25,19 +25,6 @@ class LedgerRead:
 
 
 @value
-class ReportAppended:
-    """The ledger has acknowledged the report numbered `n`, at `offset` (R4).
-
-    `repeated`: it was sent more than once, by producers that do not know of each other. Then another copy may stand
-    below, and the first one counts.
-    """
-
-    n: int
-    offset: int
-    repeated: bool = False
-
-
-@value
 class CheckpointGoesOn:
     """Others had their turn: so many more records of a checkpoint are folded now (`LedgerRead.at_once`)."""
 
@@ -179,10 +166,9 @@ class CutTimed:
 
 @value
 class TimerExpired:
-    """The time to live of the snapshot of `epoch` is over; `align`: the time in which it was to be aligned (R16)."""
+    """The time of a `StartTimer` for the snapshot of `epoch` is over."""
 
     epoch: int
-    align: bool = False
 
 
 @value
@@ -217,7 +203,6 @@ class StopAsked:
 Event = (
     Joined
     | LedgerRead
-    | ReportAppended
     | CheckpointGoesOn
     | LedgerBegins
     | LedgerCutShort

@@ -78,10 +78,12 @@ class Stated:
 
     def standing(self) -> dict[int, Hello]:
         """Return the processes whose reports count, and the last earlier one of each app that did not run; in order."""
-        closed = {part.process for part in self._snapshot.parts()} & self._hellos.keys()
+        reported = {part.process for part in self._snapshot.parts()} & self._hellos.keys()
         stopped = {part.app for part in self._snapshot.stopped}
         last = {hello.app: process for process, hello in self._hellos.items()}
-        return {p: self._hellos[p] for p in sorted({*closed, *(last[app] for app in stopped & last.keys())})}
+        return {
+            p: self._hellos[p] for p in sorted({*reported, *(last[app] for app in stopped & last.keys())})
+        }
 
     def renewed(self) -> Iterator[Renewed]:
         """List the topics that were recreated while a process that took part ran, by topic and process."""
@@ -115,7 +117,7 @@ class Stated:
             first = min((p for p, topic_id in ids.items() if topic_id == present[topic]), default=-1)
             if all(topic_id == present[topic] for topic_id in ids.values()):
                 continue
-            for process in sorted(self._snapshot.closed.keys() | self._snapshot.left):
+            for process in sorted(self._snapshot.reports.keys() | self._snapshot.left):
                 if (
                     process in self._hellos
                     and ids.get(process, "" if process < first else present[topic]) != present[topic]

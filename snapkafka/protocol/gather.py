@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .alignment import outcome
 from .captured_snapshot import (
     BaseCut,
     Captured,
@@ -15,6 +14,7 @@ from .captured_snapshot import (
     Code,
     InputCut,
     NeverRead,
+    Outcome,
     Outsider,
     ProcessCut,
     Recorded,
@@ -49,7 +49,6 @@ def gather(state: LedgerView, epoch: int) -> Captured:
     hellos = [*stated.standing().values()]
     inputs = tuple(_input_cuts(state, snapshot, parts, stated))
     cut = {(source.app, source.topic) for source in inputs}
-    senders = tuple(_sender_ends(snapshot))
     return Captured(
         id=trigger.id,
         attempt=trigger.attempt,
@@ -59,11 +58,11 @@ def gather(state: LedgerView, epoch: int) -> Captured:
         storage=trigger.storage,
         processes=tuple(
             _process_cut(state, snapshot, own.get(p), p)
-            for p in sorted(snapshot.closed.keys() | snapshot.left)
+            for p in sorted(snapshot.reports.keys() | snapshot.left)
             if p in state.processes
         ),
         inputs=inputs,
-        senders=senders,
+        senders=tuple(_sender_ends(snapshot)),
         changelogs=tuple(_changelog_cuts(state, snapshot, parts, stated)),
         recorded=tuple(_recorded(state, parts)),
         contaminated=contaminated(state, snapshot),
@@ -87,14 +86,14 @@ def gather(state: LedgerView, epoch: int) -> Captured:
             stated.old_topics({source.topic: source.topic_id for source in inputs if source.topic_id})
         ),
         never_read=tuple(_never_read(state, parts)),
-        alignment=outcome(state, snapshot, inputs, senders),
+        alignment=Outcome(aligned=True) if trigger.align else None,
     )
 
 
 def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
     """Yield the ends of what each process has sent in white."""
-    for process, (_, closed) in sorted(snapshot.closed.items()):
-        for sent in closed.sent:
+    for process, (_, report) in sorted(snapshot.reports.items()):
+        for sent in report.sent:
             yield SenderEnd(
                 process=process,
                 topic=sent.topic,
@@ -118,18 +117,18 @@ def contaminated(state: LedgerView, snapshot: SnapshotView) -> str:
 
 
 def _damaged(state: LedgerView, snapshot: SnapshotView) -> str:
-    """Return a process whose `Closed` cannot be read to its end; empty: there is none."""
+    """Return a process whose report cannot be read to its end; empty: there is none."""
     for part in snapshot.parts():
-        if part.closed.damaged:
+        if part.report.damaged:
             who = f"process {part.process} of app {state.app_of(part.process)}"
-            return f"the record by which {who} closed, at ledger offset {part.closed_at}, is damaged"
+            return f"the report of {who}, at ledger offset {part.at}, is damaged"
     return ""
 
 
 def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
     """Return a topic that was recreated while a process sent there, since the cut before; empty: none was."""
-    for process, (_, closed) in sorted(snapshot.closed.items()):
-        for sent in closed.sent:
+    for process, (_, report) in sorted(snapshot.reports.items()):
+        for sent in report.sent:
             if sent.recreated:
                 who = f"process {process} of app {state.app_of(process)}"
                 return f"topic {sent.topic} was recreated while {who} sent there: messages in flight went with it"
@@ -139,7 +138,12 @@ def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
 def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
     """Yield the processes that had joined by the trigger and are not part of the snapshot."""
     for process, view in sorted(state.processes.items()):
-        if process >= snapshot.epoch or process in snapshot.closed or process in snapshot.left or view.hidden:
+        if (
+            process >= snapshot.epoch
+            or process in snapshot.reports
+            or process in snapshot.left
+            or view.hidden
+        ):
             continue
         left = view.left is not None and view.left < snapshot.epoch
         yield Outsider(
@@ -190,8 +194,7 @@ def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, p
         previous=part.report.previous,
         heard=part.report.heard,
         report=part.at,
-        closed=part.closed_at,
-        cut_us=part.closed.cut_us,
+        cut_us=part.report.cut_us,
         running=part.report.running,
         torn=_torn(part, snapshot.epoch),
         formerly=formerly,
@@ -270,7 +273,7 @@ def _recorded(state: LedgerView, parts: list[Part]) -> Iterator[Recorded]:
     """Yield the channels that were recorded."""
     for part in parts:
         app = _app(state, part)
-        for item in part.closed.recorded:
+        for item in part.report.recorded:
             yield Recorded(
                 app=app,
                 sender=item.sender,
@@ -284,7 +287,7 @@ def _recorded(state: LedgerView, parts: list[Part]) -> Iterator[Recorded]:
 def _never_read(state: LedgerView, parts: list[Part]) -> Iterator[NeverRead]:
     """Yield what the processes passed without reading it, of any input of theirs before the cut (R3)."""
     for part in parts:
-        for item in part.closed.skipped:
+        for item in part.report.skipped:
             yield NeverRead(
                 app=_app(state, part),
                 process=part.process,
@@ -298,7 +301,7 @@ def _never_read(state: LedgerView, parts: list[Part]) -> Iterator[NeverRead]:
 
 def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
     """Return the torn events of a report that crossed this snapshot: one cut may serve several."""
-    return tuple(torn for torn in part.closed.torn if torn.was < epoch <= torn.met)
+    return tuple(torn for torn in part.report.torn if torn.was < epoch <= torn.met)
 
 
 def _without(position: Position, torn: set[int]) -> Position:
@@ -317,14 +320,14 @@ def _changelog_cuts(
     """Yield table partitions, each as cut by one process that has it. An event may outlive the assignment
     under which it wrote, so the end lies past whatever any process wrote there in white."""
     white_ends: dict[TopicPartition, int] = {}
-    for sent in (sent for _, closed in snapshot.closed.values() for sent in closed.sent):
+    for sent in (sent for _, report in snapshot.reports.values() for sent in report.sent):
         tp = TopicPartition(sent.topic, sent.partition)
         white_ends[tp] = max(sent.white_end, white_ends.get(tp, 0))
     known: set[tuple[str, str, int]] = set()
     for part in parts:
         app = _app(state, part)
         tables = stated.tables(part)
-        for end in part.closed.changelogs:
+        for end in part.report.changelogs:
             if (app, end.topic, end.partition) in known:
                 continue  # of a global table: every process has all of it
             known.add((app, end.topic, end.partition))

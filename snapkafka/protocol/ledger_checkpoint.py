@@ -18,18 +18,16 @@ from .ledger_state import LedgerState
 from .records import (
     NOBODY,
     Abort,
-    Aligning,
     Assigned,
     Bye,
     Checkpoint,
-    Closed,
-    CutReport,
     Dead,
     Fork,
     Hello,
     Kept,
     LedgerRecord,
     Pause,
+    Report,
     Restore,
     Retire,
     TailLost,
@@ -136,7 +134,6 @@ class _Matter:
     def __init__(self, state: _Remembering, snapshots: int) -> None:
         captured = [epoch for epoch, view in state.snapshots.items() if view.captured_at is not None]
         self.epochs = {*state.open, *captured[max(0, len(captured) - snapshots) :]}
-        views = [state.snapshots[epoch] for epoch in self.epochs]
         #: What stood before the first snapshot that is kept matters only as the latest word on its subject.
         self.since = min(self.epochs, default=state.end + 1) - 1
         before = LedgerState()
@@ -153,7 +150,6 @@ class _Matter:
         }
         self.retired = {at for fold in (before, state) for at in fold.retired.values()}
         self.paused_at = state.paused_at
-        self.reports = {at for view in views for at, _ in view.reports.values()}
         self.processes = _processes(state, self.epochs)
         self.restores = _restores(state, self.processes, self.since)
 
@@ -167,13 +163,11 @@ class _Matter:
                 return record.dead in self.processes
             case Assigned():
                 return at in self.assigned or at >= self.since
-            case CutReport():
-                return self._serves(record)
-            case Closed():
-                return record.report in self.reports or any(map(self._serves, record.cut))
+            case Report():
+                return any(record.previous < epoch <= record.epoch for epoch in self.epochs)
             case Trigger():
                 return at + 1 in self.epochs
-            case Abort() | Verdict() | Aligning():
+            case Abort() | Verdict():
                 return record.epoch in self.epochs
             case Retire():
                 return at in self.retired or at >= self.since
@@ -187,9 +181,6 @@ class _Matter:
                 return False
             case _:
                 assert_never(record)
-
-    def _serves(self, report: CutReport) -> bool:
-        return any(report.previous < epoch <= report.epoch for epoch in self.epochs)
 
 
 def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:

@@ -135,12 +135,12 @@ class ProcessFold(SnapshotFold):
         view.dead = dead
         self._repeats.left(process)
         for snapshot in list(self.open.values()):
-            if process in snapshot.required - snapshot.closed.keys():
-                # R12: nobody closes for somebody else.
+            if process in snapshot.required - snapshot.reports.keys():
+                # R12: nobody reports for somebody else.
                 how = "was lost" if dead else "stopped"
                 failure = Failure(
                     code="process-lost",
-                    reason=f"{view.name} {how} before its report was complete",
+                    reason=f"{view.name} {how} before it had reported",
                     culprit=f"process {process}",
                 )
                 self._fail(offset, snapshot, failure)

@@ -1,6 +1,6 @@
-"""The fold of the ledger, part one: how a snapshot is triggered, cut, closed and decided (R1, R4, R9, R11).
+"""The fold of the ledger, part one: how a snapshot is triggered, cut and decided (R1, R4, R9, R11).
 
-The first record stands: a late `Abort` does not undo a capture, and a late `Closed` does not fix a failure.
+The first record stands: a late `Abort` does not undo a capture, and a late `Report` does not fix a failure.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, assert_never
 
-from . import unstamped
-from .alignment import graph_of
+from . import alignment, unstamped
 from .deduplication import Latest
 from .ledger_view import LedgerView
 from .readers import Input, Reader
 from .records import (
-    ALIGNMENT_CYCLE,
     APP_RUNS_WITHOUT,
     APP_STOPPED,
     CONTAMINATING,
@@ -25,9 +23,7 @@ from .records import (
     RESTORE,
     RESTORING,
     Abort,
-    Aligning,
-    Closed,
-    CutReport,
+    Report,
     StoppedApp,
     TopicPartition,
     Trigger,
@@ -57,19 +53,13 @@ class SnapshotFold(LedgerView):
         self._names: Latest[tuple[str, int]] = Latest(KEEP_NAMES)  # those that are taken (R1)
         self._latest_captured: dict[str, int] = {}  # app -> epoch, without a history
 
-    def _of_snapshot(
-        self, offset: int, record: Trigger | Aligning | CutReport | Closed | Abort | Verdict
-    ) -> None:
+    def _of_snapshot(self, offset: int, record: Trigger | Report | Abort | Verdict) -> None:
         """Apply a record about one snapshot, or several at once."""
         match record:
             case Trigger():
                 self._trigger(offset, record)
-            case Aligning():
-                self._aligning(offset, record)
-            case CutReport():
+            case Report():
                 self._report(offset, record)
-            case Closed():
-                self._close(offset, record)
             case Abort():
                 self._abort(offset, record)
             case Verdict():
@@ -144,18 +134,7 @@ class SnapshotFold(LedgerView):
         """Return whether a process has left since the log ends were asked for: its last records may lie behind (R8)."""
         return 0 <= asked_at <= self.left_at
 
-    def _aligning(self, offset: int, record: Aligning) -> None:
-        """Note where a process sends (R16). Once all have stated that, a cycle fails the snapshot: on it each waits for
-        the others."""
-        snapshot = self.open.get(record.epoch)
-        if snapshot is None or not snapshot.trigger.align or record.process not in snapshot.required:
-            return
-        snapshot.aligning.setdefault(record.process, record.topics)
-        if snapshot.required <= snapshot.aligning.keys() and (cycle := graph_of(self, snapshot).cycle()):
-            reason = f"these apps send to each other in a cycle, each waits for the next one: {cycle}"
-            self._fail(offset, snapshot, Failure(code=ALIGNMENT_CYCLE, reason=reason, culprit=cycle))
-
-    def _report(self, offset: int, record: CutReport) -> None:
+    def _report(self, offset: int, record: Report) -> None:
         """Take the cut of a process, if it is that of the inputs that are its own (R9)."""
         view = self.processes.get(record.process)
         if view is None or view.left is not None:
@@ -171,26 +150,15 @@ class SnapshotFold(LedgerView):
                 self._fail(offset, snapshot, input_moved(view, moved))
                 continue
             snapshot.reports[record.process] = (offset, record)
-            snapshot.unaligned = snapshot.unaligned or record.unaligned
+            self._complete(offset, snapshot)
 
-    def _cut_beside(self, record: CutReport, app: str) -> None:
+    def _cut_beside(self, record: Report, app: str) -> None:
         """Note a process that turned red for snapshots of other apps, decided ones too, before it took in any red."""
         for epoch in reversed(self.snapshots):
             if epoch <= record.previous:
                 break
             if epoch <= record.epoch and app not in self.snapshots[epoch].apps:
                 self.snapshots[epoch].beside.add(record.process)
-
-    def _close(self, offset: int, record: Closed) -> None:
-        for cut in record.cut:
-            self._report(offset, cut)
-        at = offset if record.cut else record.report
-        for snapshot in list(self.open.values()):
-            report = snapshot.reports.get(record.process)
-            # R4: a report counts only with its Closed, and a Closed only with the report that it names.
-            if report is not None and report[0] == at and record.process not in snapshot.closed:
-                snapshot.closed[record.process] = (offset, record)
-                self._complete(offset, snapshot)
 
     def _abort(self, offset: int, record: Abort) -> None:
         snapshot = self.snapshots.get(record.epoch)
@@ -203,8 +171,8 @@ class SnapshotFold(LedgerView):
     # -- deciding ---------------------------------------------------------------------------------------------
 
     def _complete(self, offset: int, snapshot: SnapshotView) -> None:
-        """Capture the snapshot, or fail it, once every required process has closed."""
-        if not snapshot.open or not snapshot.required <= snapshot.closed.keys():
+        """Capture the snapshot, or fail it, once every required process has reported."""
+        if not snapshot.open or not snapshot.required <= snapshot.reports.keys():
             return
         earlier: dict[Input, tuple[Reader, ...]] = {}
         for part in snapshot.parts():
@@ -213,7 +181,7 @@ class SnapshotFold(LedgerView):
                 item = app, TopicPartition(position.topic, position.partition)
                 readers = self.readers.get(item, ())
                 earlier[item] = readers if part.app else readers[:-1]
-        failure = unstamped.in_flight(snapshot, self.processes)
+        failure = unstamped.in_flight(snapshot, self.processes) or alignment.in_flight(self, snapshot)
         if missing := snapshot.expected - earlier.keys():
             app, tp = min(missing)
             reason = f"no process of app {app} was assigned its input {tp} when the snapshot was requested"
@@ -289,7 +257,7 @@ def being_restored(view: RestoreView) -> Failure:
 
 def _stopped_part(epoch: int, item: StoppedApp) -> Part:
     """Return what stands for the report of an app that does not run."""
-    report = CutReport(
+    report = Report(
         process=NOBODY,
         n=0,
         epoch=epoch,
@@ -297,6 +265,6 @@ def _stopped_part(epoch: int, item: StoppedApp) -> Part:
         heard="ledger",
         assigned=epoch - 1,
         positions=item.positions,
+        changelogs=item.changelogs,
     )
-    closed = Closed(process=NOBODY, n=0, epoch=epoch, changelogs=item.changelogs)
-    return Part(process=NOBODY, at=epoch - 1, report=report, closed_at=epoch - 1, closed=closed, app=item.app)
+    return Part(process=NOBODY, at=epoch - 1, report=report, app=item.app)

@@ -3,7 +3,7 @@
 `LedgerState.apply(offset, record)` is all there is: no clock, no coordinator. All readers that have read the ledger up
 to the same offset hold the same state, so none has to be asked, and none has to be alive for a snapshot to complete.
 
-    Trigger ──> capturing ──every required process closed, every expected input cut──> captured ──Verdict──> completed
+    Trigger ──> capturing ──every required process reported, every expected input cut──> captured ──Verdict──> completed
                     └──Abort, a required process lost, an input assigned─────────────> failed
 
 What each record changes stands in `ledger_snapshots` and `ledger_processes`; here is what concerns all of them: their
@@ -23,18 +23,16 @@ from .ledger_snapshots import KEEP_NAMES
 from .readers import Input
 from .records import (
     Abort,
-    Aligning,
     Assigned,
     Bye,
     Checkpoint,
-    Closed,
-    CutReport,
     Dead,
     Fork,
     Hello,
     LedgerRecord,
     Number,
     Pause,
+    Report,
     Restore,
     Retire,
     Seen,
@@ -122,7 +120,7 @@ class LedgerState(ProcessFold):
         match record:
             case Hello() | Assigned() | Dead() | Bye() | TailLost():
                 self._of_process(offset, record)
-            case Trigger() | Aligning() | CutReport() | Closed() | Abort() | Verdict():
+            case Trigger() | Report() | Abort() | Verdict():
                 self._of_snapshot(offset, record)
             case Retire() | Pause() | Restore() | Fork() | Checkpoint():
                 self._of_operator(offset, record)

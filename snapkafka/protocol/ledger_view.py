@@ -83,11 +83,11 @@ class LedgerView:
         return sorted(self.inputs_of(running) - read)
 
     def waiting(self, epoch: int) -> list[Waiting]:
-        """List what the snapshot of `epoch` still waits for, most informative first; empty when it is captured."""
+        """List the processes whose reports the snapshot of `epoch` still waits for; empty when it is captured."""
         snapshot = self.snapshots[epoch]
         return [
-            Waiting(what=snapshot.stage(p), process=p, app=self.app_of(p))
-            for p in sorted(snapshot.required - snapshot.closed.keys())
+            Waiting(process=p, app=self.app_of(p))
+            for p in sorted(snapshot.required - snapshot.reports.keys())
         ]
 
     def stopped(self, apps: Collection[str] = ()) -> list[ProcessView]:

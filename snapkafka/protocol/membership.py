@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 from .actions import Action, AppendHello, AppendToLedger, StartTimer
 from .assignment import Inputs
+from .closing import waits_for
 from .colours import Colours
 from .events import Joined, LedgerBegins, LedgerCutShort, LedgerRecreated, StopAsked
 from .hot_path import Work
@@ -27,6 +28,9 @@ from .records import (
     TailLost,
 )
 
+#: Whoever has not reported by a part of the time to live after its end, this one, is dead: had it been slow, it would
+#: have aborted the snapshot itself.
+GRACE: Final = 4
 #: Of so many records it is known how much was sent before: of a cut that is aborted the report is never written.
 SENT_BY_MAX: Final = 64
 
@@ -46,6 +50,7 @@ class Member(Work):
         self._sent_by: dict[int, int] = {}  # n of such a record -> how much it had sent when it wrote that
         self._known_sent = 0  # of the last one that it has read
         self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
+        self._waited: set[int] = set()  # snapshots whose time to live is over here
         self._n = 0
 
     def _of_membership(
@@ -157,7 +162,7 @@ class Member(Work):
         """Forget the ledger read so far: it was recreated, or we missed a part of it."""
         self.ledger = LedgerState(history=False, start=start)
         self.open.aborted.clear()
-        self.open.due.clear()
+        self._waited.clear()
 
     # -- who this process is ----------------------------------------------------------------------------------
 
@@ -200,21 +205,33 @@ class Member(Work):
     # -- failing snapshots by name (R12, R15) -----------------------------------------------------------------
 
     def _timer_expired(self, epoch: int) -> list[Action]:
-        """Abort a snapshot that is not captured in time (R12) and name the culprit; a sender that gave no sign is not
-        waited for again."""
-        if epoch in self.open.due:
-            return self.open.release(epoch)
+        """Abort a snapshot that is not captured in time (R12): this process, if its own report is missing, names what
+        that waits for. Nobody else lives whose report is missing a while after that."""
         if self.process is None or epoch not in self.ledger.open or epoch in self.open.aborted:
             return []
-        waits = self.ledger.waiting(epoch)
-        first = str(next(iter(waits), "nothing that the ledger shows"))
-        what = f"not captured within {self.ledger.open[epoch].trigger.ttl_ms} ms: waited for {first}"
-        actions = self._abort_open(epoch - 1, epoch, "ttl", what, first)
-        silent = [w.process for w in waits if w.what == "report" and w.process != self.process]
+        ttl_ms = self.ledger.open[epoch].trigger.ttl_ms
+        silent = [wait.process for wait in self.ledger.waiting(epoch)]
+        late = f"not captured within {ttl_ms} ms: "
+        if self.process in silent:
+            what = f"{self._name} of app {self.ledger.app_of(self.process)}: {self._unreported(epoch)}"
+            return self._abort_open(epoch - 1, epoch, "ttl", late + what, what)
+        if epoch not in self._waited:
+            self._waited.add(epoch)
+            return [StartTimer(epoch=epoch, ttl_ms=ttl_ms // GRACE)]
+        first = str(next(iter(self.ledger.waiting(epoch)), "nothing that the ledger shows"))
         return [
-            *actions,
+            *self._abort_open(epoch - 1, epoch, "ttl", f"{late}waited for {first}", first),
             *(AppendToLedger(record=Dead(process=self._me, n=self._next_n(), dead=p)) for p in silent),
         ]
+
+    def _unreported(self, epoch: int) -> str:
+        """Return what the report of this process waits for."""
+        if self.aligner.is_white(epoch):
+            return f"waited for {self.aligner.waits_for(self.ledger, epoch, self._me, self.positions)}"
+        cut = next((cut for cut in self.open.cuts.values() if cut.serves(epoch)), None)
+        if cut is not None:
+            return waits_for(cut, self.colours)
+        return "has not cut" if self.colours.epoch < epoch else "its report is not in the ledger"
 
     def _ran_without(self, since: int) -> list[Action]:
         """Fail the snapshots that are open, or were captured since (R10): the app may have mixed their colours before
@@ -255,6 +272,7 @@ class Member(Work):
     def _drop_decided(self) -> None:
         """Drop decided snapshots: an aborted one leaves no memory behind; the process simply stays red (R4)."""
         self.open.drop_decided(self.ledger.open.keys())
+        self._waited &= self.ledger.open.keys()
         self._rest()
 
     def _rest(self) -> None:

@@ -186,7 +186,7 @@ class SeqRange:
 
 @value
 class SentEnd:
-    """The records that a process sent to one partition before it closed an epoch.
+    """The records that a process sent to one partition in white.
 
     `white_end`: one past its last acknowledged white record there. `last_seq`: the `seq` of that record (-1: none).
     `marker`: offset of its marker, -1 where none may be sent (readers that do not know markers).
@@ -237,6 +237,14 @@ class StoppedApp:
     app: str
     positions: tuple[Position, ...] = ()
     changelogs: tuple[ChangelogEnd, ...] = ()
+
+
+@value
+class AppSends:
+    """The topics to which an app sends, of those that apps in scope read."""
+
+    app: str
+    topics: tuple[str, ...]
 
 
 @value

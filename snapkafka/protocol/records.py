@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import Final
 
 from ._dataclass import InParts, value
-from .alignment_records import Aligning
 from .offsets import (
     NOBODY,
     Agent,
     AgentPosition,
+    AppSends,
     ChangelogEnd,
     ChannelRange,
     CheckResult,
@@ -66,12 +66,12 @@ FOREIGN_STATE: Final = "_snapkafka-state."
 NOT_GIVEN: Final = "state-not-given"
 #: The code of a failure: the ledger has lost records that were acknowledged and read.
 LEDGER_CUT_SHORT: Final = "ledger-cut-short"
-#: The code of a failure: the apps of an aligned snapshot send to each other in a circle, so each waits for the others.
-ALIGNMENT_CYCLE: Final = "alignment-cycle"
+#: The code of a failure: a snapshot that was to be aligned is not (R16).
+NOT_ALIGNED: Final = "not-aligned"
 #: Failures by something that passes: who waits for a snapshot, a keeper and a timer try it again.
 RETRYABLE: Final = frozenset(
     {
-        *(INPUT_MOVED, INPUT_UNASSIGNED, UNKNOWN_PARTITION, APP_STOPPED, NOT_GIVEN, SENT_BARE),
+        *(INPUT_MOVED, INPUT_UNASSIGNED, UNKNOWN_PARTITION, APP_STOPPED, NOT_ALIGNED, NOT_GIVEN, SENT_BARE),
         *("process-lost", "ttl", "send-failed", "send-unsettled", "marker-failed", "contaminated"),
     }
 )
@@ -93,8 +93,8 @@ class Trigger:
     out of scope, and retired ones, that ran without taking part as far as the author saw their groups. `stopped`: the
     apps in scope that do not run. `asked_at`: how far the author had read the ledger when it asked the broker for all
     this: if a process has left since, the snapshot fails; -1: it did not ask. `align`: each process cuts when nothing
-    is in flight to it (R16); after `align_timeout_ms` it does not wait any more (0: until `ttl_ms` are over). `audit`:
-    workers send what their tables hold at the cut, for a comparison with the changelogs.
+    is in flight to it (R16); `sends`: to which topics each app sends, as earlier reports show. `audit`: workers send
+    what their tables hold at the cut, for a comparison with the changelogs.
     """
 
     process: int = NOBODY
@@ -113,17 +113,19 @@ class Trigger:
     stopped: tuple[StoppedApp, ...] = ()
     asked_at: int = -1
     align: bool = False
-    align_timeout_ms: int = 0
+    sends: tuple[AppSends, ...] = ()
     audit: bool = False
 
 
 @value
-class CutReport:
-    """A process turned red for `epoch` (from `previous`); these are its positions at that instant (R3).
+class Report(InParts, rest="sent"):
+    """A process turned red for `epoch` (from `previous`) at these positions, and all its white records are in the log
+    (R3, R7). A process that no open snapshot requires reports at its cut, without the fields from `unstamped` on.
 
     `assigned` is the ledger offset of the `Assigned` it was made under (-1: no inputs yet); if that is no longer its
-    latest, or it has other inputs, the snapshot fails (R9). `unaligned`: why it
-    did not wait until an aligned snapshot was aligned (R16); empty: it did, or the snapshot is none.
+    latest, or it has other inputs, the snapshot fails (R9). `unstamped`: one past the last record that it sent
+    somewhere without a header, because a size limit had no room for it (R15). `skipped`: what it passed without reading
+    it (R3). The fields from `sent` on are read by whoever gathers a captured snapshot, and where it is to be aligned.
     """
 
     process: int
@@ -134,25 +136,6 @@ class CutReport:
     assigned: int
     positions: tuple[Position, ...]
     running: tuple[Running, ...] = ()
-    unaligned: str = ""
-
-
-@value
-class Closed(InParts, rest="sent"):
-    """All white records of this process are in the log: the report at ledger offset `report` now counts (R4, R7).
-
-    `cut`: the report itself, where nothing white was running at the cut: it has no record of its own then, and `report`
-    is -1.
-    `unstamped`: one past the last record that it sent somewhere without a header, because a size limit had no room for
-    it (R15). `skipped`: what it passed without reading it (R3). The fields from `sent` on change nothing in the
-    fold of the ledger, so no process reads those of others: whoever gathers a captured snapshot asks for them.
-    """
-
-    process: int
-    n: int
-    epoch: int
-    report: int = -1
-    cut: tuple[CutReport, ...] = ()
     unstamped: tuple[LogEnd, ...] = ()
     sent: tuple[SentEnd, ...] = ()
     changelogs: tuple[ChangelogEnd, ...] = ()
@@ -253,9 +236,7 @@ LedgerRecord = (
     Hello
     | Assigned
     | Trigger
-    | Aligning
-    | CutReport
-    | Closed
+    | Report
     | Abort
     | Dead
     | Bye

@@ -8,7 +8,7 @@ from .records import SeqRange
 
 #: A process remembers so many ranges of unacknowledged seqs per partition. Where there are more, the two that are
 #: closest together become one, with what lies between them: a verdict then doubts more than it has to, and accuses
-#: nobody. A `Closed` has to fit into one ledger record however many partitions it names.
+#: nobody. A `Report` has to fit into one ledger record however many partitions it names.
 RANGES_MAX: Final = 16
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ._dataclass import value
 from .readers import Input, Reader
-from .records import Closed, CutReport, Hello, TopicPartition, Trigger, Verdict
+from .records import Hello, Report, TopicPartition, Trigger, Verdict
 
 
 class Status(StrEnum):
@@ -43,21 +43,13 @@ class Unread:
 
 @value
 class Waiting:
-    """One process for which a running snapshot still waits."""
+    """A process whose report a running snapshot still waits for."""
 
-    what: str  # "report", "alignment" or "closing"
     process: int
     app: str
 
     def __str__(self) -> str:
-        who = f"process {self.process} of app {self.app}"
-        match self.what:
-            case "report":
-                return f"{who} to report its cut"
-            case "alignment":
-                return f"{who} to read what is in flight to it"
-            case _:
-                return f"{who} to finish events that began before the cut"
+        return f"process {self.process} of app {self.app} to report its cut"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,14 +82,11 @@ class ProcessView:
 
 @value
 class Part:
-    """A report that counts, and the `Closed` that makes it count, with the ledger offsets of both; or, of a stopped
-    `app`, what the trigger states in place of these."""
+    """A report, with its ledger offset; or, of a stopped `app`, what the trigger states in place of one."""
 
     process: int
     at: int
-    report: CutReport
-    closed_at: int
-    closed: Closed
+    report: Report
     app: str = ""
 
 
@@ -105,10 +94,8 @@ class Part:
 class SnapshotView:
     """One snapshot, as the ledger shows it so far.
 
-    `reports`, `closed`: of the processes that turned red for it, one each. `unread`: topics in scope that
-    no process had when the snapshot was triggered. `beside`: processes of apps out of scope that turned red for it in
-    time. `aligning`: of an aligned snapshot (R16), the topics to which each process sends, as it has stated.
-    `unaligned`: the first process that did not wait, and why; empty: none.
+    `reports`: of the processes that turned red for it, one each. `unread`: topics in scope that no process had when the
+    snapshot was triggered. `beside`: processes of apps out of scope that turned red for it in time.
     """
 
     epoch: int
@@ -118,8 +105,7 @@ class SnapshotView:
     expected: set[Input]
     apps: dict[str, frozenset[str]]  # in scope, with the topics that each reads
     markers: frozenset[str] = frozenset()  # topics that markers may go to
-    reports: dict[int, tuple[int, CutReport]] = field(default_factory=dict)
-    closed: dict[int, tuple[int, Closed]] = field(default_factory=dict)
+    reports: dict[int, tuple[int, Report]] = field(default_factory=dict)
     stopped: tuple[Part, ...] = ()  # apps that did not run
     earlier: dict[Input, tuple[Reader, ...]] = field(default_factory=dict)  # once captured: who had it before
     captured_at: int | None = None  # ledger offset of the record that completed it
@@ -129,8 +115,6 @@ class SnapshotView:
     verdict: Verdict | None = None
     unread: tuple[Unread, ...] = ()
     beside: set[int] = field(default_factory=set)
-    aligning: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    unaligned: str = ""
     forgotten: bool = False  # how it was decided, see `forget`
 
     def forget(self) -> None:
@@ -139,14 +123,7 @@ class SnapshotView:
         self.trigger, self.stopped = replace(self.trigger, ends=(), stopped=()), ()
         self.expected.clear()
         self.reports.clear()
-        self.closed.clear()
         self.earlier.clear()
-
-    def stage(self, process: int) -> str:
-        """Return the kind of wait (see `Waiting`) for a process that has not closed."""
-        if process in self.reports:
-            return "closing"
-        return "alignment" if process in self.aligning else "report"
 
     @property
     def open(self) -> bool:
@@ -162,8 +139,7 @@ class SnapshotView:
         return Status.CAPTURING if self.reports else Status.INITIATED
 
     def parts(self) -> Iterator[Part]:
-        """Yield every report that has its `Closed`, in the order of processes, then the apps that did not run."""
-        for process, (closed_at, closed) in sorted(self.closed.items()):
-            at, report = self.reports[process]
-            yield Part(process=process, at=at, report=report, closed_at=closed_at, closed=closed)
+        """Yield every report, in the order of processes, then the apps that did not run."""
+        for process, (at, report) in sorted(self.reports.items()):
+            yield Part(process=process, at=at, report=report)
         yield from self.stopped

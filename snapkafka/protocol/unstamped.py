@@ -8,7 +8,7 @@ external: no colour, no seq, no cause. The consequences:
   `Abort` lands may have been cut after the record was received: it can no longer be proved (`CONTAMINATING`).
 * When none is open, an unstamped record is white for all later snapshots. In a changelog it is a part of the state,
   and its sender's end lies above it. If it was received, it lies below the position, as any external record does. If
-  not, it belongs to the state of a channel, which the log does not show: `Closed` names the offset up to which a
+  not, it belongs to the state of a channel, which the log does not show: its report names the offset up to which a
   sender has unstamped records (`unstamped`), and a snapshot with a position below that fails.
 * It has no seq, so it leaves no gap. If it fails all the same, it gets a seq, by which its sender can report it.
 
@@ -25,11 +25,11 @@ from .snapshots import Failure, ProcessView, SnapshotView
 
 def in_flight(snapshot: SnapshotView, processes: Mapping[int, ProcessView]) -> Failure | None:
     """Return the failure if an unstamped record lies where a reader has not got to. To be called when every input is
-    cut and every sender has closed."""
+    cut and every sender has reported."""
     ends = {
         TopicPartition(last.topic, last.partition): (last.end, process)
-        for process, (_, closed) in snapshot.closed.items()
-        for last in closed.unstamped
+        for process, (_, report) in snapshot.reports.items()
+        for last in report.unstamped
     }
     for part in snapshot.parts() if ends else ():
         app = part.app or processes[part.process].hello.app

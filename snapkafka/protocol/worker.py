@@ -9,7 +9,7 @@ Theory of operation. Chandy and Lamport (1985) give a process two rules. Each of
         any further message                             it has its own colour (`hot_path`)                    R5, R7
     a channel: what came after q recorded and       a range of offsets, from q's position to where the
         before the marker                               sender's white ends                                   R8
-    somebody collects what was recorded             `CutReport` and `Closed`, in a ledger that all fold alike R11
+    somebody collects what was recorded             `Report`, in a ledger that all fold alike             R11
 
 They needed no more, as their processes neither join nor leave nor fail, nor pass inputs on to each other. This machine
 also answers: the identity of a process (R11), and for which processes nobody waits any more (R12). While inputs move
@@ -21,7 +21,7 @@ A process is always in one of three conditions:
                                           │
                     meets a believed epoch: the cut (one instant, R3), then for each open cut:
                                         │
-       report appended ─ white events end ─ markers asked ─ report, sends and markers acknowledged ─> Closed
+       white events end ─ markers asked ─ sends and markers acknowledged ─> Report
 
 Several cuts can be open at once; each closes by itself. The decisions, in their order:
 
@@ -29,7 +29,7 @@ Several cuts can be open at once; each closes by itself. The decisions, in their
   than ours is not taken in before the ledger has been read up to there: `ReadLedgerTo`.
 * *Must I cut?* If the epoch is believed and above mine. `hear` can switch off a source of epochs, for tests and
   proofs; the rule "take in nothing red while white" holds with any of them.
-* *May I close?* `closing.ready`.
+* *May I report?* `closing.ready`.
 * *Whose inputs do I cut?* Those of my latest `Assigned` (`assignment`, R9).
 * *Is my report true?* If the process did anything without this machine (R15), or has work in flight from an earlier
   identity (`identity`), the snapshot is aborted by name; nothing of it stands in the way of the next one.
@@ -72,7 +72,6 @@ from .events import (
     MarkerSent,
     RanWithout,
     RecordMet,
-    ReportAppended,
     StateGiven,
     StateRefused,
     StopAsked,
@@ -83,7 +82,6 @@ from .events import (
 from .membership import timer
 from .records import (
     Assigned,
-    CutReport,
     Dead,
     Heard,
     Hello,
@@ -137,7 +135,7 @@ class WorkerProtocol(BarrierMember):
             case ChannelEnded():
                 self.open.take(event)
                 return []
-            case MarkerSent() | CutTimed() | ReportAppended():
+            case MarkerSent() | CutTimed():
                 self.open.take(event)
                 return self._advance()
             case MarkerFailed():
@@ -148,7 +146,7 @@ class WorkerProtocol(BarrierMember):
                 if event.epoch in self.aligner.awaits_state():
                     late = self._without_state([event.epoch], "did not hand over its state in time")
                     return [*late, *self._align()]
-                return self._not_aligned(event.epoch) if event.align else self._timer_expired(event.epoch)
+                return self._timer_expired(event.epoch)
             case StateGiven():
                 self.aligner.state_given(event.epoch)
                 return self._advance()
@@ -184,8 +182,6 @@ class WorkerProtocol(BarrierMember):
                 return self._recognised(event.offset)
             case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
                 self._assigned(event.offset)
-            case CutReport() as report if report.process == self.process:
-                self.open.reported(report.n, event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
             case Restore() | TailLost() if self._has_left():
@@ -216,11 +212,10 @@ class WorkerProtocol(BarrierMember):
         it."""
         if self.absent:
             return self._contaminated()
-        actions = self._begin_to_align(epoch)
+        actions = self._begin_to_wait(epoch)
         if not self.aligner.is_white(epoch) and (own or "ledger" in self.hear):
-            why = self._cannot_align(epoch)
-            actions += self._cut(epoch, "trigger" if own else "ledger", unaligned=why)
-        return [*actions, timer(self.ledger.snapshots[epoch])]
+            actions += self._cut(epoch, "trigger" if own else "ledger")
+        return [*actions, *self._advance(), timer(self.ledger.snapshots[epoch])]
 
     def _red_met(self, event: RecordMet) -> list[Action]:
         """Hold a red record back while this process aligns (R16), unless that cannot wait; else it cuts (R2)."""
@@ -241,44 +236,44 @@ class WorkerProtocol(BarrierMember):
 
     # -- the cut (R3, R4) -------------------------------------------------------------------------------------
 
-    def _cut(self, epoch: int, heard: Heard, *, unaligned: str | None = None) -> list[Action]:
-        """Turn red here and now (R3). The report is in flight, and nothing waits for it (R4). `unaligned`: why the
-        snapshot is not aligned; empty: it is; None: it was cut for something else (R16)."""
+    def _cut(self, epoch: int, heard: Heard, *, aligned: bool = False) -> list[Action]:
+        """Turn red here and now (R3). Nothing waits for the report (R4). `aligned`: nothing is in flight to this
+        process (R16)."""
         if self.process is None or epoch <= self.colours.epoch:
             return []
-        if early := [due for due in self.aligner.awaits_state() if due <= epoch]:
-            why = "turned red before it had handed over its state"
-            return [*self._without_state(early, why), *self._cut(epoch, heard, unaligned=unaligned)]
-        previous = self.colours.epoch
+        actions: list[Action] = []
+        if self.aligning and not aligned:
+            red = "a red reply or table change cannot be held back"
+            other = "it cut for another snapshot meanwhile"
+            actions += self._cannot_wait(epoch, red if heard == "header" else other)
         self.earlier.settle()
-        cut, report = take_cut(
+        cut = take_cut(
             self.colours,
             self.positions,
-            process=self.process,
-            n=self._next_n(),
             epoch=epoch,
             heard=heard,
             assigned=self.inputs.assigned,
             changelogs=self.earlier.ends(self.inputs.tables),
-            unaligned=self._why_unaligned(heard) if unaligned is None and self.aligning else unaligned or "",
         )
-        held = self.aligner.cut(self.ledger, epoch, self.process, aligned=unaligned == "")
-        turned = TurnedRed(epoch=epoch, previous=previous, heard=heard)
-        if not self.open.wants(cut, self.ledger.open.keys()):
+        actions += self.aligner.cut(self.ledger, epoch, self.process, aligned=aligned)
+        actions.append(TurnedRed(epoch=epoch, previous=cut.previous, heard=heard))
+        if not self.open.wants(cut, {e for e, s in self.ledger.open.items() if self.process in s.required}):
+            app = self.ledger.app_of(self.process)
+            if any(cut.serves(e) and app not in s.apps for e, s in self.ledger.snapshots.items()):
+                record = closing.reported_at_once(cut, process=self.process, n=self._next_n())
+                actions.append(AppendToLedger(record=record))
             self._rest()
-            return [turned]
-        if self.earlier.busy:
+        elif self.earlier.busy:
             what = f"{self._name} still has work under way from before it was declared dead"
-            return [turned, *self._abort_open(previous, epoch, "contaminated", what, self._name)]
-        self.open.cuts[epoch] = cut
-        # None: decided, and forgotten; the cut serves an older one.
-        snapshot = self.ledger.snapshots.get(epoch)
-        if snapshot is not None and self.marks:
-            cut.marker_topics = snapshot.markers
-        markers = closing.ask_markers(cut, self.colours)
-        if cut.markers_asked and snapshot is not None:
-            return [*held, turned, *markers, self.open.hold(cut, report, snapshot.trigger.ttl_ms)]
-        return [*held, turned, *markers, AppendToLedger(record=report)]
+            actions += self._abort_open(cut.previous, epoch, "contaminated", what, self._name)
+        else:
+            self.open.cuts[epoch] = cut
+            # None: decided, and forgotten; the cut serves an older one.
+            snapshot = self.ledger.snapshots.get(epoch)
+            if snapshot is not None and self.marks:
+                cut.marker_topics = snapshot.markers
+            actions += closing.ask_markers(cut, self.colours)
+        return [*actions, *self.aligner.let_go()]
 
     # -- closing (R7) -----------------------------------------------------------------------------------------
 

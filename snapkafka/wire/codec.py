@@ -4,7 +4,7 @@
 (`schemas`); `schemas/ledger/*.avsc` are they, for other readers. `schemas/ledger/old/*.avsc` are those of earlier
 releases: their records are read with them and resolved to today's, and fields added since take their defaults.
 
-The last fields of a `Closed` are bytes with a schema of their own, which are read when somebody asks for one of them:
+The last fields of a `Report` are bytes with a schema of their own, which are read when somebody asks for one of them:
 of a snapshot of N processes each process reads N of these records, and needs no end in them.
 
 Avro takes some 100 ms to import and a service must start fast, so nothing is loaded before `load()`: call it before

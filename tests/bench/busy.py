@@ -93,7 +93,7 @@ def bench_cut() -> list[Figure]:
     ):
         done = arm.turn(CUTS * CUT_EVERY_S)
         captured = arm.require_captured(CUTS * 0.8)
-    cuts = [float(closed.cut_us) for view in captured for _, closed in view.closed.values()]
+    cuts = [float(report.cut_us) for view in captured for _, report in view.reports.values()]
     return [
         figure("cut_us_p99", cuts, "us", of=p99, bar=1000),
         figure("cut_us_p50", cuts, "us"),

@@ -16,13 +16,12 @@ from snapkafka.protocol import (
     Bye,
     ChangelogEnd,
     ChannelRange,
-    Closed,
-    CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
     LogEnd,
     Position,
+    Report,
     Running,
     SentEnd,
     Table,
@@ -90,13 +89,9 @@ class _System:
             previous, epoch, work = epoch, self.at + 1, 1_000 * number
             ends = (LogEnd(topic=app, partition=p, end=work + 40) for app in APPS for p in self.partitions)
             yield Trigger(n=work, id=f"keep-{number}", ends=tuple(ends), marker_topics=APPS)
-            reports = {}
-            for worker in self.workers:
-                reports[worker.process] = self.at
-                yield self._report(worker, epoch, previous, work)
             aborted = number % ABORT_EVERY == 0
             for worker in self.workers[: 1 if aborted else None]:
-                yield self._closed(worker, epoch, reports[worker.process], work)
+                yield self._report(worker, epoch, previous, work)
             if aborted:
                 yield Abort(n=work, epoch=epoch, code="ttl", reason="not captured within 5000 ms")
             else:
@@ -121,15 +116,8 @@ class _System:
                     inputs=other.inputs, changelogs=other.changelogs,
                 )  # fmt: skip
 
-    def _report(self, worker: _Worker, epoch: int, previous: int, work: int) -> CutReport:
+    def _report(self, worker: _Worker, epoch: int, previous: int, work: int) -> Report:
         places = [{"agent": "take", **tp._asdict(), "offset": work} for tp in worker.inputs]
-        return CutReport(
-            process=worker.process, n=next(self.numbers), epoch=epoch, previous=previous, heard="ledger",
-            assigned=worker.assigned, positions=tuple(Position(**place) for place in places),
-            running=(Running(**places[0]),),
-        )  # fmt: skip
-
-    def _closed(self, worker: _Worker, epoch: int, report: int, work: int) -> Closed:
         out = [(TopicPartition(worker.other, p), work + 20) for p in self.partitions]
         out += [(tp, -1) for tp in worker.changelogs]
         sent = (
@@ -142,7 +130,8 @@ class _System:
             for sender in self.workers
             if sender.app == worker.other
         )
-        return Closed(
-            process=worker.process, n=next(self.numbers), epoch=epoch, report=report, sent=tuple(sent),
-            changelogs=tuple(changes), recorded=tuple(channels),
+        return Report(
+            process=worker.process, n=next(self.numbers), epoch=epoch, previous=previous, heard="ledger",
+            assigned=worker.assigned, positions=tuple(Position(**place) for place in places),
+            running=(Running(**places[0]),), sent=tuple(sent), changelogs=tuple(changes), recorded=tuple(channels),
         )  # fmt: skip

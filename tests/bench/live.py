@@ -21,7 +21,7 @@ def bench_capture() -> list[Figure]:
             time.sleep(0.1)
         times = system.observer.times
         captures = [float(times[view.captured_at or 0] - times[view.epoch - 1]) for view in views]
-        cuts = [float(closed.cut_us) for view in views for _, closed in view.closed.values()]
+        cuts = [float(report.cut_us) for view in views for _, report in view.reports.values()]
     return [
         figure("capture_ms_p99", captures, "ms", of=p99, bar=250),
         figure("capture_ms_p50", captures, "ms"),

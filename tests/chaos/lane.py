@@ -9,7 +9,7 @@ import signal
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,6 @@ from snapkafka.testing import RunningSystem, Worker, create_topics, wait_until
 from tests.observing import Observer, observing
 
 from .judge import Log, read_log, verdict_of
-from .steps import ASKING_ENDS
 
 RATE: Final = 40.0
 #: Who lives closes within it also on a slow machine with four lanes.
@@ -58,7 +57,7 @@ class Lane:
         (worker,) = self.system.workers
         dead = set(self.observer.state.processes)
         self.order.write_text(f"{self.observer.state.end} {step}")
-        epoch = self._trigger(f"dying-{len(self.deaths)}", TTL_MS, by_earlier_release=step in ASKING_ENDS)
+        epoch = self._trigger(f"dying-{len(self.deaths)}", TTL_MS)
         wait_until(f"death at: {step}", lambda: worker.status is not None, timeout_s=STEP_S)
         assert worker.status == -signal.SIGKILL, worker.last_lines()
         assert not self.order.exists(), f"it died, but not at: {step}"
@@ -87,12 +86,10 @@ class Lane:
             assert named and int(named[1]) != living, f"not by the name of one that is dead: {view.failure}"
         raise AssertionError(f"{view.failure}\n{self.system.workers[-1].last_lines(40)}")
 
-    def _trigger(self, name: str, ttl_ms: int, *, by_earlier_release: bool = False) -> int:
-        """Trigger a snapshot; return its epoch. An earlier release does not tell when it asked for the log ends."""
+    def _trigger(self, name: str, ttl_ms: int) -> int:
+        """Trigger a snapshot; return its epoch."""
         work = compose_trigger(self.observer.admin, self.observer.state, snapshot_id=name, ttl_ms=ttl_ms)
         trigger = self.observer.call(work)
-        if by_earlier_release:
-            trigger = replace(trigger, asked_at=-1)
         return self.observer.call(self.observer.ledger.append(trigger)) + 1
 
     def _decided(self, epoch: int) -> SnapshotView:

@@ -1,4 +1,4 @@
-"""The steps of cut and closing, taken from the types of actions and events, so that none is forgotten."""
+"""The steps of a cut and its report, taken from the types of actions and events, so that none is forgotten."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from typing import Final, get_args
 from snapkafka import protocol
 from snapkafka.protocol import Action, AppendToLedger, Event, LedgerRead
 
-#: What the machine asks for, from the moment at which it hears of a snapshot until it has closed.
+#: What the machine asks for, from the moment at which it hears of a snapshot until it has reported.
 ASKED: Final = (
     protocol.StartTimer,
     protocol.TurnedRed,
-    (AppendToLedger, protocol.CutReport),
     protocol.SendMarkers,
-    (AppendToLedger, protocol.Closed),
+    (AppendToLedger, protocol.Report),
 )
 #: What it is fed meanwhile. The outcome of an action is the other side of that action.
 FED: Final = (
     (LedgerRead, protocol.Trigger),
     protocol.CutTimed,
-    protocol.ReportAppended,
-    (LedgerRead, protocol.CutReport),
     protocol.MarkerSent,
     protocol.MarkerMet,
     protocol.ChannelEnded,
-    (LedgerRead, protocol.Closed),
+    (LedgerRead, protocol.Report),
 )
 #: Neither cut nor closing, and why. `ReadLedgerTo` and `RecordMet` come where a header or marker is faster than the
 #: ledger, which one app alone cannot bring about.
@@ -71,10 +68,6 @@ STEPS: Final = (
     *(f"{moment} {_name(kind)}" for kind in ASKED for moment in ("before", "after")),
     *(f"fed {_name(kind)}" for kind in FED),
 )
-
-#: Those that a worker meets for certain only where the trigger does not tell when its log ends were asked for: it asks
-#: for them itself, and its report has a record of its own.
-ASKING_ENDS: Final = frozenset(step for step in STEPS if step.endswith(("CutReport", "ReportAppended")))
 
 
 def all_names() -> set[str]:

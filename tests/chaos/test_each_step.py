@@ -16,7 +16,7 @@ from .steps import STEPS, all_names, known_names
 
 LANES = 4
 #: A process may have closed before it reads its own markers, and its own report, whose acknowledgement is enough.
-MAY_BE_CLOSED = {"fed MarkerMet", "fed ChannelEnded", "fed LedgerRead CutReport"}
+MAY_BE_CLOSED = {"fed MarkerMet", "fed ChannelEnded", "fed LedgerRead Report"}
 
 
 def test_no_action_or_event_is_forgotten() -> None:
@@ -47,8 +47,8 @@ def test_killed_between_each_two_steps_of_cut_and_closing(
     for step, view in deaths.items():
         assert view.failure is None or view.failure.culprit, f"{step}: nobody is named: {view.failure}"
     captured = {step for step, view in deaths.items() if view.failure is None}
-    assert "fed LedgerRead Closed" in captured, "it was in the ledger"
-    assert captured <= {"fed LedgerRead Closed", *MAY_BE_CLOSED}, "captured without a Closed"
+    assert "fed LedgerRead Report" in captured, "it was in the ledger"
+    assert captured <= {"fed LedgerRead Report", *MAY_BE_CLOSED}, "captured without a Report"
     assert counts["in flight"], "nothing was on its way in any snapshot: the test shows nothing"
     assert counts["ran again"], "no event ran again: the test shows nothing about replays"
 

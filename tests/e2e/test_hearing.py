@@ -21,7 +21,7 @@ WAYS = {"ledger": "ledger", "headers": "header"}
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_each_way_alone_makes_every_worker_red(namespace: str, tmp_path: Path, way: str) -> None:
     """With `hear="headers"` and `"ledger"` each alone, every worker turns red and the snapshot verifies; the cause is
-    counted in `CutReport`. One worker asks, and hears its own trigger."""
+    counted in `Report`. One worker asks, and hears its own trigger."""
     with live(namespace, env=lambda app, number: {"SNAPKAFKA_DEMO_HEAR": way}) as system:
         views = [system.take_by_worker("accounts"), system.take_by_worker("clearing")]
         for view in views:

@@ -207,13 +207,13 @@ def world(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
     names = [f"{kind}{uuid.uuid4().hex[:8]}" for kind in ("s", "a", "w")]
     stage = play(kafka.bootstrap, names[0])
     with contextlib.ExitStack() as stack:
-        for name, closes in ((names[1], True), (names[2], False)):
-            stack.enter_context(living(kafka.bootstrap, name, closes=closes))
+        for name, reports in ((names[1], True), (names[2], False)):
+            stack.enter_context(living(kafka.bootstrap, name, reports=reports))
         yield World(kafka.bootstrap, stage, names[1], names[2], tmp_path_factory.mktemp("signals"))
 
 
 @contextlib.contextmanager
-def living(bootstrap: str, namespace: str, *, closes: bool) -> Iterator[None]:
+def living(bootstrap: str, namespace: str, *, reports: bool) -> Iterator[None]:
     """A process that takes part in snapshots, in a thread of its own; without `closes` none is ever captured."""
     ready, ended = threading.Event(), threading.Event()
 
@@ -222,7 +222,7 @@ def living(bootstrap: str, namespace: str, *, closes: bool) -> Iterator[None]:
         admin = KafkaTopicAdmin(connection)
         await admin.create_topic(topic)
         await admin.close()
-        async with process(connection, namespace, topic, closes=closes):
+        async with process(connection, namespace, topic, reports=reports):
             ready.set()
             await asyncio.to_thread(ended.wait)
 

@@ -108,8 +108,8 @@ def pair(kafka: Broker, tmp_path: Path, signals: Signals) -> Iterator[Pair]:
 
 
 def test_white_sends_count_when_they_are_committed(pair: Pair, signals: Signals) -> None:
-    """R7: `Closed` after every open transaction is committed. Where they are aborted instead, since somebody else has
-    taken the transactional ids, there is no `Closed`, but an `Abort` that says so. Faust ends its worker then, with
+    """R7: `Report` after every open transaction is committed. Where they are aborted instead, since somebody else has
+    taken the transactional ids, there is no `Report`, but an `Abort` that says so. Faust ends its worker then, with
     snapkafka or without."""
     view = decided(pair.observer, ask(pair.observer, "never committed", ttl_ms=2_000))
     assert view.failure is not None, "captured, and what it says was sent may yet be aborted"

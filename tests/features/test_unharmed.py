@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, KafkaTopicAdmin, topic_name
-from snapkafka.protocol import Closed
+from snapkafka.protocol import Report
 from snapkafka.testing import Broker
 from snapkafka.wire import encode
 from tests.kafka.guarding import PASSWORD, guarded_broker
@@ -96,16 +97,17 @@ def test_r15_a_ledger_of_a_million_records_at_start(kafka: Broker, namespace: st
 
 
 async def fill(bootstrap: str, namespace: str) -> None:
-    """What the closings of some years leave, all of processes that nobody knows."""
+    """What the reports of some years leave, all of processes that nobody knows."""
     ledger = KafkaLedger(Connection(bootstrap=bootstrap), namespace)
     await ledger.open()
-    closings = [encode(Closed(process=10**9, n=n, epoch=17, report=3)) for n in range(1_000)]
+    nobodys = Report(process=10**9, n=0, epoch=17, previous=0, heard="ledger", assigned=-1, positions=())
+    reports = [encode(replace(nobodys, n=n)) for n in range(1_000)]
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 0})
     for n in range(RECORDS):
         if n % 10_000 == 0:
             while len(producer) > 50_000:
                 producer.poll(0.1)
-        producer.produce(ledger.topic, closings[n % len(closings)])
+        producer.produce(ledger.topic, reports[n % len(reports)])
     assert producer.flush(60) == 0
     assert await ledger.end() == RECORDS
     await ledger.close()

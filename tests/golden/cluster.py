@@ -60,9 +60,9 @@ async def _snapshots(made: FakeCluster) -> None:
                 manifest=f"/snaps/{name}.json",
             )
         )
-    tills = Worker(ledger, "tills", "sales", closes=False)
+    tills = Worker(ledger, "tills", "sales", reports=False)
     await ops.trigger(made, NAMESPACE, snapshot_id="running", who="ann@host", ttl_ms=3_600_000)
     stuck = await ops.trigger(made, NAMESPACE, snapshot_id="stuck", who="ann@host")
-    first = f"process {tills.process} of app tills to finish events that began before the cut"
+    first = f"process {tills.process} of app tills to report its cut"
     reason = f"not captured within 5000 ms: waited for {first}"
     ledger.put(Abort(n=99, epoch=stuck.epoch, code="ttl", reason=reason, culprit=first))

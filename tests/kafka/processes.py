@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator
 from snapkafka.kafka import Connection, KafkaLedger
 from snapkafka.protocol import (
     Assigned,
-    Closed,
-    CutReport,
     Hello,
     InputTopic,
     Position,
+    Report,
     Table,
     TopicPartition,
     Trigger,
@@ -26,7 +25,7 @@ async def process(
     namespace: str,
     topic: str,
     *,
-    closes: bool = True,
+    reports: bool = True,
     tables: tuple[Table, ...] = (),
 ) -> AsyncIterator[int]:
     """A process of app `shop` that reads `topic`; gives its id."""
@@ -52,14 +51,13 @@ async def process(
             if isinstance(entry.record, Trigger):
                 epoch = entry.offset + 1
                 at = Position(agent="a", topic=topic, partition=0, offset=0)
-                report = CutReport(
+                report = Report(
                     process=me, n=2 * epoch, epoch=epoch, previous=previous, heard="ledger", assigned=assigned,
                     positions=(at,),
                 )  # fmt: skip
                 previous = epoch
-                offset = await ledger.append(report)
-                if closes:
-                    await ledger.append(Closed(process=me, n=2 * epoch + 1, epoch=epoch, report=offset))
+                if reports:
+                    await ledger.append(report)
 
     task = asyncio.ensure_future(live())
     yield me

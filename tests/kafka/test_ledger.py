@@ -18,7 +18,7 @@ from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, LedgerRecr
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.ports import HOLE, Entry
-from snapkafka.protocol import Bye, Closed, Hello, SentEnd
+from snapkafka.protocol import Bye, Hello, Report, SentEnd
 from tests.freezing import freeze, thaw
 from tests.kafka.waiting import until
 
@@ -87,6 +87,10 @@ async def test_one_that_would_lose_agreements_is_refused(
     assert partitions == 2 or f"--add-config {said.partition('=')[0]}=" in raised.value.hint
 
 
+def report(sent: tuple[SentEnd, ...]) -> Report:
+    return Report(process=1, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=(), sent=sent)
+
+
 async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
     ledgers: Callable[[], KafkaLedger],
 ) -> None:
@@ -94,7 +98,7 @@ async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
     await ledger.open()
     sent = tuple(SentEnd(topic=f"{i:0200}", partition=i, white_end=1, last_seq=1) for i in range(1_400))
     with pytest.raises(LedgerUnusableError, match=r"28\d,\d+"):
-        await ledger.append(Closed(process=0, n=1, epoch=1, report=0, sent=sent))
+        await ledger.append(report(sent))
     assert await ledger.append(bye(2)) == 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, KafkaTopicAdmin, topic_name
-from snapkafka.protocol import Bye, Closed, SentEnd
+from snapkafka.protocol import Bye, Report, SentEnd
 from snapkafka.testing import EmbeddedKafka
 
 #: What operators choose for the topics of their services, all of it at once.
@@ -23,11 +23,14 @@ HOSTILE = {
     "min.insync.replicas": "2",
     "unclean.leader.election.enable": "true",
 }
-LARGE = Closed(
+LARGE = Report(
     process=0,
     n=1,
     epoch=1,
-    report=0,
+    previous=0,
+    heard="ledger",
+    assigned=-1,
+    positions=(),
     sent=tuple(SentEnd(topic=f"{i:0200}", partition=i, white_end=1, last_seq=1) for i in range(1_200)),
 )
 

@@ -14,8 +14,6 @@ from snapkafka.protocol import (
     ChangelogCut,
     ChangelogEnd,
     ChannelRange,
-    Closed,
-    CutReport,
     Dead,
     Hello,
     InputCut,
@@ -27,6 +25,7 @@ from snapkafka.protocol import (
     Position,
     ProcessCut,
     Recorded,
+    Report,
     Running,
     SenderEnd,
     SentEnd,
@@ -69,7 +68,7 @@ TRIGGER = Trigger(
     storage="file:///x",
     ends=(LogEnd(topic="a", partition=0, end=5),),
 )
-REPORT = CutReport(
+CUT = Report(
     process=2,
     n=1,
     epoch=5,
@@ -83,11 +82,8 @@ REPORT = CutReport(
     ),
     running=(Running(agent="fast", topic="a", partition=0, offset=8),),
 )
-CLOSED = Closed(
-    process=2,
-    n=2,
-    epoch=5,
-    report=5,
+REPORTED = replace(
+    CUT,
     sent=(
         SentEnd(
             topic="a",
@@ -116,7 +112,7 @@ def captured(*records: LedgerRecord) -> Captured:
 
 @pytest.fixture
 def whole() -> Captured:
-    return captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, CLOSED)
+    return captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORTED)
 
 
 def test_what_was_asked_for_is_reported(whole: Captured) -> None:
@@ -136,10 +132,9 @@ def test_r3_processes_with_how_they_heard_and_what_ran(whole: Captured) -> None:
             previous=0,
             heard="header",
             report=5,
-            closed=6,
             cut_us=77,
             running=(Running(agent="fast", topic="a", partition=0, offset=8),),
-            torn=CLOSED.torn,
+            torn=REPORTED.torn,
         ),
     )
 
@@ -148,7 +143,7 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
     """Of an app out of scope: one process turned red for it, one did not, one had left in order, one was lost, one
     joined later."""
     other = Hello(n=1, app="z")
-    cut = CutReport(process=2, n=1, epoch=8, previous=0, heard="ledger", assigned=-1, positions=())
+    cut = Report(process=2, n=1, epoch=8, previous=0, heard="ledger", assigned=-1, positions=())
     state = LedgerState()
     for record in (
         replace(other, n=10),  # 0: leaves
@@ -161,11 +156,10 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
         replace(TRIGGER, apps=("p",)),  # 7: epoch 8
         Dead(dead=1, n=99),
         replace(other, n=14),  # 9: was not there
-        replace(REPORT, process=4, epoch=8, assigned=5),  # 10
-        replace(CLOSED, process=4, epoch=8, report=10),  # captured
+        replace(REPORTED, process=4, epoch=8, assigned=5),  # captured
         cut,
-        replace(TRIGGER, n=98, id="next", apps=("p",)),  # 13: epoch 14
-        replace(cut, process=3, epoch=14, previous=8),
+        replace(TRIGGER, n=98, id="next", apps=("p",)),  # 12: epoch 13
+        replace(cut, process=3, epoch=13, previous=8),
     ):
         state.apply(state.end, record)
     assert state.captured(8).outsiders == (
@@ -175,11 +169,11 @@ def test_r2_who_is_no_part_of_it_is_listed_with_what_is_known_of_it() -> None:
         Outsider(process=3, app="z"),
     )
     assert [outsider.harmless for outsider in state.captured(8).outsiders] == [True, False, True, False]
-    assert state.snapshots[14].beside == {3}
+    assert state.snapshots[13].beside == {3}
 
 
 def test_of_a_topic_that_nobody_named_the_id_is_not_known() -> None:
-    whole = captured(LEFT, Bye(process=0, n=1), replace(HELLO, inputs=()), GIVEN, TRIGGER, REPORT, CLOSED)
+    whole = captured(LEFT, Bye(process=0, n=1), replace(HELLO, inputs=()), GIVEN, TRIGGER, REPORTED)
     assert {(cut.topic, cut.topic_id) for cut in whole.inputs} == {("a", "")}
 
 
@@ -202,7 +196,7 @@ def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(w
             ),
             Position(agent="slow", topic="a", partition=0, offset=7),
         ),
-        torn=CLOSED.torn,
+        torn=REPORTED.torn,
         steady=True,
     )
     assert second == InputCut(
@@ -229,8 +223,8 @@ def test_r6_a_torn_event_that_was_started_out_of_turn_counts_as_not_processed_to
         ((7, 9, 10), 7, (8, 11)),
         ((9,), 9, (11,)),
     ):
-        closed = replace(CLOSED, torn=tuple(replace(CLOSED.torn[0], offset=offset) for offset in torn))
-        first = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, closed).inputs[0]
+        closed = replace(REPORTED, torn=tuple(replace(REPORTED.torn[0], offset=offset) for offset in torn))
+        first = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, closed).inputs[0]
         assert (first.agents[0].offset, first.agents[0].started_above) == (position, above)
 
 
@@ -264,14 +258,14 @@ def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: C
             value_codec="pickle",
         ),
     )
-    longer = replace(CLOSED, changelogs=(replace(CLOSED.changelogs[0], end=12),))
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, longer).changelogs[0].end == 12
+    longer = replace(REPORTED, changelogs=(replace(REPORTED.changelogs[0], end=12),))
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, longer).changelogs[0].end == 12
     two = replace(
-        CLOSED, sent=(*CLOSED.sent, SentEnd(topic="changelog", partition=1, white_end=99, last_seq=2))
+        REPORTED, sent=(*REPORTED.sent, SentEnd(topic="changelog", partition=1, white_end=99, last_seq=2))
     )
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, two).changelogs[0].end == 8
-    silent = replace(CLOSED, sent=())
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, silent).changelogs[0].end == 5
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, two).changelogs[0].end == 8
+    silent = replace(REPORTED, sent=())
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, silent).changelogs[0].end == 5
 
 
 @pytest.mark.parametrize(
@@ -288,26 +282,24 @@ def test_what_a_table_is_goes_with_its_changelog(
 ) -> None:
     """Earlier releases tell of windows only that they expire."""
     hello = replace(HELLO, tables=(replace(HELLO.tables[0], **reported),))
-    (cut,) = captured(LEFT, Bye(process=0, n=1), hello, GIVEN, TRIGGER, REPORT, CLOSED).changelogs
+    (cut,) = captured(LEFT, Bye(process=0, n=1), hello, GIVEN, TRIGGER, REPORTED).changelogs
     assert (cut.sets, cut.windowed, cut.expires_ms) == (sets, windowed, reported.get("expires_ms", 0))
 
 
 def test_r11_a_closed_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> None:
     """It counts for all readers; of what stands in it nothing is known."""
-    closed = decode(encode(CLOSED)[:-1] + b"\xff")
-    assert isinstance(closed, Closed)
-    found = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, closed)
-    assert (
-        found.contaminated == "the record by which process 2 of app p closed, at ledger offset 6, is damaged"
-    )
+    closed = decode(encode(REPORTED)[:-1] + b"\xff")
+    assert isinstance(closed, Report)
+    found = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, closed)
+    assert found.contaminated == "the report of process 2 of app p, at ledger offset 5, is damaged"
     assert found.senders == ()
 
 
 def test_r11_the_ends_in_a_closed_are_read_once_somebody_asks_for_them(whole: Captured) -> None:
-    closed = decode(encode(CLOSED))
-    assert isinstance(closed, Closed)
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, closed) == whole
-    assert (closed.damaged, closed) == (False, CLOSED)
+    closed = decode(encode(REPORTED))
+    assert isinstance(closed, Report)
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, closed) == whole
+    assert (closed.damaged, closed) == (False, REPORTED)
 
 
 def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:
@@ -317,12 +309,11 @@ def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:
 def test_r10_replays_are_counted(whole: Captured) -> None:
     """Torn events, and inputs whose readers were replaying (each of these counts once)."""
     assert whole.replays == 2
-    caught_up = replace(
-        REPORT, positions=(replace(REPORT.positions[0], replay_until=9), *REPORT.positions[1:])
-    )
-    untorn = replace(CLOSED, torn=())
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, caught_up, untorn).replays == 0
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, untorn).replays == 1
+    untorn = replace(REPORTED, torn=())
+    first, *others = REPORTED.positions
+    caught_up = replace(untorn, positions=(replace(first, replay_until=9), *others))
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, caught_up).replays == 0
+    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, untorn).replays == 1
 
 
 def test_what_the_apps_declare_and_report_stands_in_it() -> None:
@@ -330,7 +321,7 @@ def test_what_the_apps_declare_and_report_stands_in_it() -> None:
     mine = replace(HELLO, sources=("b", "a"), uncaptured=("an in-memory channel", "another"))
     left = replace(LEFT, sources=("old",), uncaptured=("of old",))
     later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))
-    whole = captured(left, Bye(process=0, n=1), mine, GIVEN, TRIGGER, REPORT, CLOSED, later)
+    whole = captured(left, Bye(process=0, n=1), mine, GIVEN, TRIGGER, REPORTED, later)
     assert whole.sources == ("a", "b")
     assert [(item.app, item.what) for item in whole.uncaptured] == [
         ("p", "an in-memory channel"),
@@ -340,5 +331,5 @@ def test_what_the_apps_declare_and_report_stands_in_it() -> None:
 
 def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
     again = Assigned(process=2, n=3, generation=2, inputs=(TopicPartition("a", 0),))
-    whole = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORT, CLOSED, again)
+    whole = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORTED, again)
     assert {cut.steady for cut in whole.inputs} == {False}

@@ -1,4 +1,4 @@
-"""R7 and R8: when a process closes, what its `Closed` says, and channels as offsets."""
+"""R7 and R8: when a process closes, what its `Report` says, and channels as offsets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from snapkafka.protocol import (
     Abort,
     Bye,
     ChannelEnded,
-    Closed,
     CutTimed,
     Dead,
     LedgerRead,
@@ -16,6 +15,7 @@ from snapkafka.protocol import (
     MarkerFailed,
     MarkerSent,
     RecordMet,
+    Report,
     SendOutcome,
     SentEnd,
     SeqRange,
@@ -34,10 +34,9 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
     p = Process(world, "p")
     epoch = world.trigger(ttl_ms=77)
     actions = p.feed(LedgerRead(offset=epoch - 1, record=world.ledger[-1]))
-    ((report,),) = [closed.cut for closed in records(p, Closed)]
+    (report,) = records(p, Report)
     assert actions == [
         TurnedRed(epoch=epoch, previous=0, heard="ledger"),
-        StartTimer(epoch=epoch, ttl_ms=38),
         StartTimer(epoch=epoch, ttl_ms=77),
     ]
     assert report.assigned == -1, "no inputs yet"
@@ -46,7 +45,7 @@ def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(w
 def test_r7_a_white_send_that_will_leave_as_another_or_never_aborts(
     world: World, pair: tuple[Process, Process]
 ) -> None:
-    """R7: A failed white send means no `Closed`. So does one that was given up with its
+    """R7: A failed white send means no `Report`. So does one that was given up with its
     transaction; the next snapshot does not wait for it."""
     p, q = pair
     white = p.machine.send_entered(p.start(A, 0))
@@ -101,7 +100,7 @@ def test_r7_the_seqs_of_an_aborted_transaction_are_given_again(
 
 
 def test_r7_a_marker_that_cannot_be_sent_aborts(world: World, pair: tuple[Process, Process]) -> None:
-    """R7: `Closed` when report, white sends and markers are acknowledged."""
+    """R7: `Report` when report, white sends and markers are acknowledged."""
     p, q = pair
     other = world.trigger("other")
     p.start(A, 0)
@@ -173,7 +172,7 @@ def sent_in(world: World, p: Process, q: Process) -> SentEnd:
     settle(p, q)
     assert world.snapshot(epoch).failure is None
     sent: SentEnd
-    (sent,) = records(p, Closed)[-1].sent
+    (sent,) = records(p, Report)[-1].sent
     return sent
 
 
@@ -216,7 +215,7 @@ def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
     epoch = world.trigger(marker_topics=("b",))
     settle(p, q)
     assert world.snapshot(epoch).failure is None
-    (sent,) = records(p, Closed)[-1].sent
+    (sent,) = records(p, Report)[-1].sent
     assert sent.unacknowledged == (SeqRange(first=seq, last=seq),)
     assert (sent.white_end, sent.last_seq) == (1, 0)
     (end,) = (end for end in world.fold.captured(epoch).senders if end.process == p.id)
@@ -224,7 +223,7 @@ def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
 
 
 def test_r7_an_unknown_result_of_a_white_send_aborts(world: World, pair: tuple[Process, Process]) -> None:
-    """R7: no `Closed` for an open cut that it is white for; the reason says that it is unknown."""
+    """R7: no `Report` for an open cut that it is white for; the reason says that it is unknown."""
     p, q = pair
     p.send(B, ack=False)
     epoch = world.trigger()
@@ -297,12 +296,12 @@ def test_r7_closed_reports_where_the_changelogs_end(world: World) -> None:
     for name in ("as recovered", "written since"):
         world.trigger(name)
         settle(p)
-        (end,) = records(p, Closed)[-1].changelogs
+        (end,) = records(p, Report)[-1].changelogs
         ends.append((end.table, end.topic, end.partition, end.end))
         p.send(changelog, p.start(A, len(ends)))
         p.end(next(iter(p.machine.colours.running)))
     assert ends == [("t", "p-t-changelog", 0, 3), ("t", "p-t-changelog", 0, 4)]
-    (sent,) = records(p, Closed)[-1].sent
+    (sent,) = records(p, Report)[-1].sent
     assert (sent.white_end, sent.marker) == (4, -1), "no marker goes into a changelog"
 
 
@@ -338,8 +337,8 @@ def test_a_cut_may_be_for_a_snapshot_that_was_forgotten_before_it(
     assert second not in q.machine.ledger.snapshots
     q.feed(RecordMet(epoch=second))
     settle(q)
-    assert [sent.marker for closed in records(q, Closed) for sent in closed.sent] == [-1]
-    assert world.snapshot(first).closed.keys() == {q.id}
+    assert [sent.marker for report in records(q, Report) for sent in report.sent] == [-1]
+    assert world.snapshot(first).reports.keys() == {q.id}
 
 
 def test_a_cut_that_nobody_wants_is_dropped_though_the_one_before_is_open(

@@ -11,14 +11,13 @@ from snapkafka.protocol import (
     Bye,
     Captured,
     ChangelogEnd,
-    Closed,
-    CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
     LedgerState,
     Position,
     Renewed,
+    Report,
     StoppedApp,
     Table,
     TopicPartition,
@@ -45,8 +44,8 @@ def given(process: int, *partitions: int) -> Assigned:
     return Assigned(process=process, n=9, generation=1, inputs=inputs)
 
 
-def cut(process: int, epoch: int, partition: int, assigned: int = 1) -> CutReport:
-    return CutReport(
+def cut(process: int, epoch: int, partition: int, assigned: int = 1) -> Report:
+    return Report(
         process=process,
         n=1,
         epoch=epoch,
@@ -54,15 +53,6 @@ def cut(process: int, epoch: int, partition: int, assigned: int = 1) -> CutRepor
         heard="ledger",
         assigned=assigned,
         positions=(Position(agent="*", topic="a", partition=partition, offset=3),),
-    )
-
-
-def closed(process: int, epoch: int, partition: int, report: int) -> Closed:
-    return Closed(
-        process=process,
-        n=2,
-        epoch=epoch,
-        report=report,
         changelogs=(ChangelogEnd(table="t", topic="c", partition=partition, end=4),),
     )
 
@@ -88,21 +78,13 @@ ONE = (
     given(0, 0),
     Trigger(n=3, id="s"),
     cut(0, 3, 0),
-    closed(0, 3, 0, 3),
 )
 
 
 def test_r11_who_joins_after_the_trigger_changes_nothing_of_the_snapshot() -> None:
-    for whole in (captured(*ONE), captured(*ONE, NEW), captured(*ONE[:3], NEW, *_later(ONE[3:]))):
+    for whole in (captured(*ONE), captured(*ONE, NEW), captured(*ONE[:3], NEW, *ONE[3:])):
         assert facts(whole) == ({("a-old", "raw")}, {("c-old", True, "raw")})
         assert whole.renewed == ()
-
-
-def _later(records: tuple[LedgerRecord, ...]) -> tuple[LedgerRecord, ...]:
-    """The same, one ledger offset later."""
-    report, end = records
-    assert isinstance(end, Closed)
-    return report, replace(end, report=end.report + 1)
 
 
 def test_r11_a_process_that_has_another_topic_in_mind_than_one_that_joined_since_is_named() -> None:
@@ -115,8 +97,6 @@ def test_r11_a_process_that_has_another_topic_in_mind_than_one_that_joined_since
         Trigger(n=3, id="s"),
         cut(0, 5, 0, assigned=2),
         cut(1, 5, 1, assigned=3),
-        closed(0, 5, 0, 5),
-        closed(1, 5, 1, 6),
     )
     assert {(s.partition, s.topic_id, s.key_codec) for s in whole.inputs} == {
         (0, "a-old", "raw"),
@@ -142,7 +122,6 @@ def test_r11_a_process_that_has_left_names_no_topic_any_more() -> None:
         given(2, 0),
         Trigger(n=3, id="s"),
         cut(2, 5, 0, assigned=3),
-        closed(2, 5, 0, 5),
     )
     assert facts(whole) == ({("a-new", "json")}, {("c-new", False, "json")})
     assert whole.renewed == ()
@@ -165,8 +144,7 @@ def test_r10_of_a_stopped_app_its_youngest_before_the_trigger_counts(comes_back:
         Bye(process=3, n=1),
         Trigger(n=3, id="s", stopped=(app,)),  # 5
         *later,
-        replace(cut(0, 6, 0, assigned=-1), positions=()),
-        Closed(process=0, n=6, epoch=6, report=6 + len(later)),
+        replace(cut(0, 6, 0, assigned=-1), positions=(), changelogs=()),
     ]
     assert facts(captured(*records)) == ({("a-new", "json")}, {("c-new", False, "json")})
 
@@ -181,9 +159,7 @@ def test_what_a_process_did_not_find_when_it_joined_is_reported_by_another_of_it
         given(0, 0),
         Trigger(n=3, id="s"),
         cut(0, 4, 0, assigned=2),
-        replace(cut(1, 4, 1, assigned=-1), positions=()),
-        closed(0, 4, 0, 4),
-        Closed(process=1, n=2, epoch=4, report=5),
+        replace(cut(1, 4, 1, assigned=-1), positions=(), changelogs=()),
         replace(OLD, n=7),
     )
     assert facts(whole) == ({("a-new", "json")}, {("c-new", False, "json")})

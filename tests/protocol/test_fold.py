@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from snapkafka.protocol import (
@@ -9,8 +11,6 @@ from snapkafka.protocol import (
     Abort,
     Assigned,
     Bye,
-    Closed,
-    CutReport,
     Dead,
     Failure,
     Hello,
@@ -18,6 +18,7 @@ from snapkafka.protocol import (
     LedgerState,
     Pause,
     Position,
+    Report,
     Retention,
     Retire,
     Status,
@@ -47,10 +48,8 @@ def retire_like(n: int, process: int) -> Verdict:
 
 def captured_by_one() -> LedgerState:
     """Process 0 joins, and the snapshot of epoch 2 is captured."""
-    report = CutReport(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
-    return fold_of(
-        Hello(n=1, app="p"), Trigger(n=2, id="s"), report, Closed(process=0, n=2, epoch=2, report=2)
-    )
+    report = Report(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
+    return fold_of(Hello(n=1, app="p"), Trigger(n=2, id="s"), report, replace(report, n=2))
 
 
 def test_a_snapshot_has_what_the_changelogs_promised_before_it() -> None:
@@ -60,10 +59,9 @@ def test_a_snapshot_has_what_the_changelogs_promised_before_it() -> None:
         kept = Retention(topic="t", uncompacted_ms=lag_ms, tombstones_ms=1, retained_ms=-1)
         return Hello(n=n, app="p", retention=(kept,))
 
-    report = CutReport(process=1, n=1, epoch=4, previous=0, heard="ledger", assigned=-1, positions=())
+    report = Report(process=1, n=1, epoch=4, previous=0, heard="ledger", assigned=-1, positions=())
     fold = fold_of(
         hello(1, 10), hello(2, 20), Bye(process=0, n=1), Trigger(n=3, id="s"), hello(4, 30), report,
-        Closed(process=1, n=2, epoch=4, report=5),
     )  # fmt: skip
     assert [kept.uncompacted_ms for kept in fold.captured(4).retention] == [20]
 
@@ -121,7 +119,7 @@ def test_r11_what_is_missing_for_long_was_never_written() -> None:
 
 
 def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() -> None:
-    report = CutReport(process=0, n=5, epoch=3, previous=0, heard="ledger", assigned=-1, positions=())
+    report = Report(process=0, n=5, epoch=3, previous=0, heard="ledger", assigned=-1, positions=())
     fold = fold_of(
         Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),)),
         Bye(process=0, n=1),
@@ -129,7 +127,6 @@ def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() ->
         Assigned(process=0, n=4, generation=1, inputs=(A,)),
         Assigned(process=77, n=1, generation=1, inputs=(A,)),
         report,
-        Closed(process=0, n=6, epoch=3, report=5),
         Dead(n=3, dead=0),
         Dead(n=4, dead=77),
         Abort(n=5, epoch=99, code="x", reason="no such snapshot"),
@@ -154,7 +151,7 @@ def test_r12_who_is_lost_is_named(world: World, pair: tuple[Process, Process]) -
         how = "was lost" if end is not None else "stopped"
         assert fold.snapshots[epoch].failure == Failure(
             code="process-lost",
-            reason=f"process {p.id} (p on host, pid 0) {how} before its report was complete",
+            reason=f"process {p.id} (p on host, pid 0) {how} before it had reported",
             culprit=f"process {p.id}",
         )
         assert fold.snapshots[epoch].failed_at == len(world.ledger)
@@ -284,10 +281,8 @@ def test_r11_an_input_that_no_worker_has_is_known(later: list[object], unread: l
 @pytest.mark.parametrize("history", [True, False])
 def test_r11_a_snapshot_has_the_inputs_that_no_worker_had_when_it_was_asked_for(history: bool) -> None:
     """What becomes of them later is another snapshot's."""
-    report = CutReport(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
-    fold = fold_of(
-        payments(1), Trigger(n=2, id="s"), report, Closed(process=0, n=2, epoch=2, report=2), history=history
-    )
+    report = Report(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
+    fold = fold_of(payments(1), Trigger(n=2, id="s"), report, history=history)
     assert [str(item.topic) for item in fold.captured(2).unread] == ["to-pay"]
     for record in (
         Hello(n=9, app="payments", inputs=(InputTopic(topic="to-pay", partitions=1),)),

@@ -31,7 +31,7 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol.offsets import SOMEBODY
 
-from .world import A, B, Process, World, settle
+from .world import A, B, Process, World, expire, settle
 
 
 def test_r15_an_absent_process_aborts_what_it_may_have_mixed(
@@ -321,7 +321,7 @@ def test_r12_who_joins_watches_over_what_is_under_way(world: World) -> None:
     heir = Process(world, "p", ())
     timers = [action for action in heir.asked if isinstance(action, StartTimer)]
     assert timers == [StartTimer(epoch=epoch, ttl_ms=77)]
-    heir.feed(TimerExpired(epoch=epoch))
+    expire(heir, epoch)
     assert world.failure(epoch).culprit == f"process {dead.id} of app p to report its cut"
     heir.catch_up()
     assert world.fold.processes[dead.id].dead

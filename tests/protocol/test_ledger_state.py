@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from snapkafka.protocol import (
     INPUT_UNASSIGNED,
     UNKNOWN_PARTITION,
     Dead,
     Retire,
+    StartTimer,
     Status,
     StopAsked,
     TimerExpired,
     TopicPartition,
 )
 
-from .world import A, B, Process, World, expire, settle
+from .world import A, B, Process, World, settle
 
 
 def test_r7_white_records_in_a_partition_that_nobody_has_named_fail_the_snapshot(
@@ -94,36 +97,60 @@ def test_an_app_that_was_retired_and_joins_again_is_retired_no_more(world: World
     assert not world.fold.unretired(before)
 
 
-def test_r12_ttl_says_who_gave_no_sign_and_whom_it_waited_for(
+def test_r12_who_is_slow_says_what_it_waits_for_and_lives(
     world: World, pair: tuple[Process, Process]
 ) -> None:
-    """R12: who cut and is slow to close is alive: only a sender that gave no sign is not waited for again."""
     p, q = pair
     before, epoch = world.trigger("before", ttl_ms=1), world.trigger("x", ttl_ms=77)
-    q.start(B, 0)
+    q.hold = True
     settle(p, q)
-    expire(p, epoch)
+    p.feed(TimerExpired(epoch=epoch))
+    assert world.snapshot(epoch).open
+    q.feed(TimerExpired(epoch=epoch))
     failure = world.failure(epoch)
-    waited = f"process {q.id} of app q to finish events that began before the cut"
+    waited = f"process {q.id} of app q: its report is not in the ledger"
     assert (failure.code, failure.culprit) == ("ttl", waited)
-    assert failure.reason == f"not captured within 77 ms: waited for {waited}"
+    assert failure.reason == f"not captured within 77 ms: {waited}"
+    p.catch_up()
+    assert p.feed(TimerExpired(epoch=epoch)) == []
     assert not [r for r in world.ledger if isinstance(r, Dead)]
     assert world.snapshot(before).failure is None, "each has its own time"
 
 
-def test_r12_where_the_ledger_shows_nothing_ttl_says_so(world: World) -> None:
-    """A snapshot may wait for nothing that has a name: nobody was there when it was asked for."""
+@pytest.mark.parametrize("what", ["event", "marker", "send", "cut"])
+def test_r12_what_a_report_waits_for(world: World, pair: tuple[Process, Process], what: str) -> None:
+    p, q = pair
+    if what == "event":
+        q.start(B, 7)
+    elif what == "send":
+        q.send(A, ack=False)
+    elif what == "cut":
+        q.machine.hear = frozenset({"headers"})
+    elif what == "marker":
+        q.send(A)
+        q.hold_markers = True
     epoch = world.trigger()
-    p = Process(world, "p")
+    settle(p, q)
+    q.feed(TimerExpired(epoch=epoch))
+    assert (
+        world.failure(epoch).culprit.removeprefix(f"process {q.id} of app q: ")
+        == {
+            "event": "agent agent still runs offset 7 of b[0]",
+            "marker": "its marker to a[0] is not acknowledged",
+            "send": "what it sent before its cut is not acknowledged",
+            "cut": "has not cut",
+        }[what]
+    )
+
+
+def test_r12_who_has_neither_reported_nor_said_why_is_dead(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    epoch = world.trigger(ttl_ms=80)
+    p.catch_up()
+    assert p.feed(TimerExpired(epoch=epoch)) == [StartTimer(epoch=epoch, ttl_ms=20)]
     p.feed(TimerExpired(epoch=epoch))
-    assert world.failure(epoch).culprit == "nothing that the ledger shows"
-
-
-def test_r12_a_timer_runs_out_once(world: World, pair: tuple[Process, Process]) -> None:
-    p, _ = pair
-    p.start(A, 0)  # so its report is not held back
-    epoch = world.trigger()
-    p.catch_up(epoch)
-    first = p.machine.handle(TimerExpired(epoch=epoch))
-    assert first
-    assert p.machine.handle(TimerExpired(epoch=epoch)) == [], "its Abort is on its way"
+    assert world.failure(epoch).culprit == f"process {q.id} of app q to report its cut"
+    assert [r.dead for r in world.ledger if isinstance(r, Dead)] == [q.id]
+    assert p.feed(TimerExpired(epoch=epoch)) == [], "its Abort is on its way"

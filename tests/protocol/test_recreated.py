@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol import Bye, Closed, Hello, InputTopic, OldTopic, Sent, SentEnd, Table
+from snapkafka.protocol import Bye, Hello, InputTopic, OldTopic, Report, Sent, SentEnd, Table
 
 from .world import A, B, Process, World, records, settle
 
@@ -15,7 +15,7 @@ def world() -> World:
 
 
 def sent_to_b(process: Process) -> SentEnd:
-    (sent,) = (end for end in records(process, Closed)[-1].sent if end.topic == B.topic)
+    (sent,) = (end for end in records(process, Report)[-1].sent if end.topic == B.topic)
     assert isinstance(sent, SentEnd)
     return sent
 

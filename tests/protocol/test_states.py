@@ -38,10 +38,9 @@ def asked(process: Process) -> list[int]:
     return [action.epoch for action in process.asked if isinstance(action, AskState)]
 
 
-@pytest.mark.parametrize("align", [False, True])
-def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_instant(align: bool) -> None:
+def test_r2_what_is_red_waits_until_the_state_is_given_and_the_cut_is_that_instant() -> None:
     world, bank, till = system()
-    epoch = world.trigger(align=align)
+    epoch = world.trigger()
     settle(bank, till)
     assert (bank.epoch, till.epoch, asked(till)) == (epoch, 0, [epoch])
     for met in (RecordMet(epoch=epoch, may_wait=True), MarkerMet(epoch=epoch)):

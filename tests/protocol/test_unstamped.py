@@ -8,9 +8,9 @@ from snapkafka.protocol import (
     MIXED,
     SENT_BARE,
     Abort,
-    Closed,
     Dead,
     LogEnd,
+    Report,
     SendOutcome,
     Status,
     StopAsked,
@@ -79,7 +79,7 @@ def test_r15_a_bare_record_that_is_unread_at_the_cut_fails_the_snapshot(
     second = world.trigger("read")
     settle(p, q)
     assert world.snapshot(second).status is Status.CAPTURED
-    (closed,) = [closed for closed in records(p, Closed) if closed.epoch == second]
+    (closed,) = [closed for closed in records(p, Report) if closed.epoch == second]
     assert closed.unstamped == (LogEnd(topic="b", partition=0, end=end),)
     assert [sent.last_seq for sent in closed.sent if sent.topic == "b"] == [-1]
 
@@ -122,7 +122,7 @@ def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
     epoch = world.trigger()
     settle(p, q)
     assert world.snapshot(epoch).status is Status.CAPTURED
-    (sent,) = [sent for closed in records(p, Closed) for sent in closed.sent if sent.topic == "b"]
+    (sent,) = [sent for closed in records(p, Report) for sent in closed.sent if sent.topic == "b"]
     assert [(r.first, r.last, r.refused, r.undone) for r in sent.unacknowledged] == [(1, 1, True, False)]
     assert sent.last_seq == 2
 

@@ -14,8 +14,6 @@ from snapkafka.protocol import (
     AssignedInput,
     Cause,
     ChangelogEnd,
-    Closed,
-    CutReport,
     CutTimed,
     Effect,
     Event,
@@ -31,6 +29,7 @@ from snapkafka.protocol import (
     MarkerSent,
     Position,
     ReadLedgerTo,
+    Report,
     SendMarkers,
     SendOutcome,
     SnapshotView,
@@ -117,11 +116,6 @@ class World:
         return self.logs.setdefault(tp, [])
 
 
-def reports(record: LedgerRecord) -> bool:
-    """Whether a record is a report, or has one in it."""
-    return isinstance(record, CutReport) or (isinstance(record, Closed) and bool(record.cut))
-
-
 class Process:
     """One machine and its driver; nothing happens by itself: `hear`, `flush` and `ack` are steps of the test."""
 
@@ -142,8 +136,8 @@ class Process:
         self.unacked: deque[tuple[Effect, TopicPartition, int, int]] = deque()
         self.turned: list[TurnedRed] = []
         self.hold = False  # what it appends to the ledger is under way, and stays so
+        self.hold_markers = False  # they are sent, and not acknowledged
         self.hold_timing = False  # its cut is not measured, and so stays open
-        self.deaf_to_itself = False  # it does not read its own reports back
         if join:
             self.join()
         if inputs and assign:
@@ -205,7 +199,7 @@ class Process:
             match action:
                 case AppendToLedger(record=record):
                     self.asked.append(action)
-                    if not (self.hold and reports(record)):
+                    if not (self.hold and isinstance(record, Report)):
                         self.world.append(record)
                 case SendMarkers(epoch=epoch, previous=previous, tps=tps):
                     self.asked.append(action)
@@ -213,7 +207,8 @@ class Process:
                         log = self.world.log(tp)
                         seq = self.machine.marker_stamped(tp)
                         log.append(Stored(self.id, epoch, seq, marker=True, previous=previous))
-                        self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
+                        if not self.hold_markers:
+                            self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
                 case TurnedRed(epoch=epoch):
                     self.turned.append(action)
                     if not self.hold_timing:
@@ -225,8 +220,6 @@ class Process:
         """Read the ledger, to its end or to `upto`."""
         while self.read < (len(self.world.ledger) if upto is None else upto):
             self.read += 1
-            if self.deaf_to_itself and isinstance(self.world.ledger[self.read - 1], CutReport):
-                continue
             self.feed(LedgerRead(offset=self.read - 1, record=self.world.ledger[self.read - 1]))
 
     def start(self, tp: TopicPartition, offset: int) -> Cause:
@@ -268,15 +261,11 @@ def records(process: Process, kind: type) -> list[Any]:
     return [r for r in process.world.ledger if isinstance(r, kind) and r.process == process.id]
 
 
-def cuts(process: Process) -> list[CutReport]:
-    """Its reports, also those in one record with their `Closed`."""
-    written = (
-        r for r in process.world.ledger if isinstance(r, CutReport | Closed) and r.process == process.id
-    )
-    return [report for r in written for report in (r.cut if isinstance(r, Closed) else (r,))]
+def cuts(process: Process) -> list[Report]:
+    """Its reports."""
+    return records(process, Report)
 
 
 def expire(process: Process, epoch: int) -> list[Action]:
-    """Half of the time to live is over, for which a report is held back, and then all of it."""
-    process.feed(TimerExpired(epoch=epoch))
-    return process.feed(TimerExpired(epoch=epoch))
+    """The time to live is over, and the while after it."""
+    return [*process.feed(TimerExpired(epoch=epoch)), *process.feed(TimerExpired(epoch=epoch))]

@@ -17,7 +17,6 @@ from snapkafka.protocol import (
     AgentPosition,
     CameBack,
     Cause,
-    CutReport,
     Dead,
     Hello,
     InputsRevoked,
@@ -26,7 +25,6 @@ from snapkafka.protocol import (
     MarkerMet,
     Pause,
     RecordMet,
-    ReportAppended,
     Restore,
     RestoreStage,
     Retire,
@@ -39,6 +37,7 @@ from snapkafka.protocol import (
     Verdict,
     WentAbsent,
 )
+from snapkafka.protocol.alignment import known_graph
 from snapkafka.sim import load_story, play_story
 
 from . import words
@@ -121,11 +120,12 @@ class Play:
             actor.catch_up()
 
     def do_trigger(self, command: Words) -> None:
-        """trigger s1 [by=P1] [attempt=2] [ttl_ms=100] [apps=a,b] [markers=none] [align] [align_ms=50]"""
+        """trigger s1 [by=P1] [attempt=2] [ttl_ms=100] [apps=a,b] [markers=none] [align]"""
         asker = command.option("by")
         topics = {source.topic for actor in self.stage.actors.values() for source in actor.hello.inputs}
         apps = tuple(command.options_list("apps"))
         asked_at, ends = self._asked or self._asks()
+        fold = self.stage.fold
         trigger = Trigger(
             n=self.stage.number(),
             id=command.next(),
@@ -138,7 +138,7 @@ class Play:
             asked_at=asked_at,
             stopped=self.stage.stopped(apps),
             align=command.flag("align"),
-            align_timeout_ms=int(command.option("align_ms", "0")),
+            sends=known_graph(fold, fold.topics_of(fold.standing(apps))).stated(),
         )
         self._asked = None
         if asker:
@@ -155,21 +155,6 @@ class Play:
         fold = self.stage.fold
         tps = sorted({tp for _, tp in fold.inputs_of(fold.standing())})
         return len(self.stage.ledger), self.stage.ends(tps)
-
-    def do_acked(self, command: Words) -> None:
-        """acked P1 [again]: the ledger acknowledges its latest report; with `again` only the copy that it sent by
-        another producer, as it did not know of the first one"""
-        actor = self.actor(command)
-        mine = [
-            (offset, record)
-            for offset, record in enumerate(self.stage.ledger)
-            if isinstance(record, CutReport) and record.process == actor.machine.process
-        ]
-        offset, report = mine[-1]
-        if again := command.flag("again"):
-            offset = self.stage.append(report)
-        self.say(f"{actor.name}: its report is acknowledged at {offset}")
-        actor.feed(ReportAppended(n=report.n, offset=offset, repeated=again))
 
     def do_read(self, command: Words) -> None:
         """read P1 [upto=5] | read all"""
@@ -394,9 +379,9 @@ class Play:
         self.stage.append(Dead(n=self.stage.number(), dead=process))
 
     def do_expire(self, command: Words) -> None:
-        """expire P1 s1 [align]: the time to live of s1 is over, or that to align, and P1 notices"""
+        """expire P1 s1: the time to live of s1 is over, and P1 notices; again: the while after it"""
         actor, epoch = self.actor(command), self.epoch(command.next())
-        actor.feed(TimerExpired(epoch=epoch, align=command.flag("align")))
+        actor.feed(TimerExpired(epoch=epoch))
 
     def do_abort(self, command: Words) -> None:
         """abort s1 REASON"""

@@ -25,7 +25,7 @@ def test_scenario(path: Path, pytestconfig: pytest.Config) -> None:
 
 def test_a_changed_line_is_noticed_and_rewriting_mends_it() -> None:
     text = (HERE / "r1-anyone-triggers.txt").read_text(encoding="utf-8")
-    wrong = text.replace("P2 has cut", "P2 has slept")
+    wrong = text.replace("P2 reports", "P2 forgets")
     assert wrong != text
     assert played(wrong, HERE) == text
 

@@ -9,15 +9,12 @@ from snapkafka.checks import CutView
 from snapkafka.protocol import (
     Abort,
     Action,
-    Aligning,
     AppendHello,
     AppendToLedger,
     Assigned,
     Bye,
     Captured,
     Checkpoint,
-    Closed,
-    CutReport,
     Dead,
     Fork,
     Hello,
@@ -28,6 +25,7 @@ from snapkafka.protocol import (
     LetGo,
     Pause,
     ReadLedgerTo,
+    Report,
     Restore,
     Retire,
     SendMarkers,
@@ -107,15 +105,10 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             again = "" if attempt == 1 else f", attempt {attempt}"
             aligned = ", to be aligned" if record.align else ""
             return f"trigger {name}{again}, asked for by {asked or 'somebody'}{aligned}"
-        case Aligning(topics=topics):
-            return f"{who} aligns; it sends to {listed(topics)}"
-        case CutReport():
-            return f"{who} has cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
-        case Closed(cut=(report, *_)):
-            epoch = epochs(report.previous, report.epoch, stage)
-            return f"{who} has cut for and closed {epoch}: {_report(report)}; {_closed(record)}"
-        case Closed():
-            return f"{who} has closed {stage.ids.get(record.epoch, record.epoch)}: {_closed(record)}"
+        case Report():
+            return (
+                f"{who} reports its cut for {epochs(record.previous, record.epoch, stage)}: {_report(record)}"
+            )
         case Abort(epoch=number, code=code, reason=reason):
             return f"{who} aborts {stage.ids.get(number, number)}: {code}, {reason}"
         case Dead(dead=dead):
@@ -142,7 +135,7 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             assert_never(record)
 
 
-def _report(report: CutReport) -> str:
+def _report(report: Report) -> str:
     positions = listed(
         f"{TopicPartition(p.topic, p.partition)} from {p.offset}"
         + "".join(f", {above} started" for above in p.started_above)
@@ -150,19 +143,15 @@ def _report(report: CutReport) -> str:
         for p in report.positions
     )
     running = listed(f"{TopicPartition(r.topic, r.partition)}@{r.offset}" for r in report.running)
-    why = f"; {report.unaligned}" if report.unaligned else ""
-    return f"still to read {positions}" + (f"; running {running}" if report.running else "") + why
-
-
-def _closed(closed: Closed) -> str:
     sent = [
         f"{TopicPartition(s.topic, s.partition)} below {s.white_end}"
         + (f" (marker at {s.marker})" if s.marker >= 0 else "")
-        for s in closed.sent
+        for s in report.sent
         if s.white_end or s.marker >= 0
     ]
-    torn = "".join(f"; torn {TopicPartition(t.topic, t.partition)}@{t.offset}" for t in closed.torn)
-    return f"sent in white {listed(sent)}{torn}"
+    torn = "".join(f"; torn {TopicPartition(t.topic, t.partition)}@{t.offset}" for t in report.torn)
+    ran = f"; running {running}" if report.running else ""
+    return f"still to read {positions}{ran}; sent in white {listed(sent)}{torn}"
 
 
 def status(view: SnapshotView, stage: Stage) -> str:
@@ -175,9 +164,7 @@ def status(view: SnapshotView, stage: Stage) -> str:
 
 
 def waiting(wait: Waiting, stage: Stage) -> str:
-    who = stage.actor_of(wait.process)
-    what = {"closing": "close", "alignment": "read what is in flight to it"}.get(wait.what, "cut")
-    return f"{who} to {what}"
+    return f"{stage.actor_of(wait.process)} to report"
 
 
 def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
@@ -188,9 +175,7 @@ def snapshot(view: SnapshotView, stage: Stage) -> list[str]:
         return lines + [f"  waits for {waiting(wait, stage)}" for wait in waits]
     captured = stage.fold.captured(view.epoch)
     if captured.alignment is not None:
-        lines.append(
-            "  aligned" if captured.alignment.aligned else f"  not aligned: {captured.alignment.why}"
-        )
+        lines.append("  aligned")
     whose = {cut.process: cut.app for cut in captured.processes}
     for cut in captured.processes:
         reported = "had left before" if cut.left else _stood(captured, cut.process, cut.app, stage)

@@ -23,8 +23,8 @@ from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS
 from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
 from tests.sim.mutants.outside import OUTSIDE, RENEWED
 from tests.sim.mutants.plans import (
-    aborting_while_aligned,
     acyclic,
+    aligned_slowly,
     disordered,
     faults,
     late,
@@ -125,14 +125,6 @@ class Kind(NamedTuple):
 WITHOUT_SNAPKAFKA = ("bare_sends", "bare_starts", "late_hellos", "stood_down", f"failed: {APP_RUNS_WITHOUT}")
 LOST_TAIL = ("ledgers_cut_short", "losses_noticed", "TailLost", "failed: ledger-cut-short", "captured")
 LOST_TAIL_PER_SEED = dict.fromkeys(LOST_TAIL, 0.5) | {"VERIFIED": 0.5, "UNVERIFIABLE": 0.005}
-#: A new reader sent in red before its predecessor had closed, and others waited for ever behind that.
-MOVED_WHILE_HELD: Final = 385
-#: A sender did not know the outcome of a send, and its marker was taken for the place of a record.
-UNKNOWN_OUTCOME: Final = 164
-ALIGNED_SEEDS = (*range(30), UNKNOWN_OUTCOME, MOVED_WHILE_HELD)
-#: In three an abort undid what an earlier transaction had committed, and somebody was accused. In one (349) an event
-#: had read what was undone before its process cut, and that was held against the snapshot.
-ABORTING_SEEDS = (21, 37, 283, 349, 0, 2)
 #: It takes long to come to rest before workers that have stood down are started again.
 RESTLESS: Final = 157
 KINDS = {
@@ -208,17 +200,12 @@ KINDS = {
     "losing": Kind(losing, range(20), range(100), LOST_TAIL_PER_SEED),
     "losing unnoticed": Kind(unnoticed, range(20), range(100), LOST_TAIL_PER_SEED),
     # R10: positions are committed later than effects, so an event may run again after an abort.
-    **{
-        f"aborting, {align=}": Kind(
-            lambda plan, align=align: replace(  # type: ignore[misc]
-                aborting_while_aligned(plan), align=align
-            ),
-            ABORTING_SEEDS,
-            range(1000),
-            {"aborted_transactions": 1.01},
-        )
-        for align in (True, False)
-    },
+    "aborting": Kind(
+        lambda plan: replace(aligned_slowly(plan), faults={"abort": 0.05}, exactly_once=True),
+        range(8),
+        range(1000),
+        {"aborted_transactions": 1.01},
+    ),
     # Processes that hand over their state before they cut, as remote ones do, among others.
     "states": Kind(
         lambda plan: replace(plan, states=tuple(app.name for app in plan.apps[::2])),
@@ -226,18 +213,18 @@ KINDS = {
         range(60, 400),
         {"states_given": 0.5, "VERIFIED": 0.3},
     ),
-    # R16: aligned snapshots have nothing in flight, whatever goes wrong; with cycles they fail by name.
+    # R16: aligned snapshots have nothing in flight, whatever goes wrong.
     "aligned": Kind(
         acyclic,
-        ALIGNED_SEEDS,
+        range(24),
         range(30, 400),
-        {"aligned": 1.01, "not_aligned": 0.02, "inputs_held": 0.02, "records_held": 0.02},
+        {"aligned": 1.01, "failed: not-aligned": 0.1, "inputs_held": 0.02, "records_held": 0.02},
     ),
     "aligned, cycles": Kind(
         lambda plan: replace(plan, align=True),
-        ALIGNED_SEEDS,
+        range(24),
         range(30, 400),
-        {"failed: alignment-cycle": 0.02},
+        {"failed: not-aligned": 0.1},
     ),
 }
 NIGHTLY = (pytest.mark.nightly, pytest.mark.timeout(3600))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from snapkafka.protocol import Closed, LedgerRecord, LedgerState
+from snapkafka.protocol import LedgerRecord, LedgerState, Report
 from snapkafka.sim import played
 from snapkafka.wire import decode, encode
 
@@ -48,30 +48,30 @@ def known(state: LedgerState) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("history", [True, False])
 @pytest.mark.parametrize("start", range(0, 60, 10))
-def test_r11_who_reads_all_of_a_closed_and_who_reads_none_of_its_ends_fold_alike(
+def test_r11_who_reads_all_of_a_report_and_who_reads_none_of_its_ends_fold_alike(
     start: int, history: bool
 ) -> None:
     """A worker leaves the ends of others unread; here they could not even be read."""
-    closed = 0
+    reports = 0
     for seed in range(start, start + 10):
         records = played(seed)[0].broker.ledger
-        closed += sum(isinstance(record, Closed) for record in records)
+        reports += sum(isinstance(record, Report) for record in records)
         whole = known(fold_of(records, history=history))
         assert known(fold_of([unreadable(record) for record in records], history=history)) == whole
         assert known(fold_of([without_ends(record) for record in records], history=history)) == whole
-    assert closed > 20
+    assert reports > 20
 
 
 def unreadable(record: LedgerRecord) -> LedgerRecord:
     """The record as it is read, with damaged ends."""
-    if not isinstance(record, Closed):
+    if not isinstance(record, Report):
         return record
     read = decode(encode(record)[:-1] + b"\xff")
-    assert isinstance(read, Closed)
+    assert isinstance(read, Report)
     return read
 
 
 def without_ends(record: LedgerRecord) -> LedgerRecord:
-    if not isinstance(record, Closed):
+    if not isinstance(record, Report):
         return record
     return replace(record, sent=(), changelogs=(), recorded=(), torn=(), cut_us=0)

@@ -22,8 +22,6 @@ from snapkafka.protocol import (
     Captured,
     ChangelogEnd,
     ChannelRange,
-    Closed,
-    CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
@@ -31,6 +29,7 @@ from snapkafka.protocol import (
     LogEnd,
     Pause,
     Position,
+    Report,
     Retention,
     SentEnd,
     Table,
@@ -301,15 +300,15 @@ async def _join(
 async def _cut_other(stage: Stage, a: Sender, other: Sender) -> None:
     """The second writer of a global table, which has no inputs; its event writes in white behind a red one of `a`."""
     place = stage.tp("balances", 1)
-    report = await other.write_record(
-        CutReport, epoch=stage.epoch, previous=0, heard="ledger", assigned=-1, positions=()
-    )
     a.send(place, b'"w"', b"7", epoch=stage.epoch)
     end = other.send(place, b'"v"', b"8") + 1
     await other.write_record(
-        Closed,
+        Report,
         epoch=stage.epoch,
-        report=report,
+        previous=0,
+        heard="ledger",
+        assigned=-1,
+        positions=(),
         sent=tuple(other.ends.values()),
         changelogs=(ChangelogEnd(table="balances", topic=place.topic, partition=1, end=end),),
     )
@@ -379,11 +378,11 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
     if acts.relay == "cuts":
         assert relay is not None
         await relay.write_record(
-            CutReport, epoch=stage.epoch, previous=0, heard="ledger", assigned=-1, positions=()
+            Report, epoch=stage.epoch, previous=0, heard="ledger", assigned=-1, positions=()
         )
     if acts.red_received:
         position = b.send(orders, b'"red"', b"{}", epoch=stage.epoch) + 1
-    report_a = await _report(stage, a, "orders", {0: (position, ()), 1: (0, ())})
+    report_a = _at_cut(stage, a, "orders", {0: (position, ()), 1: (0, ())})
     marker = b.mark(orders)  # orders 8
     a.mark(back)  # credits 3
     a.mark(stage.tp("credits", 1))
@@ -391,15 +390,14 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
         a.send(balances, b'"x"', b"999", epoch=stage.epoch)  # balances 7: red
         a.send(balances, b'"late"', b"2")  # balances 8: white
     a.seqs[balances] += acts.lost
-    report_b = await _report(stage, b, "credits", {0: (0, (1,)), 1: (1, ())})
+    report_b = _at_cut(stage, b, "credits", {0: (0, (1,)), 1: (1, ())})
     b.send(orders, b'"red"', b"{}", epoch=stage.epoch)  # orders 9: red
     a.send(back, b'"red"', b"{}", epoch=stage.epoch)  # credits 4: red
     a.send(balances, b'"red"', b"1", epoch=stage.epoch)  # balances 9: red
 
     await a.write_record(
-        Closed,
-        epoch=stage.epoch,
-        report=report_a,
+        Report,
+        **report_a,
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
@@ -411,9 +409,8 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
         cut_us=40,
     )
     await b.write_record(
-        Closed,
-        epoch=stage.epoch,
-        report=report_b,
+        Report,
+        **report_b,
         sent=tuple(b.ends.values()),
         cut_us=50,
     )
@@ -447,8 +444,8 @@ async def _play_on(
         )
         stage.epoch = await stage.append(trigger) + 1
         reports = [
-            await _report(stage, a, "orders", {0: (2, ()), 1: (0, ())}),
-            await _report(stage, b, "credits", {0: (0, (1,)), 1: (1, ())}),
+            _at_cut(stage, a, "orders", {0: (2, ()), 1: (0, ())}),
+            _at_cut(stage, b, "credits", {0: (0, (1,)), 1: (1, ())}),
         ]
         a.send(balances, b'"x"', b"%d" % stage.epoch, epoch=stage.epoch)
         end = a.send(balances, b'"late"', b"3", epoch=before) + 1
@@ -459,9 +456,8 @@ async def _play_on(
                 for partition, upto in ((0, end), (1, a.seqs[stage.tp("balances", 1)]))
             )
             await sender.write_record(
-                Closed,
-                epoch=stage.epoch,
-                report=report,
+                Report,
+                **report,
                 sent=tuple(sender.ends.values()),
                 changelogs=tuple(changelogs) if sender is a else (),
             )
@@ -471,17 +467,16 @@ async def _play_on(
         await stage.ledger.close()
 
 
-async def _report(
+def _at_cut(
     stage: Stage, sender: Sender, topic: str, positions: dict[int, tuple[int, tuple[int, ...]]]
-) -> int:
-    assigned = stage.state.processes[sender.process].assigned
-    return await sender.write_record(
-        CutReport,
-        epoch=stage.epoch,
-        previous=stage.epoch - 1,
-        heard="ledger",
-        assigned=assigned,
-        positions=tuple(
+) -> dict[str, Any]:
+    """The fields of a report that are those of the cut."""
+    return {
+        "epoch": stage.epoch,
+        "previous": stage.epoch - 1,
+        "heard": "ledger",
+        "assigned": stage.state.processes[sender.process].assigned,
+        "positions": tuple(
             Position(
                 agent=f"{sender.app}.agent",
                 topic=stage.topic(topic),
@@ -491,4 +486,4 @@ async def _report(
             )
             for partition, (offset, above) in positions.items()
         ),
-    )
+    }

@@ -144,19 +144,19 @@ def test_processes_and_positions(assembled: Assembled) -> None:
 
 
 def test_processes_have_the_times_of_the_ledger(assembled: Assembled) -> None:
-    """When the snapshot was asked for, and when each process had reported and closed, as the broker noted it."""
+    """When the snapshot was asked for, and when each process had reported, as the broker noted it."""
     stage = assembled.stage
     at = times_in(stage.bootstrap, stage.ledger.topic)
-    columns = ("process", "report", "closed", "triggered_at", "reported_at", "closed_at")
+    columns = ("process", "report", "triggered_at", "reported_at")
     asked, rows = at[stage.epoch - 1], sorted(assembled.rows("processes", *columns), key=lambda row: row[0])
     assert (
-        [row[3:] for row in rows]
+        [row[2:] for row in rows]
         == [
-            (asked, None, None),  # it had left
-            *((asked, at[report], at[closed]) for _, report, closed, *_ in rows[1:]),
+            (asked, None),  # it had left
+            *((asked, at[report]) for _, report, *_ in rows[1:]),
         ]
     )
-    assert all(asked <= reported <= closed for *_, reported, closed in rows[1:])
+    assert all(asked <= reported for *_, reported in rows[1:])
 
 
 def times_in(bootstrap: str, topic: str) -> dict[int, datetime]:
@@ -183,10 +183,10 @@ def times_in(bootstrap: str, topic: str) -> dict[int, datetime]:
 def test_times_are_in_the_manifest_so_that_verification_has_the_same(assembled: Assembled) -> None:
     """`verify` makes the tables again without the ledger."""
     (printed,) = {row[:1] for row in assembled.rows("processes", "triggered_at")}
-    rows = {row[0]: row[1:] for row in assembled.rows("processes", "process", "reported_at", "closed_at")}
+    rows = {row[0]: row[1:] for row in assembled.rows("processes", "process", "reported_at")}
     manifest = assembled.store.read(assembled.manifest.id)
     again = process_rows(CutView(manifest.captured), manifest.ledger)
-    times = ("triggered_at", "reported_at", "closed_at")
+    times = ("triggered_at", "reported_at")
     assert {row["process"]: tuple(row[name] for name in times) for row in again} == {
         process: (*printed, *others) for process, others in rows.items()
     }

@@ -202,15 +202,14 @@ def test_torn_events_and_replays_are_in_the_tables() -> None:
 
 def test_times_of_the_ledger_that_nobody_knows_are_null() -> None:
     """A checkpoint of an older release knows none, and a producer may have written what it liked."""
-    cut = ProcessCut(process=1, app="app", report=EPOCH, closed=EPOCH + 1)
+    cut = ProcessCut(process=1, app="app", report=EPOCH)
     left = ProcessCut(process=2, app="app", left=True)
     view = CutView(replace(CAPTURED, processes=(cut, left)))
 
-    def reported(triggered_ms: int, **appended_ms: int) -> list[tuple[int | None, ...]]:
-        offsets = {"report": EPOCH, "closed": EPOCH + 1}
-        appended = tuple(AppendedEntry(offset=offsets[who], at_ms=ms) for who, ms in appended_ms.items())
+    def reported(triggered_ms: int, *appended_ms: int) -> list[tuple[int | None, ...]]:
+        appended = tuple(AppendedEntry(offset=EPOCH, at_ms=ms) for ms in appended_ms)
         ledger = replace(ENTRY, triggered_ms=triggered_ms, appended=appended)
-        columns = ("triggered_at", "reported_at", "closed_at")
+        columns = ("triggered_at", "reported_at")
         rows = process_rows(view, ledger)
         return [tuple(in_ms(row[name]) for name in columns) for row in rows]
 
@@ -218,6 +217,7 @@ def test_times_of_the_ledger_that_nobody_knows_are_null() -> None:
         return None if time is None else (time - UNIX_EPOCH) // timedelta(milliseconds=1)
 
     now, last = TIMES["now"], TIMES["the last"]
-    assert reported(now, report=now + 1, closed=last) == [(now, now + 1, last), (now, None, None)]
-    assert reported(0, report=TIMES["none"], closed=TIMES["past the last"]) == [(None, None, None)] * 2
-    assert reported(TIMES["absurd"]) == [(None, None, None)] * 2
+    assert reported(now, last) == [(now, last), (now, None)]
+    for unknown in ("none", "past the last"):
+        assert reported(0, TIMES[unknown]) == [(None, None)] * 2
+    assert reported(TIMES["absurd"]) == [(None, None)] * 2

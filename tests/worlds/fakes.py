@@ -13,12 +13,11 @@ from snapkafka.ports import Access, Entry, Group, Member, Topic
 from snapkafka.protocol import (
     Assigned,
     ChangelogEnd,
-    Closed,
-    CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
     Position,
+    Report,
     SentEnd,
     Table,
     TopicPartition,
@@ -261,10 +260,10 @@ class FakeCluster:
 
 
 class Worker:
-    """A process that reads one topic, and cuts and closes as soon as it reads a trigger.
+    """A process that reads one topic, and reports as soon as it reads a trigger.
 
     Args:
-        reports, closes: False for one that does not get there.
+        reports: False for one that does not get there.
         sends: topics that it has sent to.
         uncaptured: what of its app no snapshot holds.
         changelog: that of its table `t`, if it has one; `written`: where its partitions end, as they are cut.
@@ -279,7 +278,6 @@ class Worker:
         *,
         partitions: int = 1,
         reports: bool = True,
-        closes: bool = True,
         sends: tuple[str, ...] = (),
         changelog: str = "",
         uncaptured: tuple[str, ...] = (),
@@ -288,7 +286,7 @@ class Worker:
         self._changelog, self.written = changelog, 10
         self.position = 10
         self._ledger, self._n, self._epoch = ledger, 0, 0
-        self._reports, self._closes, self._sends = reports, closes, sends
+        self._reports, self._sends = reports, sends
         self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
         inputs = (InputTopic(topic=topic, partitions=partitions),)
         tables = (Table(name="t", changelog=changelog, partitions=partitions),) if changelog else ()
@@ -316,8 +314,8 @@ class Worker:
         if not isinstance(record, Trigger) or not self._reports:
             return
         previous, self._epoch = self._epoch, offset + 1
-        report = self._ledger.put(
-            CutReport(
+        self._ledger.put(
+            Report(
                 process=self.process,
                 n=self._next(),
                 epoch=self._epoch,
@@ -327,23 +325,12 @@ class Worker:
                 positions=tuple(
                     Position(agent="a", topic=t, partition=p, offset=self.position) for t, p in self.tps
                 ),
+                cut_us=90,
+                changelogs=tuple(
+                    ChangelogEnd(table="t", topic=self._changelog, partition=tp.partition, end=self.written)
+                    for tp in self.tps
+                    if self._changelog
+                ),
+                sent=tuple(SentEnd(topic=to, partition=0, white_end=1, last_seq=0) for to in self._sends),
             )
         )
-        if self._closes:
-            self._ledger.put(
-                Closed(
-                    process=self.process,
-                    n=self._next(),
-                    epoch=self._epoch,
-                    report=report,
-                    cut_us=90,
-                    changelogs=tuple(
-                        ChangelogEnd(
-                            table="t", topic=self._changelog, partition=tp.partition, end=self.written
-                        )
-                        for tp in self.tps
-                        if self._changelog
-                    ),
-                    sent=tuple(SentEnd(topic=to, partition=0, white_end=1, last_seq=0) for to in self._sends),
-                )
-            )

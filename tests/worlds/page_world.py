@@ -139,8 +139,8 @@ def system(folder: Path) -> FakeCluster:
             Worker(ledger, f"shop-{number % 4}", f"orders-{number}")
         started = processes
         snapshot(cluster, folder, name)
-    Worker(ledger, "slow", "slow-orders", closes=False, member="slow-1")
-    Worker(ledger, "slow", "slow-payments", closes=False, member="slow-2")
+    Worker(ledger, "slow", "slow-orders", reports=False, member="slow-1")
+    Worker(ledger, "slow", "slow-payments", reports=False, member="slow-2")
     failed = ledger.put(Trigger(n=1, id="failed", who="a-test")) + 1
     ledger.put(
         Abort(n=2, epoch=failed, code="ttl", reason="not captured within 5000 ms", culprit="process 7")
@@ -190,7 +190,7 @@ def small_system(folder: Path) -> FakeCluster:
         until_ms=-3_600_000,
     )
     triggered(cluster, folder, "captured")
-    worker._closes = False
+    worker._reports = False
     triggered(cluster, folder, "running")
     return cluster
 

@@ -165,7 +165,6 @@ def _print_processes(found: Details) -> None:
         "cut took=cut_us",
         ("running", lambda it: "" if it.reported_ms is None else it.running),
         "reported after=reported_ms",
-        "finished after=closed_ms",
     )
     if hidden := len(found.processes) - len(shown):
         left = count(hidden, "process", "processes")

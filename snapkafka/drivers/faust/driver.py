@@ -19,8 +19,7 @@ from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.protocol.actions import SendMarkers, TurnedRed
 from snapkafka.protocol.events import InputsRevoked
 from snapkafka.protocol.records import (
-    Closed,
-    CutReport,
+    Report,
 )
 
 from ..aio_client import send_markers
@@ -167,7 +166,7 @@ class FaustDriver(Process):
 
     # -- the hooks of the loop ----------------------------------------------------------------------------------------
 
-    def report(self, record: CutReport | Closed) -> None:
+    def report(self, record: Report) -> None:
         """Hand it to the recorder."""
         self.recorder.take(record)
 

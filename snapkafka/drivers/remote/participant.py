@@ -252,7 +252,7 @@ class Participant(Process):
 
     async def _check_inputs(self) -> set[str]:
         """Leave if an input is another one by now; return those that the broker does not know. A sender that has left
-        names in no `Closed` where it has sent, so all partitions must be known before a cut."""
+        names in no `Report` where it has sent, so all partitions must be known before a cut."""
         if not self._inputs:
             return set()
         described = await self.admin.describe_topics(list(self._inputs))

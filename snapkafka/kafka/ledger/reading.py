@@ -155,8 +155,8 @@ def outputs_of(state: LedgerState) -> set[str]:
     written = {
         end.topic
         for snapshot in state.snapshots.values()
-        for _, closed in snapshot.closed.values()
-        for end in closed.sent
+        for _, report in snapshot.reports.values()
+        for end in report.sent
     }
     return written - changelogs
 

@@ -73,8 +73,8 @@ function wallClock(draw) {
 function facts(told) {
   const given = {
     Status: told.status, Epoch: told.epoch, Triggered: time(told.initiated_at_ms), By: told.initiated_by_node_id,
-    Duration: ms(told.duration_ms), "First cut": ms(told.phases.first_cut_ms), "Last cut": ms(told.phases.last_cut_ms),
-    "Last closed": ms(told.phases.last_closed_ms), Type: told.snapshot_type, Parent: told.parent_snapshot_id,
+    Duration: ms(told.duration_ms), "First report": ms(told.phases.first_reported_ms), "Last report": ms(told.phases.last_reported_ms),
+    Type: told.snapshot_type, Parent: told.parent_snapshot_id,
     Processes: `${told.nodes_completed}/${told.nodes_total}`, "In flight": count(told.in_flight_messages),
     Size: bytes(told.total_size_bytes), "Restorable until": restorable(told.restorable), Manifest: told.checkpoint_manifest_uri,
   };
@@ -94,9 +94,9 @@ function why(told) {
 }
 
 function lanes(told) {
-  const last = Math.max(1, ...told.processes.map((one) => one.closed_ms ?? one.reported_ms ?? 0));
-  const ends = (one) => [one.closed_ms ?? Number.MAX_VALUE, one.reported_ms ?? Number.MAX_VALUE];
-  const slow = [...told.processes].sort((a, b) => ends(b)[0] - ends(a)[0] || ends(b)[1] - ends(a)[1]);
+  const last = Math.max(1, ...told.processes.map((one) => one.reported_ms ?? 0));
+  const end = (one) => one.reported_ms ?? Number.MAX_VALUE;
+  const slow = [...told.processes].sort((a, b) => end(b) - end(a));
   const bar = (one) => {
     const part = (kind, from, to) => {
       const piece = h("i", { class: kind });
@@ -104,13 +104,12 @@ function lanes(told) {
       piece.style.width = `${Math.max(0.6, (100 * (to - from)) / last)}%`;
       return piece;
     };
-    return h("div", { class: "lane-bar", role: "img", "aria-label": `cut at ${ms(one.reported_ms)}, closed at ${ms(one.closed_ms)}` },
-      one.reported_ms === null ? null : part("until-cut", 0, one.reported_ms),
-      one.closed_ms === null ? null : part("until-closed", one.reported_ms ?? 0, one.closed_ms));
+    return h("div", { class: "lane-bar", role: "img", "aria-label": `reported at ${ms(one.reported_ms)}` },
+      one.reported_ms === null ? null : part("until-reported", 0, one.reported_ms));
   };
-  return table([["Process"], ["App"], ["Where"], ["Heard by"], ["Running", "number"], ["Reported", "number"], ["Closed", "number"], ["From the trigger on"]],
+  return table([["Process"], ["App"], ["Where"], ["Heard by"], ["Running", "number"], ["Reported", "number"], ["From the trigger on"]],
     slow.map((one) => [one.process, one.app, `${one.host}, pid ${one.pid}`, one.left ? "had left" : one.heard, count(one.running),
-      ms(one.reported_ms), ms(one.closed_ms), bar(one)]), "Processes", ROWS_FIRST);
+      ms(one.reported_ms), bar(one)]), "Processes", ROWS_FIRST);
 }
 
 function positions(told) {

@@ -22,9 +22,9 @@ from typing import Final, NamedTuple, assert_never
 
 from msgspec import UNSET
 
-from snapkafka.drivers.machine_driver import First, MachineDriver
+from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.actions import Action, ReadLedgerTo, SendMarkers, StartTimer
+from snapkafka.protocol.actions import ReadLedgerTo, SendMarkers, StartTimer
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.events import (
     AssignedInput,
@@ -40,7 +40,6 @@ from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import (
     ChangelogEnd,
-    CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
@@ -119,7 +118,6 @@ class StoryMember(MachineDriver):
         super().__init__(WorkerProtocol(hear=HEAR))
         self.name, self.ledger, self._logs = name, ledger, logs
         self._read = 0  # first ledger offset not read yet
-        self._awaits = -1  # a record of ours that we want to read back
 
     def hold_inputs(self) -> None:
         """Hold nothing back: no story is aligned."""
@@ -168,18 +166,9 @@ class StoryMember(MachineDriver):
             self._read_to(asked.offset)
             self.feed(MarkerMet(epoch=epoch))
 
-    def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
-        """Do the actions in their order; their results come at once."""
-        asked = super().do(actions, us=us)
-        if actions:
-            self._read_to(self._awaits)
-        return asked
-
     def append(self, record: LedgerRecord) -> None:
         """Append at once."""
-        offset = self.ledger.append(record)
-        if isinstance(record, CutReport):
-            self._awaits = offset
+        self.ledger.append(record)
 
     def send_markers(self, action: SendMarkers) -> None:
         """Send them at once."""

@@ -146,16 +146,17 @@ def _captured(fold: LedgerState, epoch: int) -> _Offsets:
 
 
 def _so_far(view: SnapshotView) -> _Offsets:
-    """Return the offsets of a snapshot that is not captured: from the reports of the processes that have closed."""
-    reports = [view.reports[process][1] for process in view.closed]
-    closings = {process: closed for process, (_, closed) in view.closed.items()}
+    """Return the offsets of a snapshot that is not captured: from the reports of the processes that have reported."""
+    reports = {process: report for process, (_, report) in view.reports.items()}
     return _Offsets(
-        changelog_ends={p: end.end for p, closed in closings.items() for end in closed.changelogs},
-        positions={TopicPartition(p.topic, p.partition): p.offset for r in reports for p in r.positions},
+        changelog_ends={p: end.end for p, report in reports.items() for end in report.changelogs},
+        positions={
+            TopicPartition(p.topic, p.partition): p.offset for r in reports.values() for p in r.positions
+        },
         white_ends={
             (process, TopicPartition(sent.topic, sent.partition)): sent.white_end
-            for process, closed in closings.items()
-            for sent in closed.sent
+            for process, report in reports.items()
+            for sent in report.sent
         },
     )
 

@@ -225,9 +225,7 @@ def _recreate_ledger(world: Surroundings[Process]) -> None:
     for process in world.processes:
         process.read = 0
         process.posts.clear()
-        process.reported.clear()
         process.timers.clear()
-        process.later_timers.clear()
         process.missed = None  # an offset of a ledger that is gone
         process.feed(LedgerRecreated())
         process.made_up_for()

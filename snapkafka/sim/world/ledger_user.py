@@ -13,17 +13,15 @@ from snapkafka.protocol.events import (
     LedgerCutShort,
     LedgerRead,
     RanWithout,
-    ReportAppended,
     TimerExpired,
     WentAbsent,
 )
 from snapkafka.protocol.records import (
     NOBODY,
-    Closed,
-    CutReport,
     Hello,
     InputTopic,
     LedgerRecord,
+    Report,
     Table,
     TailLost,
 )
@@ -35,11 +33,6 @@ if TYPE_CHECKING:
     from .surroundings import Surroundings
 
 
-def reports_a_cut(record: LedgerRecord) -> bool:
-    """Return whether a record is a report, or has one in it."""
-    return isinstance(record, CutReport) or (isinstance(record, Closed) and bool(record.cut))
-
-
 class LedgerUser(Runner):
     """The part of a process that uses the ledger."""
 
@@ -49,10 +42,7 @@ class LedgerUser(Runner):
         self.read = self.seen = 0  # of the ledger; `seen`: read, or written and acknowledged
         self.lost: tuple[int, int] | None = None  # what of that the ledger has lost: from, to
         self.posts: deque[LedgerRecord] = deque()
-        self.reported: deque[ReportAppended] = deque()  # acknowledged, and it does not know yet
         self.timers: set[int] = set()
-        self.align_timers: set[int] = set()
-        self.later_timers: set[int] = set()  # of epochs with a second one
         #: Up to where the ledger should have been read, and did not answer (R15).
         self.missed: int | None = None
         self.impatient = False  # its inputs run unannounced
@@ -69,10 +59,7 @@ class LedgerUser(Runner):
 
     def start_timer(self, action: StartTimer) -> None:
         """Let it expire later, or never."""
-        if action.align:
-            self.align_timers.add(action.epoch)
-        else:
-            (self.later_timers if action.epoch in self.timers else self.timers).add(action.epoch)
+        self.timers.add(action.epoch)
 
     def append_hello(self, was: int = NOBODY) -> None:
         """Join, maybe again."""
@@ -111,21 +98,11 @@ class LedgerUser(Runner):
 
     def _post(self, _: object) -> None:
         record = self.posts.popleft()
-        if reports_a_cut(record) and self.world.chance("lose-report"):
+        if isinstance(record, Report) and self.world.chance("lose-report"):
             self.world.count("lost_reports")
             return
-        if reports_a_cut(record) and isinstance(record, Closed):
-            self.world.count("combined")
         offset = self.world.append_to_ledger(record)
-        if isinstance(record, CutReport) and self.world.plan.acknowledged:
-            if again := self.world.rng.random() < self.world.plan.appended_again:
-                offset = self.world.append_to_ledger(record)
-            self.reported.append(ReportAppended(n=record.n, offset=offset, repeated=again))
         self.seen = max(self.seen, offset + 1)
-
-    def _reported(self, _: object) -> None:
-        self.world.count("acknowledged_reports")
-        self.feed(self.reported.popleft())
 
     def _ledger(self, _: object) -> None:
         self.read += 1
@@ -147,10 +124,7 @@ class LedgerUser(Runner):
         self.lost = self.missed = None
         self.read = self.seen = 0
         self.posts.clear()
-        self.reported.clear()
         self.timers.clear()
-        self.align_timers.clear()
-        self.later_timers.clear()
         self.feed(event)
         self.made_up_for()
 
@@ -187,11 +161,6 @@ class LedgerUser(Runner):
             self._ledger(None)
 
     def expire(self, epoch: int) -> None:
-        """End the time to live of a snapshot, or that for which a report is held back."""
-        (self.later_timers if epoch in self.later_timers else self.timers).discard(epoch)
-        if epoch in self.machine.open.due:
-            self.world.count("timers_of_held_reports")
+        """End the time to live of a snapshot."""
+        self.timers.discard(epoch)
         self.feed(TimerExpired(epoch=epoch))
-
-    def _unalign(self, _: object) -> None:
-        self.feed(TimerExpired(epoch=self.align_timers.pop(), align=True))

@@ -81,8 +81,6 @@ class Process(LedgerUser):
             yield "ledger", None
         if self.lost is not None and not self.hung:
             yield "notice", None
-        if self.reported and not self.hung:
-            yield "reported", None
         if self.to_announce is not None:
             yield "announce", None
         for tp, queue in self.outbox.items():
@@ -101,8 +99,6 @@ class Process(LedgerUser):
             return
         if self.buffer:
             yield "stamp", None
-        if self.align_timers:
-            yield "unalign", None
         if self.machine.aligner.awaits_state():
             yield "state", None
         for running in self.running:

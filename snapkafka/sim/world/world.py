@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from snapkafka.backoff import pause_after
+from snapkafka.protocol.alignment import known_graph
 from snapkafka.protocol.events import StopAsked, TriggerAppended
 from snapkafka.protocol.records import Bye, Hello, InputTopic, LogEnd, StoppedApp, TopicPartition, Trigger
 
@@ -23,7 +24,7 @@ from .surroundings import Surroundings
 from .world_plan import WorldPlan
 
 #: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
-RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick", "unalign"), 0.1)
+RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
 #: Steps of the system between a failed attempt and the next one: the first time, and at most.
 PAUSE_STEPS: Final = 10
 PAUSE_STEPS_MAX: Final = 100
@@ -125,10 +126,10 @@ class World(Surroundings[Process]):
         Args:
             align: None: by chance, if the plan has aligned ones.
         """
-        timeout_ms = 0
         if align is None:
             align = self.plan.align and self.rng.random() < 0.7
-            timeout_ms = self.rng.choice((0, 1_000)) if align else 0
+        graph = known_graph(self.fold, self.fold.topics_of(self.fold.standing(self.plan.scope)))
+        align = align and not graph.cycle()
         seen = self._asked or look(self, self.ends())
         self._asked = None
         if seen is None:
@@ -150,7 +151,7 @@ class World(Surroundings[Process]):
             stopped=stopped,
             asked_at=asked_at,
             align=align,
-            align_timeout_ms=timeout_ms,
+            sends=graph.stated() if align else (),
         )
         if "ledger" not in self.plan.hear:
             self._trigger_by_a_process(record)

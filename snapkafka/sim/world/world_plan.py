@@ -70,8 +70,6 @@ class WorldPlan:
     faults: dict[str, float] = field(default_factory=dict)  # kind of fault -> chance per step
     scope: tuple[str, ...] = ()  # apps that snapshots are asked of; none: all
     recreated: tuple[str, ...] = ()  # topics that may be deleted and recreated
-    acknowledged: bool = False  # processes learn where their reports are by an acknowledgement, too
-    appended_again: float = 0.0  # the share of reports that are sent by two producers
     asked_early: bool = False  # triggers have log ends that were asked for some time before, and tell when
     align: bool = False  # some snapshots are aligned (R16)
     acyclic: bool = False  # and nothing is in the way of that
@@ -130,13 +128,7 @@ READS_SEED = "looks 7618"
 SCOPED = 0.08
 SCOPES = "scopes 16"
 
-#: The share of worlds in which reports are acknowledged, and of reports that are sent twice there. The seeds of these
-#: worlds, too, are none of those that are known by number.
-ACKNOWLEDGED = 0.6
-ACKNOWLEDGES = "acknowledges 1209"
-APPENDED_AGAIN = 0.1
-
-#: The share of worlds whose triggers state when their log ends were asked for; their seeds likewise.
+#: The share of worlds whose triggers state when their log ends were asked for.
 ASKED_EARLY = 0.6
 ASKS_EARLY = "asks early 5990"
 
@@ -169,7 +161,6 @@ def make_plan(seed: int) -> WorldPlan:
         apps = [with_reads(chance_of_reads, app, global_table and style >= 0.1) for app in apps]
     rough = 4.0 if rng.random() < 0.25 else 1.0
     windows = WINDOWS if seed % 16 in WINDOW_SEEDS and seed >= PINNED_BELOW else {}
-    acknowledged = seed >= PINNED_BELOW and random.Random(f"{ACKNOWLEDGES} {seed}").random() < ACKNOWLEDGED
     asked_early = seed >= PINNED_BELOW and random.Random(f"{ASKS_EARLY} {seed}").random() < ASKED_EARLY
     unread = UNREAD_ENDS if seed % 16 in UNREAD_SEEDS and seed >= PINNED_BELOW else {}
     unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
@@ -196,9 +187,7 @@ def make_plan(seed: int) -> WorldPlan:
         | unread
         | short,
         scope=scope,
-        acknowledged=acknowledged,
         asked_early=asked_early,
-        appended_again=APPENDED_AGAIN if acknowledged else 0.0,
         align=aligning,
     )
 

@@ -1,7 +1,7 @@
 """snapkafka: a snapshot is a vector of offsets. Nothing is stopped, copied, blocked or forwarded.
 
 This is the real protocol, not a model: each process runs `protocol.WorkerProtocol`, messages carry the real `_sk`
-header, markers are real markers, `CutReport` and `Closed` are encoded by `wire.codec`, and `LedgerState` decides
+header, markers are real markers, `Report` is encoded by `wire.codec`, and `LedgerState` decides
 whether the snapshot is captured, and its content. Channels are partitions of logs, states are folds of changelogs;
 both exist in Kafka anyway. Counted are:
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from snapkafka.kafka import KafkaLedger
-from snapkafka.protocol import Closed, CutReport, LedgerRecord
+from snapkafka.protocol import LedgerRecord, Report
 from tests.features.apps.common import new_app, saw, source, target
 
 app = new_app(broker_commit_interval=0.5, broker_session_timeout=6.0, broker_heartbeat_interval=1.0)
@@ -42,7 +42,7 @@ append = KafkaLedger.append
 
 async def append_when_let(self: KafkaLedger, record: LedgerRecord) -> int:
     """As slow as a network may be, in the moment in which a test wants it so."""
-    while isinstance(record, CutReport | Closed) and HOLD.is_file():  # noqa: ASYNC240 -- the test takes it away
+    while isinstance(record, Report) and HOLD.is_file():  # noqa: ASYNC240 -- the test takes it away
         HOLD.with_suffix(".held").touch()
         await asyncio.sleep(0.01)
     return await append(self, record)

@@ -16,9 +16,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 
-from snapkafka.protocol import Cause, TopicPartition, Trigger, TriggerAppended
+from snapkafka.protocol import Cause, Dead, Report, TopicPartition, Trigger, TriggerAppended
 from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
-from snapkafka.sim.world.ledger_user import reports_a_cut
 from snapkafka.sim.world.rebalancing import rebalance
 from snapkafka.sim.world.stopped import look
 from snapkafka.sim.world.surroundings import Surroundings
@@ -243,11 +242,13 @@ class ExploredWorld(World):
                 self.unbalanced.add(process.app.name)
             case "expire":
                 assert process is not None
-                silent = {w.process for w in process.machine.ledger.waiting(what) if w.what == "report"}
                 process.expire(what)
+                if what in process.timers:  # its own report is there
+                    process.expire(what)
+                dead = {post.dead for post in process.posts if isinstance(post, Dead)}
                 for other in self.processes:  # its Kafka session is over, too: its group has no such member
                     assert isinstance(other, ExploredProcess)
-                    if other is not process and other.machine.process in silent:
+                    if other is not process and other.machine.process in dead:
                         other.connected, other.key = False, None
             case "step":
                 assert process is not None
@@ -299,7 +300,7 @@ class ExploredWorld(World):
                 return f"ledger {type(self.broker.ledger[process.read]).__name__}"
             case "post" if process is not None:
                 record = process.posts[0]
-                return f"post {'CutReport' if reports_a_cut(record) else type(record).__name__}"
+                return f"post {type(record).__name__}"
             case "append" | "ack" as kind if process is not None:
                 queue = (process.outbox if kind == "append" else process.unacked)[choice.what]
                 return f"{kind} {'marker' if queue[0].effect is None else choice.what.topic}"
@@ -328,7 +329,7 @@ class ExploredWorld(World):
                         yield Choice("restart", -1, a.name)
             case "lose-report":
                 for p in suffer:
-                    if p.posts and reports_a_cut(p.posts[0]):
+                    if p.posts and isinstance(p.posts[0], Report):
                         yield Choice("post", p.number, None, fault)
             case "fail-send" | "duplicate":
                 for p in suffer:

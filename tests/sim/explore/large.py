@@ -31,7 +31,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", WRITE, workers=2)),
         inputs=(A,),
         faults={"rebalance": 1, "lose-report": 1},
-        slow=NEWS | {"post CutReport", "commit"},
+        slow=NEWS | {"post Report", "commit"},
         states=152_639,
     ),
     SmallWorld(
@@ -123,7 +123,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", WRITE, workers=2, partitions=2)),
         inputs=(A, A1),
         faults={"rebalance": 1},
-        slow=NEWS | {"post CutReport"},
+        slow=NEWS | {"post Report"},
         states=30_952,
     ),
     SmallWorld(

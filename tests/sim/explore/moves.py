@@ -13,7 +13,7 @@ that ends the same (a persistent set of one). Time only goes forward here, so no
   inputs be assigned again, in the middle of the event, nor if they were. (This rests on R5, which it could therefore
   not test: the worlds `closing` and `torn` go without.)
 * *starting and ending an event that is red for all snapshots*, when no fault can happen any more: no cut asks again.
-* *reading ledger records that change nothing*: reports of others, and any `Closed`. Not if a process may give up on a
+* *reading ledger records that change nothing*: reports. Not if a process may give up on a
   snapshot, as its record names what it waited for, and not with two snapshots, of which one may have failed meanwhile.
 * *appending to a changelog*, if no process ever recovers from it: it has one writer and no reader.
 
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from snapkafka.protocol import Abort, Closed, CutReport, Dead, Hello, TopicPartition, Trigger
+from snapkafka.protocol import Abort, Dead, Hello, Report, TopicPartition, Trigger
 from snapkafka.sim import App, Process
 from snapkafka.sim.world.underway import SimRunning
 
@@ -134,7 +134,7 @@ def _inert(world: ExploredWorld, process: Process) -> bool:
     me = process.machine.process
     if me is None:
         return False
-    return isinstance(record, Closed) or (isinstance(record, CutReport) and record.process != me)
+    return isinstance(record, Report)
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------

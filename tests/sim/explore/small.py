@@ -98,7 +98,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", WRITE, workers=2)),
         inputs=(A,),
         faults={"rebalance": 1},
-        slow=NEWS | {"post CutReport"},
+        slow=NEWS | {"post Report"},
         states=4_915,
     ),
     SmallWorld(

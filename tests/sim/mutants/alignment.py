@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from snapkafka.protocol import Outcome, WorkerProtocol, aligner, cut, gather
+from snapkafka.protocol import WorkerProtocol, aligner, alignment, cut
 from snapkafka.sim import Process
 
 from .broken import patching
 from .mutant import Mutant
-from .plans import aborting_while_aligned, aligned, aligned_slowly
+from .plans import aligned, aligned_slowly
 
 
 def _takes_it_in(met: Any) -> Any:
@@ -22,11 +22,6 @@ def _takes_it_in(met: Any) -> Any:
     return lax
 
 
-def _as_in_a_rebalance(moves: Any) -> Any:
-    """Cut with the positions of events that an aborted transaction has undone."""
-    return lambda self, *, undone: moves(self, undone=False)
-
-
 #: Caught by the causal checker.
 ALIGNED: Final[tuple[Mutant, ...]] = (
     Mutant(
@@ -34,12 +29,6 @@ ALIGNED: Final[tuple[Mutant, ...]] = (
         "a process that aligns takes in red before it cuts",
         patching(WorkerProtocol, "_red_met", _takes_it_in),
         aligned_slowly,
-    ),
-    Mutant(
-        "R16 undone",
-        "a process that aborts a transaction while it aligns cuts",
-        patching(WorkerProtocol, "_inputs_move", _as_in_a_rebalance),
-        aborting_while_aligned,
     ),
 )
 
@@ -80,17 +69,9 @@ ALIGNED_LIVENESS: Final[tuple[Mutant, ...]] = (
 #: Without this a snapshot is called aligned that has messages in flight.
 ALIGNED_VERDICTS: Final[tuple[Mutant, ...]] = (
     Mutant(
-        "R16 outcome",
+        "R16 in flight",
         "every snapshot that was to be aligned counts as aligned",
-        patching(
-            gather,
-            "outcome",
-            lambda _: (
-                lambda ledger, snapshot, inputs, senders: (
-                    Outcome(aligned=True) if snapshot.trigger.align else None
-                )
-            ),
-        ),
+        patching(alignment, "in_flight", lambda _: lambda ledger, snapshot: None),
         aligned_slowly,
     ),
 )

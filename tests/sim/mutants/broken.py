@@ -10,12 +10,12 @@ from typing import Any
 from snapkafka.checks import view
 from snapkafka.protocol import (
     Action,
-    Closed,
+    AppendToLedger,
     Colours,
-    CutReport,
     Hello,
     LedgerView,
-    ReportAppended,
+    Position,
+    Report,
     SendOutcome,
     TopicPartition,
     closing,
@@ -94,13 +94,6 @@ def believe(_: Callable[..., Any]) -> Callable[..., Any]:
 # -- R4, R5, R6, R7 --------------------------------------------------------------------------------------------------
 
 
-def any_acknowledgement_counts(take: Callable[..., None]) -> Callable[..., None]:
-    def naive(self: closing.OpenCuts, event: Any) -> None:
-        take(self, replace(event, repeated=False) if isinstance(event, ReportAppended) else event)
-
-    return naive
-
-
 def closes_early(*, running: bool = True, unacked: bool = True) -> Patch:
     """Close without waiting for one thing."""
 
@@ -109,19 +102,11 @@ def closes_early(*, running: bool = True, unacked: bool = True) -> Patch:
             return (
                 cut.markers_asked
                 and not cut.markers_due
-                and (cut.report is not None or cut.held is not None)
                 and not (running and colours.white_running(cut.epoch))
                 and not (unacked and colours.white_unacked(cut.epoch))
             )
 
         return ready
-
-    def closed(make_closed: Any) -> Any:
-        def any_closed(cut: Any, *seen: Any, **by: Any) -> Closed:
-            record: Closed = make_closed(cut, *seen, **by)
-            return record
-
-        return any_closed
 
     def asked(ask: Any) -> Any:
         def ask_markers(cut: Any, colours: Colours) -> Any:
@@ -134,7 +119,6 @@ def closes_early(*, running: bool = True, unacked: bool = True) -> Patch:
 
     return both(
         patching(closing, "ready", make),
-        patching(closing, "closed", closed),
         patching(closing, "ask_markers", asked),
     )
 
@@ -188,18 +172,17 @@ def colour_of_the_process(enter: Any) -> Any:
     return entered
 
 
-def report_is_enough(report: Any) -> Any:
-    """Count a report without its `Closed`."""
+def reports_at_once(cut_: Any) -> Any:
+    """Report at the cut, whatever white is still under way."""
 
-    def counted(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
-        report(self, offset, record)
-        for snapshot in list(self.open.values()):
-            if snapshot.reports.get(record.process, (-1,))[0] == offset:
-                closed = Closed(process=record.process, n=-offset, epoch=record.epoch, report=offset)
-                snapshot.closed[record.process] = (offset, closed)
-                self._complete(offset, snapshot)
+    def hasty(self: worker.WorkerProtocol, epoch: int, heard: Any, *, aligned: bool = False) -> list[Action]:
+        actions: list[Action] = cut_(self, epoch, heard, aligned=aligned)
+        if (cut := self.open.cuts.pop(epoch, None)) is not None:
+            record = closing.report(cut, self.colours, process=self._me, n=self._next_n())
+            actions = [*actions, AppendToLedger(record=record)]
+        return actions
 
-    return counted
+    return hasty
 
 
 # -- R8 --------------------------------------------------------------------------------------------------------------
@@ -253,7 +236,7 @@ def forget_the_left(in_channel: Any) -> Any:
 def stale_counts(report: Any) -> Any:
     """Count the report of a process whatever inputs it has."""
 
-    def lax(self: ledger_state.LedgerState, offset: int, record: CutReport) -> None:
+    def lax(self: ledger_state.LedgerState, offset: int, record: Report) -> None:
         view = self.processes[record.process]
         with _set(ledger_state.LedgerState, "inputs_read_by", lambda self, view: cut(record)):
             report(self, offset, replace(record, assigned=view.assigned))
@@ -261,7 +244,7 @@ def stale_counts(report: Any) -> Any:
     return lax
 
 
-def cut(report: CutReport) -> set[TopicPartition]:
+def cut(report: Report) -> set[TopicPartition]:
     return {TopicPartition(position.topic, position.partition) for position in report.positions}
 
 
@@ -296,13 +279,24 @@ def born_white(recognised: Any) -> Any:
     return white
 
 
-def close_for_the_dead(leave: Any) -> Any:
+def report_for_the_dead(leave: Any) -> Any:
     def kind(self: ledger_state.LedgerState, offset: int, process: int, *, dead: bool) -> None:
         for snapshot in list(self.open.values()):
-            if process in snapshot.reports and process not in snapshot.closed:
-                at, report = snapshot.reports[process]
-                closed = Closed(process=process, n=-offset, epoch=report.epoch, report=at)
-                snapshot.closed[process] = (offset, closed)
+            if process in snapshot.required - snapshot.reports.keys():
+                view = self.processes[process]
+                positions = tuple(
+                    Position(agent="", topic=tp.topic, partition=tp.partition, offset=0) for tp in view.inputs
+                )
+                report = Report(
+                    process=process,
+                    n=-offset,
+                    epoch=snapshot.epoch,
+                    previous=0,
+                    heard="ledger",
+                    assigned=view.assigned,
+                    positions=positions,
+                )
+                snapshot.reports[process] = (offset, report)
         leave(self, offset, process, dead=dead)
         for snapshot in list(self.open.values()):
             self._complete(offset, snapshot)

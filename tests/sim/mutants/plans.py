@@ -101,16 +101,8 @@ def aligned(plan: WorldPlan) -> WorldPlan:
 
 def aligned_slowly(plan: WorldPlan) -> WorldPlan:
     """Take aligned snapshots while records wait long for their agents."""
-    slow = {"start": 0.1, "step": 0.2, "unalign": 0.02}
+    slow = {"start": 0.1, "step": 0.2}
     return replace(aligned(plan), slow=slow, snapshots=6, inputs=14)
-
-
-def aborting_while_aligned(plan: WorldPlan) -> WorldPlan:
-    """Take aligned snapshots while transactions stay open for long, and are aborted."""
-    slow = {"start": 0.1, "commit-transaction": 0.1, "unalign": 0.02}
-    return replace(
-        aligned(plan), slow=slow, faults={"abort": 0.05}, exactly_once=True, snapshots=6, inputs=14
-    )
 
 
 def unreported(plan: WorldPlan) -> WorldPlan:

@@ -14,7 +14,6 @@ from typing import Final
 from snapkafka.checks import stopped_app, view
 from snapkafka.protocol import (
     Colours,
-    closing,
     cut,
     gather,
     hot_path,
@@ -33,7 +32,6 @@ from .broken import both, patching
 from .mutant import Mutant
 from .plans import (
     aborting,
-    acyclic,
     alone,
     asking_early,
     deaf,
@@ -151,8 +149,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "R7 report",
-        "a report counts without its Closed",
-        patching(ledger_state.LedgerState, "_report", broken.report_is_enough),
+        "a process reports at its cut",
+        patching(worker.WorkerProtocol, "_cut", broken.reports_at_once),
         sober,
     ),
     Mutant("R8 end", "ranges end one too early", broken.shifted(ends=-1), sober),
@@ -255,14 +253,14 @@ WITHOUT: Final[tuple[Mutant, ...]] = (
     ),
 )
 
-#: Of reports without their `Closed`, of ends that are not known, of records without a header (removed on
+#: Of the dead, of ends that are not known, of records without a header (removed on
 #: the way, or too large with it), and of windows that expire. Caught by the causal checker, too; the exhaustive search
 #: has none of them.
 STRIPPED: Final[tuple[Mutant, ...]] = (
     Mutant(
         "R12 dead",
-        "somebody closes for the dead",
-        patching(ledger_state.LedgerState, "_leave", broken.close_for_the_dead),
+        "somebody reports for the dead",
+        patching(ledger_state.LedgerState, "_leave", broken.report_for_the_dead),
         faults(crash=0.01, expire=0.02),
     ),
     Mutant(
@@ -304,12 +302,6 @@ LIVENESS: Final[tuple[Mutant, ...]] = (
         "a forged epoch is believed",
         patching(worker.WorkerProtocol, "_met", broken.believe),
         faults(forge=0.01),
-    ),
-    Mutant(
-        "R4 again",
-        "the last acknowledgement of a report counts, though another copy stands before it",
-        patching(closing.OpenCuts, "take", broken.any_acknowledgement_counts),
-        lambda plan: replace(acyclic(plan), acknowledged=True, appended_again=0.5),
     ),
 )
 

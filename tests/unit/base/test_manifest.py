@@ -57,7 +57,7 @@ def example() -> Manifest:
         storage="",
         processes=(
             ProcessCut(process=1, app="one", left=True),
-            ProcessCut(process=2, app="two", heard="header", report=19, closed=20, running=(running,)),
+            ProcessCut(process=2, app="two", heard="header", report=19, running=(running,)),
         ),
         inputs=(
             InputCut(

@@ -20,7 +20,7 @@ from snapkafka.ops.info import WaitRow
 
 
 def at(*texts: str, waited_ms: int = 2_000) -> CaptureProgress:
-    waits = tuple(WaitRow(what="report", text=text, process=1, app="till", waited_ms=0) for text in texts)
+    waits = tuple(WaitRow(text=text, process=1, app="till", waited_ms=0) for text in texts)
     return CaptureProgress(id="s", waited_ms=waited_ms, done=3, needed=3 + len(waits), waits=waits)
 
 

@@ -39,8 +39,7 @@ def picture(lanes: int = 4, **more: object) -> Picture:
         "title": "friday",
         "verdict": "VERIFIED",
         "lanes": tuple(
-            Lane(process=n, app=f"app{n % 3}", host="box", pid=n, cut_ms=3 * n, closed_ms=3 * n + 9)
-            for n in range(lanes)
+            Lane(process=n, app=f"app{n % 3}", host="box", pid=n, cut_ms=3 * n) for n in range(lanes)
         ),
         "messages": tuple(
             in_flight(a, b, 10 + n) for n, (a, b) in enumerate(itertools.product(range(lanes), repeat=2))
@@ -174,7 +173,7 @@ def test_what_is_drawn_is_reported_on_hovering_and_nothing_is_taken_for_markup()
 
 def cut(process: int, **more: object) -> ProcessCut:
     reported = {"process": process, "app": f"app{process}", "host": "box", "pid": 1, "report": 20 + process}
-    return ProcessCut(**(reported | {"closed": 30 + process} | more))  # type: ignore[arg-type]
+    return ProcessCut(**(reported | more))  # type: ignore[arg-type]
 
 
 def an_input(receiver: int) -> InputCut:

@@ -20,7 +20,6 @@ from snapkafka.protocol import (
     Action,
     AppendToLedger,
     Cause,
-    Closed,
     CutTimed,
     Event,
     Hello,
@@ -28,6 +27,7 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerRecord,
     ReadLedgerTo,
+    Report,
     SendMarkers,
     Trigger,
     WorkerProtocol,
@@ -119,7 +119,7 @@ class Driver:
             await asyncio.sleep(0)
 
     def closed(self) -> list[int]:
-        return [record.epoch for record in self.ledger if isinstance(record, Closed)]
+        return [record.epoch for record in self.ledger if isinstance(record, Report)]
 
 
 class Faust:

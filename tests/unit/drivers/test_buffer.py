@@ -13,7 +13,7 @@ from faust.exceptions import ProducerSendError
 from faust.types.tuples import FutureMessage
 
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
-from snapkafka.protocol import Abort, Cause, Closed, TopicPartition
+from snapkafka.protocol import Abort, Cause, Report, TopicPartition
 
 from .producing import THERE, Broker, Driver, Faust
 
@@ -238,7 +238,7 @@ async def test_r7_what_the_producer_itself_refuses_of_a_table_is_reported(way: B
     driver.trigger("next")
     await way.taken()
     await driver.settle()
-    (closed,) = [record for record in driver.ledger if isinstance(record, Closed)]
+    (closed,) = [record for record in driver.ledger if isinstance(record, Report)]
     (end,) = [end for end in closed.sent if (end.topic, end.partition) == THERE]
     assert [(it.first, it.last, it.refused, it.undone) for it in end.unacknowledged] == [(0, 0, True, False)]
     assert end.last_seq == 1

@@ -12,7 +12,7 @@ from faust.types import TP
 
 from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
 from snapkafka.drivers.faust.inbound.replies import Replies
-from snapkafka.protocol import Cause, Closed, TopicPartition
+from snapkafka.protocol import Cause, Report, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.producing import Driver
 
@@ -97,7 +97,7 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     epoch = way.driver.trigger("now")
     await callback(message(0, [("_sk", way.stamp(epoch))] if stamped else []))
     assert machine.colours.running == {asking: epoch}
-    (closed,) = [record for record in way.driver.ledger if isinstance(record, Closed)]
+    (closed,) = [record for record in way.driver.ledger if isinstance(record, Report)]
     assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]
 
 

@@ -15,10 +15,10 @@ from snapkafka.errors import BadInputError
 from snapkafka.kafka import Connection
 from snapkafka.protocol import (
     Abort,
-    Closed,
     Event,
     InputsRevoked,
     LogEnd,
+    Report,
     TopicPartition,
 )
 from snapkafka.wire import headers as wire
@@ -197,8 +197,8 @@ def test_an_event_is_done_with_its_transaction_and_undone_with_it(
     loop.events.end(run)
     loop.driver.catch_up()
     assert not loop.colours.running
-    found = [type(record) for record in loop.driver.written if isinstance(record, Abort | Closed)]
-    assert found == [Abort if aborted else Closed]
+    found = [type(record) for record in loop.driver.written if isinstance(record, Abort | Report)]
+    assert found == [Abort if aborted else Report]
     assert (loop.driver.machine.ledger.snapshots[epoch].status == "FAILED") is aborted
     assert loop.transactions.unwound is aborted
 

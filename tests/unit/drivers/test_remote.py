@@ -10,11 +10,9 @@ from snapkafka.drivers import Bounds, Participant
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
 from snapkafka.protocol import (
     Captured,
-    CutReport,
     Dead,
     Failure,
     Hello,
-    StartTimer,
     TopicPartition,
     Trigger,
 )
@@ -63,23 +61,6 @@ async def failure_of(cluster: FakeCluster, epoch: int) -> Failure:
     failure = view(cluster).snapshots[epoch].failure
     assert failure is not None
     return failure
-
-
-async def test_r12_who_has_reported_in_the_ledger_is_not_declared_dead(
-    cluster: FakeCluster, till: Participant
-) -> None:
-    """The process was suspended: what others have reported meanwhile it reads first."""
-    ledger = cluster.the_ledger
-    other = ledger.put(Hello(n=9, app="other"))
-    epoch = trigger(cluster, "one", apps=("other",))
-    await until(lambda: epoch in till.machine.ledger.open, "the trigger to be read")
-    ledger.put(
-        CutReport(process=other, n=1, epoch=epoch, previous=0, heard="ledger", assigned=-1, positions=())
-    )
-    for _ in range(2):  # the first of its timers is for its own report
-        till.start_timer(StartTimer(epoch=epoch, ttl_ms=0))
-    await failure_of(cluster, epoch)
-    assert view(cluster).is_alive(other)
 
 
 async def test_each_snapshot_has_the_state_that_was_given_for_it_in_its_turn_and_no_older_piece(

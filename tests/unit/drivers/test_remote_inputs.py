@@ -325,7 +325,7 @@ async def test_an_input_that_changes_ends_the_session_by_name(
 
 @pytest.mark.parametrize("topic", [Topic(2, "8" * 32), Topic(3, "7" * 32)])
 async def test_r8_no_state_is_taken_over_an_input_that_has_changed_since(here: Here, topic: Topic) -> None:
-    """A message of a sender that has left lies where nobody has looked yet: no `Closed` names it."""
+    """A message of a sender that has left lies where nobody has looked yet: no `Report` names it."""
     here.till = here.another(Bounds(look_s=3_600))
     await here.till.join([CHANGE])
     await here.asked("one")

@@ -68,7 +68,7 @@ def fail(way: Way, error: Exception) -> None:
 
 
 async def test_r7_a_batch_that_fails_fails_all_its_records(way: Way) -> None:
-    """A failed white send means no `Closed` but `Abort`, with the reason; the seqs are named."""
+    """A failed white send means no `Report` but `Abort`, with the reason; the seqs are named."""
     futures = [await way.send() for _ in range(3)]
     epoch = way.driver.trigger()
     fail(way, RuntimeError("too late"))

@@ -1,11 +1,11 @@
-"""What an aligned trigger is refused for: agents in a cycle, and a time that cannot be."""
+"""What an aligned trigger is refused for: agents in a cycle."""
 
 from __future__ import annotations
 
 import pytest
 
 from snapkafka import verbs
-from snapkafka.errors import BadInputError, TriggerRefusedError
+from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka.preflight import check_trigger
 from snapkafka.protocol import Bye
 from tests.protocol.test_aligned import system
@@ -29,9 +29,3 @@ def test_a_cycle_is_refused_from_the_snapshot_on_that_shows_it(aligned: bool) ->
     world.append(Bye(process=back.id, n=78))
     Process(world, "back", (B,))
     check_trigger(world.fold, ALIGNED)  # nobody knows where the new one sends
-
-
-@pytest.mark.parametrize("timeout_ms", [-1, 5_001])
-def test_a_time_to_align_lies_within_the_time_to_live(timeout_ms: int) -> None:
-    with pytest.raises(BadInputError):
-        check_trigger(World().fold, verbs.Trigger(align_timeout_ms=timeout_ms))

@@ -214,12 +214,12 @@ async def test_the_latest_is_the_last_one_that_a_verb_can_use(job: Job, tmp_path
     job.says({"snapshots": [RESULT]})
     Worker(cluster.the_ledger, "shop", "orders")
     await ops.trigger(cluster, "ns", snapshot_id="good", wait=True)
-    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    Worker(cluster.the_ledger, "tills", "sales", reports=False)
     await ops.trigger(cluster, "ns", snapshot_id="running")
     state = (await ops.read_ledger(cluster, "ns")).state
     assert find_captured(state, "latest").id == "good"
     with pytest.raises(
-        TimedOutError, match="running is not captured yet: waiting for process 5 of app tills"
+        TimedOutError, match="running is not captured yet: waiting for process 4 of app tills"
     ):
         find_captured(state, "running")
     for number, verdict in enumerate(("VERIFIED", "INCONSISTENT")):

@@ -17,12 +17,11 @@ from snapkafka.protocol import (
     FOREIGN,
     Bye,
     CheckResult,
-    Closed,
-    CutReport,
     Hello,
     InputTopic,
     LogEnd,
     Pause,
+    Report,
     Retire,
     SentEnd,
     Table,
@@ -107,7 +106,7 @@ def unauthorized(shop: Shop) -> None:
 
 
 def writes_bills(shop: Shop) -> None:
-    """As far as snapshots tell: what each process has written to stands in its `Closed`."""
+    """As far as snapshots tell: what each process has written to stands in its `Report`."""
     Worker(shop.the_ledger, "shop", "orders", partitions=4, sends=("bills", "orders"))
     shop.put(Trigger(n=90, id="s"))
 
@@ -331,11 +330,19 @@ async def test_a_topic_on_whose_way_headers_are_removed_is_named() -> None:
     shop = Shop()
     process, admin, tp = shop.join(), shop.the_admin, TopicPartition("orders", 1)
     epoch = shop.put(Trigger(n=90, id="s", attempt=1)) + 1
-    report = shop.put(
-        CutReport(process=process, n=91, epoch=epoch, previous=0, heard="ledger", assigned=-1, positions=())
-    )
     sent = SentEnd(topic="orders", partition=1, white_end=8, last_seq=3, marker=-1)
-    shop.put(Closed(process=process, n=92, epoch=epoch, report=report, sent=(sent,)))
+    shop.put(
+        Report(
+            process=process,
+            n=92,
+            epoch=epoch,
+            previous=0,
+            heard="ledger",
+            assigned=-1,
+            positions=(),
+            sent=(sent,),
+        )
+    )
     admin.ends |= {TopicPartition("orders", partition): 9 for partition in range(4)}
 
     async def lost() -> bool:

@@ -47,25 +47,24 @@ def records(cluster: FakeCluster, kind: type[Kind]) -> list[Kind]:
 
 async def test_what_takes_too_long_is_aborted_and_the_silent_are_named_dead(cluster: FakeCluster) -> None:
     """R12: a snapshot not captured in `ttl_ms` is aborted by whoever notices, who appends `Dead(p)`, so that the next
-    one does not wait for it. One that has reported is alive."""
+    one does not wait for it."""
     Worker(cluster.the_ledger, "shop", "orders")
-    slow = Worker(cluster.the_ledger, "tills", "sales", closes=False)
-    silent = Worker(cluster.the_ledger, "audit", "sales", reports=False)
+    silent = Worker(cluster.the_ledger, "tills", "sales", reports=False)
     with pytest.raises(SnapshotFailedError, match=r"100.*\d+.*tills"):
         await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=0)
     (abort,) = records(cluster, Abort)
     assert abort.code == "ttl"
-    assert f"process {slow.process}" in abort.culprit
+    assert f"process {silent.process}" in abort.culprit
     assert [dead.dead for dead in records(cluster, Dead)] == [silent.process]
 
 
 async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeCluster) -> None:
-    worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
     with pytest.raises(SnapshotFailedError):
         await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=0)
     with pytest.raises(SnapshotFailedError, match="100"):
         await ops.trigger(cluster, "ns", snapshot_id="s")
-    worker._closes = True
+    Worker(cluster.the_ledger, "shop", "orders")
     retried = await ops.trigger(cluster, "ns", snapshot_id="s", retries=1, wait=True)
     assert (retried.attempt, retried.status) == (2, Status.CAPTURED)
     assert await ops.trigger(cluster, "ns", snapshot_id="s", retries=1) == retried
@@ -73,6 +72,25 @@ async def test_a_failed_snapshot_stays_failed_until_it_is_retried(cluster: FakeC
         await ops.trigger(cluster, "ns", retries=1)
     with pytest.raises(BadInputError, match="retries"):
         await ops.trigger(cluster, "ns", snapshot_id="s", retries=-1)
+
+
+async def test_an_alignment_that_takes_too_long_is_followed_by_an_ordinary_snapshot(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pause(attempt: int, share: float, **bounds: float) -> float:
+        Worker(cluster.the_ledger, "shop", "orders")
+        return 0
+
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    monkeypatch.setattr(snapshots, "pause_after", pause)
+    found = await ops.trigger(
+        cluster, "ns", snapshot_id="s", ttl_ms=900, align_timeout_ms=100, retries=0, wait=True
+    )
+    assert (found.attempt, found.status) == (2, Status.CAPTURED)
+    asked = [(trigger.align, trigger.ttl_ms) for trigger in records(cluster, Trigger)]
+    assert asked == [(True, 100), (False, 900)]
+    with pytest.raises(BadInputError):
+        await ops.trigger(cluster, "ns", align_timeout_ms=100)
 
 
 async def test_who_waits_may_ask_for_retries_with_growing_pauses(
@@ -83,14 +101,15 @@ async def test_who_waits_may_ask_for_retries_with_growing_pauses(
 
     def pause(attempt: int, share: float, **bounds: float) -> float:
         paused.append(pause_after(attempt, share, **bounds))
-        worker._closes = len(paused) == 3
+        Worker(cluster.the_ledger, "shop", "orders", reports=len(paused) == 3)
         return 0
 
-    worker = Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
     monkeypatch.setattr(snapshots, "pause_after", pause)
     with pytest.raises(SnapshotFailedError, match="100"):
         await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=1)
     assert [trigger.attempt for trigger in records(cluster, Trigger)] == [1, 2]
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
     found = await ops.trigger(cluster, "ns", snapshot_id="s", ttl_ms=100, wait=True, retries=3)
     assert (found.attempt, found.status) == (5, Status.CAPTURED)
     assert len({trigger.n for trigger in records(cluster, Trigger)}) == 5
@@ -142,15 +161,12 @@ async def test_a_retry_that_finds_nobody_is_an_attempt_too(
 
 async def test_show_of_a_running_one_says_what_it_waits_for_and_for_how_long(cluster: FakeCluster) -> None:
     """Which process, for how long."""
-    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    Worker(cluster.the_ledger, "shop", "orders")
     Worker(cluster.the_ledger, "tills", "sales", reports=False)
     started = await ops.trigger(cluster, "ns", snapshot_id="s")
     found = await ops.show(cluster, "ns", "s", clock=lambda: started.triggered_ms + 250)
     assert found.status is Status.CAPTURING
-    assert [(wait.what, wait.app, wait.waited_ms) for wait in found.waits] == [
-        ("closing", "shop", 249),  # since its report, a millisecond after the trigger
-        ("report", "tills", 250),
-    ]
+    assert [(wait.app, wait.waited_ms) for wait in found.waits] == [("tills", 250)]
     assert found.positions == ()
 
 
@@ -161,7 +177,7 @@ async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster:
     found = await ops.show(cluster, "ns", "s")
     (process,) = found.processes
     assert (process.app, process.heard, process.cut_us) == ("shop", "ledger", 90)
-    assert (process.reported_ms, process.closed_ms) == (1, 2)
+    assert process.reported_ms == 1
     assert [(row.partition, row.position, row.log_end, row.unread) for row in found.positions] == [
         (0, 10, 12, 2),
         (1, 10, 12, 2),
@@ -182,7 +198,7 @@ async def test_shown_by_a_moment_is_the_last_one_captured_by_then(cluster: FakeC
     Worker(cluster.the_ledger, "shop", "orders")
     one = await ops.trigger(cluster, "ns", snapshot_id="one", wait=True)
     two = await ops.trigger(cluster, "ns", snapshot_id="two", wait=True)
-    Worker(cluster.the_ledger, "tills", "sales", closes=False)
+    Worker(cluster.the_ledger, "tills", "sales", reports=False)
     running = await ops.trigger(cluster, "ns", snapshot_id="running")
 
     async def shown(at_ms: int) -> str:
@@ -219,7 +235,7 @@ async def test_a_namespace_is_needed(cluster: FakeCluster, namespace: str) -> No
 
 async def test_a_pause_aborts_what_is_under_way_and_refuses_what_comes(cluster: FakeCluster) -> None:
     """R15: an off switch without a restart."""
-    Worker(cluster.the_ledger, "shop", "orders", closes=False)
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
     running = await ops.trigger(cluster, "ns", snapshot_id="running")
     found = await ops.pause(cluster, "ns")
     assert (found.paused, found.changed, found.aborted) == (True, True, ("running",))

@@ -138,7 +138,7 @@ async def test_a_process_with_nothing_but_the_contract_is_part_of_a_snapshot() -
         done = pb.MarkerRequest(snapshot_id="one", sender_node_id="till", timestamp_ns=1)
         assert (await here.stub.SendMarker(done)).accepted is True
         await until(lambda: view(here.cluster).snapshots[epoch].captured_at is not None, "the capture")
-        assert first.joined.process in view(here.cluster).snapshots[epoch].closed
+        assert first.joined.process in view(here.cluster).snapshots[epoch].reports
         assert list(here.broker.state(epoch).values()) == [b"7"]
         assert (await here.stub.SendMarker(done)).accepted is False
         assert (await here.stub.FlushChannelState(flush)).status == "NOT_AWAITED"

@@ -47,7 +47,7 @@ def test_the_page_has_its_columns_from_the_list(tmp_path: Path) -> None:
     worker = Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster, (str(tmp_path),)) as client:
         assembled(cluster, client, tmp_path, "done")
-        worker._closes = False
+        worker._reports = False
         failed = client.post(
             "/v1/snapshots/trigger", json=asked(snapshot_id="failed", target_storage_uri=str(tmp_path))
         ).json()["epoch"]

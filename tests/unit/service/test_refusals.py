@@ -94,7 +94,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[FakeClust
     worker = Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster, (str(folder), "s3://company-checkpoints/")) as client:
         assembled(cluster, client, folder, "one")
-        worker._closes = False
+        worker._reports = False
         assert client.post("/v1/snapshots/trigger", json=asked(snapshot_id="running")).status_code == 202
         yield cluster, client
 

@@ -41,7 +41,7 @@ def test_answers_are_those_of_the_document(
     with served(cluster, (str(tmp_path), STORAGE)) as client:
         assembled(cluster, client, tmp_path, "before", state=[in_state("x", "1")])
         assembled(cluster, client, tmp_path, "after", state=[in_state("x", "2")])
-        worker._closes = False
+        worker._reports = False
         for name in ("failed", "running"):
             trigger = asked(snapshot_id=name, target_storage_uri=str(tmp_path))
             epoch = client.post("/v1/snapshots/trigger", json=trigger).json()["epoch"]

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapkafka.protocol import Abort, Closed, CutReport, LedgerRecord, Running, SentEnd, Trigger, records
+from snapkafka.protocol import Abort, LedgerRecord, Report, Running, SentEnd, Trigger, records
 from snapkafka.protocol.records import Kept
 from snapkafka.wire import codec, decode, encode, schemas
 from snapkafka.wire.codec import UndecodableError
@@ -48,7 +48,7 @@ def values(kind: Any, longs: st.SearchStrategy[int] = LONGS) -> st.SearchStrateg
 
 
 ANY_RECORD = st.one_of([values(kind) for kind in TYPES])
-EXAMPLE = CutReport(
+EXAMPLE = Report(
     process=3,
     n=7,
     epoch=5,
@@ -58,17 +58,12 @@ EXAMPLE = CutReport(
     positions=(),
     running=(Running(agent="a", topic="t", partition=1, offset=99),),
 )
-CLOSED = Closed(
-    process=3,
-    n=8,
-    epoch=5,
-    report=6,
-    sent=(SentEnd(topic="t", partition=1, white_end=99, last_seq=12),),
-    cut_us=80,
+WHOLE = dataclasses.replace(
+    EXAMPLE, sent=(SentEnd(topic="t", partition=1, white_end=99, last_seq=12),), cut_us=80
 )
-DAMAGED = encode(CLOSED)[:-1] + b"\xff"
+DAMAGED = encode(WHOLE)[:-1] + b"\xff"
 #: The form of its last fields.
-ENDS: Any = codec._forms()["Closed"].rest
+ENDS: Any = codec._forms()["Report"].rest
 
 
 @given(ANY_RECORD)
@@ -104,8 +99,8 @@ def test_avro_of_apache_reads_and_fingerprints_them(record: LedgerRecord) -> Non
     read: Any = DatumReader(schema).read(BinaryDecoder(buffer))
     assert buffer.read() == b""
     assert read["n"] == record.n
-    if isinstance(record, Closed):
-        ends = avro.schema.parse((SCHEMAS / "ClosedEnds.avsc").read_text())
+    if isinstance(record, Report):
+        ends = avro.schema.parse((SCHEMAS / "ReportEnds.avsc").read_text())
         assert read["ends"][2 : codec.PREFIX_BYTES] == ends.fingerprint("CRC-64-AVRO")
         rest: Any = DatumReader(ends).read(BinaryDecoder(BytesIO(read["ends"][codec.PREFIX_BYTES :])))
         assert (rest["cut_us"], rest["sent"]["items"]) == (record.cut_us, len(record.sent))
@@ -118,10 +113,10 @@ def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
     import fastavro
 
     def old(name: str, without: str) -> bytes:
-        """Write the last fields of `CLOSED`, or a trigger, by the schema of an earlier release."""
+        """Write the last fields of `WHOLE`, or a trigger, by the schema of an earlier release."""
         schema = json.loads((SCHEMAS / f"{name}.avsc").read_text())
         parts = schema["fields"]
-        if name == "ClosedEnds":
+        if name == "ReportEnds":
             (sent,) = (field["type"] for field in parts if field["name"] == "sent")
             parts = sent["fields"]
         parts[:] = [field for field in parts if field["name"] != without]
@@ -129,23 +124,23 @@ def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
         (tmp_path / "old").mkdir(exist_ok=True)
         (tmp_path / "old" / f"{name}-0.0.9.avsc").write_text(json.dumps(schema))
         prefix, parsed = codec._parsed(schema)
-        kind: Any = Closed if name == "ClosedEnds" else Trigger
+        kind: Any = Report if name == "ReportEnds" else Trigger
         names = schemas.head_and_rest(kind)[1] or schemas.head_and_rest(kind)[0]
-        record: Any = CLOSED if kind is Closed else Trigger(n=4, id="s")
+        record: Any = WHOLE if kind is Report else Trigger(n=4, id="s")
         plain = schemas.to_plain(kind, names, encode)(record) | {"colour": "mauve"}
         buffer = BytesIO()
         fastavro.schemaless_writer(buffer, parsed, plain)
         return prefix + buffer.getvalue()
 
-    trigger, ends = old("Trigger", "who"), old("ClosedEnds", "earlier_seq")
+    trigger, ends = old("Trigger", "who"), old("ReportEnds", "earlier_seq")
     with pytest.raises(UndecodableError):
         decode(trigger)
     monkeypatch.setattr(codec, "_schemas", lambda: tmp_path)
     codec._writers.cache_clear()
     try:
         assert decode(trigger) == Trigger(n=4, id="s")
-        plain = codec._forms()["Closed"].plain(CLOSED) | {"ends": ends}
-        assert decode(codec._written(codec._forms()["Closed"], plain)) == CLOSED
+        plain = codec._forms()["Report"].plain(WHOLE) | {"ends": ends}
+        assert decode(codec._written(codec._forms()["Report"], plain)) == WHOLE
     finally:
         codec._writers.cache_clear()
 
@@ -166,8 +161,8 @@ def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
         encode(EXAMPLE) + b"\x00",
         b"\xc3\x02" + encode(EXAMPLE)[2:],
         encode(EXAMPLE)[:10] + b"\xff" * 30,
-        encode(CLOSED)[:-1],
-        codec._written(ENDS, ENDS.plain(CLOSED)),
+        encode(WHOLE)[:-1],
+        codec._written(ENDS, ENDS.plain(WHOLE)),
     ],
 )
 def test_garbage_is_undecodable(data: bytes | None) -> None:
@@ -191,7 +186,7 @@ def test_a_damaged_record_is_undecodable_or_another_record(record: LedgerRecord,
     whole[where] ^= 1 << bit
     with contextlib.suppress(UndecodableError):
         found = decode(bytes(whole))
-        if isinstance(found, Closed) and not found.damaged:
+        if isinstance(found, Report) and not found.damaged:
             assert isinstance(found.cut_us, int)
 
 
@@ -207,29 +202,29 @@ def test_a_damaged_record_is_undecodable_or_another_record(record: LedgerRecord,
     ],
 )
 def test_columns_that_do_not_fit_together_are_damaged(spoilt: dict[str, Any]) -> None:
-    plain = ENDS.plain(CLOSED)
+    plain = ENDS.plain(WHOLE)
     plain["sent"] |= {"items": 3} | spoilt
-    head = codec._forms()["Closed"].plain(CLOSED) | {"ends": codec._written(ENDS, plain)}
-    read = decode(codec._written(codec._forms()["Closed"], head))
-    assert isinstance(read, Closed)
+    head = codec._forms()["Report"].plain(WHOLE) | {"ends": codec._written(ENDS, plain)}
+    read = decode(codec._written(codec._forms()["Report"], head))
+    assert isinstance(read, Report)
     assert read.damaged
-    assert (read.epoch, read.report, read.sent, read.cut_us) == (5, 6, (), 0)
+    assert (read.epoch, read.sent, read.cut_us) == (5, (), 0)
 
 
 # -- what is read only when somebody asks for it -----------------------------------------------------------------------
 
 
-def test_the_ends_of_a_closed_are_read_once_somebody_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = decode(encode(CLOSED))
-    assert isinstance(read, Closed)
+def test_the_ends_of_a_report_are_read_once_somebody_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = decode(encode(WHOLE))
+    assert isinstance(read, Report)
     with monkeypatch.context() as patch:
         patch.setattr(codec, "_read", lambda data: pytest.fail("nobody has asked"))
-        assert (read.epoch, read.report, read.unstamped) == (5, 6, ())
-    assert read.sent == CLOSED.sent
-    assert dataclasses.replace(read, n=3) == dataclasses.replace(CLOSED, n=3)
+        assert (read.epoch, read.unstamped) == (5, ())
+    assert read.sent == WHOLE.sent
+    assert dataclasses.replace(read, n=3) == dataclasses.replace(WHOLE, n=3)
 
 
-def test_a_closed_with_damaged_ends_counts_for_every_reader_and_says_so_to_who_asks() -> None:
+def test_a_report_with_damaged_ends_counts_for_every_reader_and_says_so_to_who_asks() -> None:
     """A worker does not read the ends. If others took such a record for garbage, the two would fold differently. Nor
     may a checkpoint mend it: its snapshot could be VERIFIED, without its ends, by whoever starts there."""
     record = decode(DAMAGED)
@@ -237,15 +232,15 @@ def test_a_closed_with_damaged_ends_counts_for_every_reader_and_says_so_to_who_a
     copy = decode(encode(kept))
     assert isinstance(copy, records.Checkpoint)
     for read in (record, copy.kept[0].record):
-        assert isinstance(read, Closed)
-        assert (read.process, read.n, read.epoch, read.report) == (3, 8, 5, 6)
+        assert isinstance(read, Report)
+        assert (read.process, read.n, read.epoch) == (3, 7, 5)
         assert read.damaged
 
 
-def test_two_threads_may_ask_for_the_ends_of_a_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_may_ask_for_the_ends_of_a_report_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The service draws in a thread what its ledger follower reads."""
-    record = decode(encode(CLOSED))
-    assert isinstance(record, Closed)
+    record = decode(encode(WHOLE))
+    assert isinstance(record, Report)
     read, found = codec._read, list[Any]()
 
     def interrupted(data: bytes | None) -> Any:
@@ -257,8 +252,8 @@ def test_two_threads_may_ask_for_the_ends_of_a_closed_at_once(monkeypatch: pytes
         return read(data)
 
     monkeypatch.setattr(codec, "_read", interrupted)
-    assert record.sent == CLOSED.sent
-    assert found == [None, CLOSED.sent]
+    assert record.sent == WHOLE.sent
+    assert found == [None, WHOLE.sent]
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -266,7 +261,7 @@ def test_r15_a_fault_of_ours_is_no_damage(monkeypatch: pytest.MonkeyPatch, later
     """Neither in a record that is read at once, nor in what is read when somebody asks. Taken for garbage, a trigger
     was skipped, and the snapshot waited for this worker until its time was over."""
     end = records.LogEnd(topic="a", partition=1, end=7)
-    data = encode(CLOSED if later else Trigger(n=1, id="s", ends=(end,)))
+    data = encode(WHOLE if later else Trigger(n=1, id="s", ends=(end,)))
 
     def fail(*column: Any) -> Any:
         raise RuntimeError("a bug of ours")
@@ -298,5 +293,5 @@ def test_a_snapshot_costs_about_40_bytes_for_each_partition() -> None:
         log = "demo-accounts-balances-changelog"
         changelogs.append(records.ChangelogEnd(table="balances", topic=log, partition=p, end=far))
     report = dataclasses.replace(EXAMPLE, positions=tuple(positions), running=())
-    closed = dataclasses.replace(CLOSED, sent=tuple(sent), changelogs=tuple(changelogs))
+    closed = dataclasses.replace(WHOLE, sent=tuple(sent), changelogs=tuple(changelogs))
     assert 35 <= (len(encode(report)) + len(encode(closed))) / count <= 45

@@ -1,7 +1,7 @@
 """The recorder: an ordinary Faust agent on an in-memory channel.
 
 It gets every marker that the app receives, records the channel's state as an offset range, and writes the reports of
-its process about a cut (`CutReport`, `Closed`) to the ledger. Snapshots wait for it; the app's own work does not.
+its process about a cut (`Report`) to the ledger. Snapshots wait for it; the app's own work does not.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from snapkafka.protocol.records import Closed, CutReport
+from snapkafka.protocol.records import Report
 
 from ..describe import RECORDER, runs_no_agents
 
@@ -33,7 +33,7 @@ class Recorder:
         self._channel: Any = host.app.channel()
         self.agent: Any = host.app.agent(self._channel, name=RECORDER)(self._record)
 
-    def take(self, item: ChannelEnded | CutReport | Closed) -> None:
+    def take(self, item: ChannelEnded | Report) -> None:
         """Hand an item over without waiting, as `Channel.put` does with one reader and room in its queue.
 
         A full queue, or a recorder that has not started, fails the snapshot and nothing else. Where Faust runs no
@@ -41,7 +41,7 @@ class Recorder:
         but snapshots still wait for the process: its reports go to the ledger directly.
         """
         if runs_no_agents(self._host.app) or self._host.app.should_stop:
-            if isinstance(item, CutReport | Closed):
+            if isinstance(item, Report):
                 self._write(item)
             return
         for reader in self._channel._subscribers:
@@ -51,7 +51,7 @@ class Recorder:
     async def _record(self, stream: Any) -> None:
         async for item in stream:
             try:
-                if isinstance(item, CutReport | Closed):
+                if isinstance(item, Report):
                     self._write(item)
                 else:
                     self._host.feed(item)

@@ -57,7 +57,7 @@ class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
         apps: those in scope; empty: all.
         ttl: a snapshot that is not captured in that time fails.
         align: hold inputs back until no message is in flight; False: do not.
-        align_timeout: align for that time at most, then take an ordinary snapshot; 0: until `ttl`.
+        align_timeout: with `wait`: align for that time at most, then take an ordinary snapshot.
         wait: until it is captured, in this task.
         attempts: with `wait`: how many of the same id are made before the task fails.
     """
