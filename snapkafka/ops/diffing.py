@@ -7,10 +7,9 @@ keys are the same if their bytes are equal, in the same partition of the same ta
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from snapkafka.errors import BadInputError, ForkRefusedError
 from snapkafka.kafka.ledger.reading import LATEST, opened
@@ -161,13 +160,13 @@ async def diff(
         trust = await trusted(where, sides.values())
         with engine(sides) as database:
             found = await in_thread(database, lambda: [select(database, sql, None)[1] for sql in sqls])
-    tables, named, channels = _compared_rows(*found, keys=keys)
+    tables, channels, *named = found
     return Difference(
         before=_compared(old),
         after=_compared(new),
-        tables=tables,
-        keys=named,
-        channels=channels,
+        tables=tuple(TableChange(**row) for row in tables),
+        keys=tuple(KeyChange(**row) for rows in named for row in rows),
+        channels=tuple(ChannelChange(**row) for row in channels),
         progress=() if fork else tuple(_progress(old, new)),
         trust=trust,
     )
@@ -206,43 +205,42 @@ def _compared(manifest: Manifest) -> ComparedTables:
 
 # -- what DuckDB compares -------------------------------------------------------------------------------------
 
-#: Per table and change the number of keys, and the first few of them; $1: how few. Values are compared by their MD5:
-#: what has to be remembered of a key does not depend on how large they are. A key may have several rows (operations on
-#: a set that could not be read): it is as before if they are the same ones.
-TABLES: Final = """
-SELECT app, table_name, change, count(*) AS found,
-       arg_min({'partition': partition, 'key': key, 'window_start': window_start, 'window_end': window_end,
-                'key_raw': lower(hex(key_raw))},
-               {'partition': partition, 'key_raw': key_raw}, $1) FILTER (WHERE change <> 'unchanged') AS first
-FROM (
+#: Every key, and what became of it. Values are compared by their MD5: what is remembered of a key does not depend
+#: on how large they are. A key may have several rows (operations on a set that could not be read): it is as before if
+#: they are the same ones.
+ROWS: Final = """(
+    SELECT false AS later, * FROM before.state UNION ALL BY NAME SELECT true AS later, * FROM after.state
+)"""
+CHANGES: Final = f"""(
     SELECT app, table_name, partition, key_raw, any_value(key) AS key,
            any_value(window_start) AS window_start, any_value(window_end) AS window_end,
            CASE WHEN bool_and(later) THEN 'added' WHEN NOT bool_or(later) THEN 'removed'
                 WHEN bit_xor(md5_number(value_raw)) = 0 THEN 'unchanged' ELSE 'changed' END AS change
-    FROM (
-        SELECT false AS later, * FROM before.state
-        UNION ALL BY NAME SELECT true AS later, * FROM after.state
-    )
-    GROUP BY app, table_name, partition, key_raw
-)
-GROUP BY ALL
-ORDER BY app, table_name, change
+    FROM {ROWS} GROUP BY app, table_name, partition, key_raw
+)"""
+#: With the names of `TableChange`.
+TABLES: Final = f"""
+SELECT app, table_name AS "table", count(*) FILTER (WHERE change = 'added') AS added,
+       count(*) FILTER (WHERE change = 'changed') AS changed, count(*) FILTER (WHERE change = 'removed') AS removed,
+       count(*) FILTER (WHERE change = 'unchanged') AS unchanged
+FROM {CHANGES} GROUP BY ALL ORDER BY ALL
 """
-#: The values of the first few keys of `TABLES`, $2, a line for each row. They are looked up only then: values may be
-#: large.
-VALUES: Final = """
-SELECT app, table_name, partition, lower(hex(key_raw)) AS key_raw,
-       string_agg(text, chr(10) ORDER BY text) FILTER (WHERE NOT later) AS value_before,
+#: The first few keys of each change, $1, with the names of `KeyChange`.
+KEYS: Final = f"""
+SELECT app, table_name AS "table", change, partition, key, window_start, window_end, lower(hex(key_raw)) AS key_raw
+FROM {CHANGES} AS changes WHERE change <> 'unchanged'
+QUALIFY row_number() OVER (PARTITION BY app, table_name, change ORDER BY partition, changes.key_raw) <= $1
+ORDER BY app, table_name, change, partition, changes.key_raw
+"""
+#: The same with their values, a line for each row. They are looked up only then: values may be large.
+VALUES: Final = f"""
+SELECT named.*, string_agg(text, chr(10) ORDER BY text) FILTER (WHERE NOT later) AS value_before,
        string_agg(text, chr(10) ORDER BY text) FILTER (WHERE later) AS value_after
-FROM (
-    SELECT *, coalesce(value, '0x' || lower(hex(value_raw))) AS text FROM (
-        SELECT false AS later, * FROM before.state
-        UNION ALL BY NAME SELECT true AS later, * FROM after.state
-    )
-) AS rows SEMI JOIN (SELECT app, table_name, unnest(first) AS it FROM ($2)) AS named
-    ON rows.app = named.app AND rows.table_name = named.table_name AND rows.partition = named.it.partition
-    AND rows.key_raw IS NOT DISTINCT FROM unhex(named.it.key_raw)
-GROUP BY app, table_name, partition, rows.key_raw
+FROM ({KEYS}) AS named JOIN (
+    SELECT *, coalesce(value, '0x' || lower(hex(value_raw))) AS text FROM {ROWS}
+) AS rows ON rows.app = named.app AND rows.table_name = named."table" AND rows.partition = named.partition
+    AND rows.key_raw IS NOT DISTINCT FROM unhex(named.key_raw)
+GROUP BY ALL ORDER BY named.app, named."table", named.change, named.partition, named.key_raw
 """
 #: With the names of `ChannelChange`.
 CHANNELS: Final = """
@@ -265,8 +263,6 @@ NAMES: Final = {
     "state": ("app", "changelog_topic"),
     "channels": ("sender_app", "receiver_app", "topic"),
 }
-#: Changes of tables, keys and channels.
-Changes = tuple[tuple[TableChange, ...], tuple[KeyChange, ...], tuple[ChannelChange, ...]]
 
 
 def require_keys(keys: int, *, values: bool) -> None:
@@ -278,56 +274,14 @@ def require_keys(keys: int, *, values: bool) -> None:
 
 
 def _compared_sql(keys: int, *, values: bool, prefix: str) -> tuple[str, ...]:
-    """Return the queries of a comparison: tables with so many keys of each change, channels, and values if wanted."""
-    tables = TABLES.replace("$1", str(max(keys, 1)))
-    found = (tables, CHANNELS, *([VALUES.replace("$2", tables)] if values else ()))
+    """Return the queries of a comparison: tables, channels, and so many keys of each change if wanted."""
+    named = (VALUES if values else KEYS).replace("$1", str(keys))
+    found = (TABLES, CHANNELS, *([named] if keys else ()))
     for table, columns in NAMES.items() if prefix else ():
         names = ", ".join(f"replace({name}, {sql_text(prefix)}, '') AS {name}" for name in columns)
         view = f"(SELECT * REPLACE ({names}) FROM after.{table})"
         found = tuple(sql.replace(f"FROM after.{table}", f"FROM {view}") for sql in found)
     return found
-
-
-def _compared_rows(
-    tables: Sequence[Mapping[str, Any]],
-    channels: Sequence[Mapping[str, Any]],
-    values: Sequence[Mapping[str, Any]] = (),
-    *,
-    keys: int,
-) -> Changes:
-    """Return the changes of tables, keys and channels that the rows of the queries hold."""
-    by_key = {
-        tuple(row[column] for column in ("app", "table_name", "partition", "key_raw")): {
-            side: row[side] for side in ("value_before", "value_after")
-        }
-        for row in values
-    }
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    for row in tables:
-        counts.setdefault((row["app"], row["table_name"]), Counter())[row["change"]] = row["found"]
-    changes = tuple(
-        TableChange(
-            app=app,
-            table=table,
-            added=found["added"],
-            changed=found["changed"],
-            removed=found["removed"],
-            unchanged=found["unchanged"],
-        )
-        for (app, table), found in counts.items()
-    )
-    named = tuple(
-        KeyChange(
-            app=row["app"],
-            table=row["table_name"],
-            change=row["change"],
-            **key,
-            **by_key.get((row["app"], row["table_name"], key["partition"], key["key_raw"]), {}),
-        )
-        for row in tables
-        for key in (row["first"] or ())[:keys]
-    )
-    return changes, named, tuple(ChannelChange(**row) for row in channels)
 
 
 # -- what the manifests say -----------------------------------------------------------------------------------
