@@ -7,12 +7,12 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, ForkRefusedError, LedgerUnusableError, RestoreRefusedError
+from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
 from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaRecord
@@ -39,10 +39,10 @@ from .plan import (
 )
 from .refusals import Facts, refusals, replaced
 from .session import RecoverySession, held, opened_session
-from .state import apps_of, changelogs_of, inputs_of, lowest_positions, parts_of
+from .state import apps_of, changelogs_of, inputs_of, lowest_positions
 from .steps import RecoveryRun
 from .target import Begins, Target
-from .topics import Contents, NewTopic, Source, carried_by, new_topics, topics_of, workers_of
+from .topics import Contents, carried_by, new_topics, topics_of, workers_of
 
 
 async def planned(target: Target) -> Plan:
@@ -86,14 +86,14 @@ async def _plan(target: Target) -> tuple[Plan, Begins]:
     )
     described = await session.admin.describe_topics(list(topics_of(manifest)))
     if not target.in_place:
-        sources = await _sources(session) if target.fork else {}
-        target.new = new_topics(manifest, sources, contents, await session.defaults(), target.named)
+        target.new = new_topics(manifest, contents, await session.defaults(), target.named)
     made = {it.of: it.settings for it in target.new}
     there = [] if target.fork else [*described]
     missing = tuple(it for it in target.new if it.of not in there)
     names = await session.admin.describe_topics() if target.fork else ()
     under_prefix = [name for name in names if of_fork(target.fork, name)]
-    logs = await target.existing(TopicPartition(it.topic, it.partition) for it in parts_of(captured))
+    wanted = [TopicPartition(name, at) for name, count in topics_of(manifest).items() for at in range(count)]
+    logs = await target.existing(wanted)
     known = session.tables.unread(lowest_positions(captured))
     facts = Facts(
         kind=plan.kind,
@@ -105,13 +105,11 @@ async def _plan(target: Target) -> tuple[Plan, Begins]:
         with_inputs=session.request.with_inputs,
         topics=described,
         ends=await session.admin.log_ends(logs) if logs else {},
-        holding=await _holding(session, there if target.elsewhere else ()),
         under_prefix=under_prefix,
         changes={
             name: contents.changes(name, await session.settings(name), recorded=made.get(name))
             for name in there
         },
-        rejected=await _rejected(target, missing) if not under_prefix else (),
         lost=begins.lost,
         appending=appending,
         known={tp: {record.offset for record in records} for tp, records in known.items()},
@@ -222,44 +220,6 @@ async def _irrevocable(target: Target) -> tuple[Irrevocable, ...]:
     known = {*inputs_of(captured), *changelogs_of(captured)}
     there = await target.existing({TopicPartition(it.topic, it.partition) for it in captured.senders} - known)
     return irrevocable(captured, await target.session.admin.log_ends(there) if there else {})
-
-
-# --- Copies ----------------------------------------------------------------------------------------------------------
-
-
-async def _sources(session: RecoverySession) -> dict[str, Source]:
-    """Read the topics of production."""
-    admin, found = session.admin, {}
-    for name, it in (await admin.describe_topics(list(topics_of(session.manifest)))).items():
-        try:
-            holding, own = await admin.topic_settings(name)
-        except LedgerUnusableError:  # without the right to read them, what was recorded counts
-            holding, own = {}, {}
-        replicas = getattr(it, "replicas", None) or None
-        found[name] = Source(replicas=replicas, settings=holding, own=own)
-    return found
-
-
-async def _holding(session: RecoverySession, topics: Collection[str]) -> Mapping[str, int]:
-    """Count the records of topics."""
-    admin, found = session.admin, Counter[str]()
-    described = await admin.describe_topics(list(topics)) if topics else {}
-    there = [TopicPartition(name, at) for name, it in described.items() for at in range(it.partitions)]
-    starts = await admin.log_starts(there) if there else {}
-    for tp, end in (await admin.log_ends(there) if there else {}).items():
-        found[tp.topic] += end - starts.get(tp, 0)
-    return found
-
-
-async def _rejected(target: Target, wanted: Sequence[NewTopic]) -> list[str]:
-    """Ask the cluster whether it would create topics; return its words where it would not. Nothing is created."""
-    found = []
-    for it in wanted:
-        try:
-            await target.create_one(it, validate_only=True)
-        except LedgerUnusableError as error:
-            found.append(error.message)
-    return found
 
 
 async def plan_recovery(where: Connection | Cluster, request: Request, *, bulk: Bulk | None = None) -> Plan:

@@ -36,9 +36,8 @@ class Facts:
 
     `ledger_topic_id`: of the ledger there. `files`: what is wrong with the files; empty: they are as they were
     written. `topics`: those of the snapshot that exist, by name; of a fork those of production. `ends`: of the logs.
-    `holding`: by topic, the number of its records. `under_prefix`: topics of a fork that exist. `changes`: by existing
-    topic, the settings that would have to be others. `rejected`: the words of the broker about topics that it would not
-    create. `lost`: inputs with records that are gone. `appending`: the records to append to inputs, and `known`: the
+    `under_prefix`: topics of a fork that exist. `changes`: by existing topic, the settings that would have to be
+    others. `lost`: inputs with records that are gone. `appending`: the records to append to inputs, and `known`: the
     offsets of those from the snapshot. `members`: workers of each app. `hellos`: the latest of each app. `restores`:
     of the ledger there; `resumes`: the open one to continue, and `replaces`: the one that is replaced.
     """
@@ -53,10 +52,8 @@ class Facts:
     with_inputs: bool = False
     topics: Mapping[str, Topic] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    holding: Mapping[str, int] = field(default_factory=dict)
     under_prefix: Collection[str] = ()
     changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    rejected: Sequence[str] = ()
     lost: Sequence[Refusal] = ()
     appending: Sequence[Channel] = ()
     known: Mapping[TopicPartition, Collection[int]] = field(default_factory=dict)
@@ -215,9 +212,9 @@ def _partitions(facts: Facts) -> Iterator[str]:
 
 
 def _not_empty(facts: Facts) -> Iterator[str]:
-    for topic, records in facts.holding.items() if facts.resumes is None else ():
-        if records:
-            yield f"topic {topic} exists here and holds {records:,} records"
+    held = {tp.topic for tp, end in facts.ends.items() if end}
+    for topic in sorted(held) if facts.resumes is None else ():
+        yield f"topic {topic} exists here and has had records"
 
 
 def _settings(facts: Facts) -> Iterator[str]:
@@ -326,8 +323,6 @@ CHECKS: Final = (
     Check("log-shortened", "in-place", _shortened,
           "the broker lost records: choose a snapshot assembled since, or restore into another cluster (--into)"),
     Check("topic-settings", "in-place cluster", _settings, "run that command, and the restore again"),
-    Check("topic-refused", "cluster fork", lambda facts: iter(facts.rejected),
-          "create the topic by hand with other settings, or change the broker"),
     Check("foreign-process", "in-place cluster fork", _foreign,
           "choose a snapshot without it; `snapkafka query` reads its state"),
     Check("app-unknown", "in-place", _app_unknown,

@@ -207,7 +207,8 @@ class Target:
             if it.topic in there:
                 continue
             # A broker creates it whether or not its answer is awaited: later than who removes what is there.
-            if await to_its_end(self.create_one(it)):
+            created = admin.create_topic(it.topic, partitions=it.partitions, settings=it.settings)
+            if await to_its_end(created):
                 self.created.append(it.topic)
             elif self.fork:
                 raise ForkFailedError(f"topic {it.topic} was created by another client meanwhile")
@@ -226,16 +227,6 @@ class Target:
                     f"topic {it.topic} would refuse or delete what is appended: it needs {wanted}",
                     hint="set that, and run the same command again",
                 )
-
-    async def create_one(self, it: NewTopic, *, validate_only: bool = False) -> bool:
-        """Create a topic, or only ask whether the cluster would; return whether it did not exist."""
-        return await self.session.admin.create_topic(
-            it.topic,
-            partitions=it.partitions,
-            replicas=it.replicas,
-            settings=it.settings,
-            validate_only=validate_only,
-        )
 
     async def channels(self, ends: Offsets, own_id: int) -> Callable[[], Iterator[Channel]]:
         """Prepare the records for inputs, by the names of the logs to write; the result blocks.

@@ -172,23 +172,12 @@ SETS: Final = {"cleanup.policy": "delete", "retention.ms": FOREVER, "retention.b
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """An existing topic. `settings`: the effective ones; `own`: those on the topic itself."""
-
-    replicas: int | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    own: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create. `of`: its original. `replicas` None: the cluster's default. `changed`: settings that differ
-    from the original."""
+    """A topic to create. `of`: its original. `changed`: settings that differ from the original."""
 
     topic: str
     of: str
     partitions: int
-    replicas: int | None
     settings: Mapping[str, str]
     changed: Mapping[str, str] = field(default_factory=dict)
 
@@ -203,34 +192,28 @@ def topics_of(manifest: Manifest) -> dict[str, int]:
 
 def new_topics(
     manifest: Manifest,
-    sources: Mapping[str, Source],
     contents: Contents,
     defaults: Mapping[str, str],
     named: Callable[[str], str] = lambda name: name,
 ) -> tuple[NewTopic, ...]:
-    """Compute the topics to create for a snapshot.
+    """Compute the topics to create for a snapshot, as it has recorded them.
 
     Args:
-        sources: the existing topics of the snapshot; for others the manifest counts.
         contents: their first records.
         defaults: the cluster's settings of a topic without its own.
         named: translates the name of a topic of the snapshot.
     """
-    recorded = {it.name: it for it in manifest.topics}
+    recorded = {it.name: it.settings for it in manifest.topics}
     found: list[NewTopic] = []
     for name, partitions in topics_of(manifest).items():
-        source = sources.get(name)
-        own = source.own if source is not None else {}
-        if not own and name in recorded:
-            own = recorded[name].settings
-        holding = {**defaults, **own, **(source.settings if source is not None else {})}
+        own = recorded.get(name, {})
+        holding = {**defaults, **own}
         changes = contents.changes(name, holding, recorded=own) if holding else {}
         found.append(
             NewTopic(
                 topic=named(name),
                 of=name,
                 partitions=partitions,
-                replicas=source.replicas if source is not None else None,
                 settings={**own, **changes},
                 changed=changes,
             )

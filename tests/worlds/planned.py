@@ -70,7 +70,6 @@ MADE = (
         topic="fork.staging.orders",
         of="orders",
         partitions=3,
-        replicas=None,
         settings={"retention.ms": "-1"},
         changed={"retention.ms": "-1"},
     ),

@@ -88,15 +88,19 @@ async def test_what_is_stored_or_comes_from_no_outsider_is_not_absent(new: New) 
     assert {it.topic for it in (await new.plan()).absent} == {"raw"}
 
 
-async def test_topics_of_a_fork_have_the_settings_of_production(fork: Fork) -> None:
+async def test_topics_of_a_fork_have_the_settings_that_were_recorded(fork: Fork) -> None:
     """Where they do not delete what is old already."""
     with_inputs(fork.production, ("in", 1, 7), ("raw", 2, 9))
     delete(fork.production, RAW, 5)
-    fork.admin.settings["raw"] = {"cleanup.policy": "delete", "retention.ms": "1000"}
+    brief = {"cleanup.policy": "delete", "retention.ms": "1000"}
+    topics = fork.production.manifest.topics
+    fork.production.change(
+        topics=tuple(dataclasses.replace(it, settings=brief if it.name == "raw" else {}) for it in topics)
+    )
     changed = {it.of: it.changed for it in (await fork.plan(with_inputs=True)).topics}
     assert changed["raw"] == {"retention.ms": "-1"}
     await fork.restore()
-    assert fork.admin.settings[fork.named(LOG).topic] == fork.admin.settings[LOG.topic]
+    assert fork.admin.settings[fork.named(LOG).topic] == {"cleanup.policy": "compact"}
 
 
 # --- Until it is confirmed --------------------------------------------------------------------------------------------

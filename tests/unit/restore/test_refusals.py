@@ -116,11 +116,6 @@ def in_ledger(new: New, *records: Any) -> None:
         new.ledger.put(record)
 
 
-def unknown_setting(it: World) -> None:
-    first, *others = it.manifest.topics
-    it.change(topics=(dataclasses.replace(first, settings={"no.such.setting": "1"}), *others))
-
-
 def of_this_cluster(new: New) -> None:
     in_ledger(new)
     new.old.change(ledger=dataclasses.replace(new.old.manifest.ledger, topic_id=NEW_ID))
@@ -137,7 +132,6 @@ CLUSTER: list[tuple[str, Harm]] = [
     ("same-cluster", of_this_cluster),
     ("table-missing", lambda new: in_ledger(new, None, dataclasses.replace(HELLO, tables=HELLO.tables[:1]))),
     ("topic-settings", small_records),
-    ("topic-refused", lambda new: unknown_setting(new.old)),
 ]
 
 
