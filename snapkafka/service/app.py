@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from snapkafka import ops
@@ -34,8 +34,7 @@ from .settings import Settings
 
 logger = logging.getLogger("snapkafka")
 
-#: The page may be kept for a minute; everything else is asked for anew.
-PAGE_CACHE: Final = "public, max-age=60"
+PAGE: Final = Path(__file__).parent / "page"
 
 
 def make_app(
@@ -85,7 +84,7 @@ def make_app(
             Route("/readyz", _ready_of(follower)),
             Route("/openapi.json", _openapi),
             Route("/", _page),
-            Route("/page/{name}", _page),
+            Mount("/page", StaticFiles(directory=PAGE)),
         ],
         lifespan=lifespan,
         exception_handlers={SnapkafkaError: _known, HTTPException: _http, Exception: _bug},
@@ -182,13 +181,5 @@ async def _openapi(request: Request) -> Response:
 
 
 async def _page(request: Request) -> Response:
-    """Handle `GET /` and the modules of the page."""
-    name = request.path_params.get("name", "index.html")
-    folder = files("snapkafka.service") / "page"
-    known = {item.name: item for item in folder.iterdir() if item.is_file()}
-    if name not in known:
-        raise RefusedError("not-found", f"no route {request.url.path[:80]}", "see /openapi.json")
-    kind = "text/javascript" if name.endswith(".js") else mimetypes.guess_type(name)[0]
-    return Response(
-        known[name].read_bytes(), media_type=kind or "text/plain", headers={"cache-control": PAGE_CACHE}
-    )
+    """Handle `GET /`; its modules are files beside it."""
+    return FileResponse(PAGE / "index.html")

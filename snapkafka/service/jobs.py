@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal
 
 import msgspec
 
-from snapkafka.errors import InternalError, SnapkafkaError
+from snapkafka.errors import InternalError, Reported, SnapkafkaError
 from snapkafka.ops import JobResult
 
 from .problems import RefusedError
@@ -23,19 +22,6 @@ logger = logging.getLogger("snapkafka")
 
 #: So many jobs that have ended are remembered.
 KEPT: Final = 100
-
-
-class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a job failed."""
-
-    code: str
-    detail: str
-    hint: str
-
-    @classmethod
-    def of(cls, error: SnapkafkaError) -> JobFailure:
-        """Describe an error."""
-        return cls(code=error.code, detail=error.message, hint=error.hint)
 
 
 class Job(msgspec.Struct, kw_only=True, rename={"manifest": "checkpoint_manifest_uri"}):
@@ -48,7 +34,7 @@ class Job(msgspec.Struct, kw_only=True, rename={"manifest": "checkpoint_manifest
     state: Literal["queued", "running", "done", "failed", "cancelled"] = "queued"
     verdict: str | None = None
     manifest: str = ""
-    error: JobFailure | None = None
+    error: Reported | None = None
     last_line: str = ""
 
     @property
@@ -66,7 +52,7 @@ class Jobs:
         self._most = most
         self._slots = asyncio.Semaphore(most)
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._jobs: dict[str, Job] = {}
 
     def get(self, name: str) -> Job | None:
         """Find a job by its id; a job of an earlier service, or of another instance, is unknown here."""
@@ -85,11 +71,8 @@ class Jobs:
             raise RefusedError("busy", "too many assemblies are waiting", "try again when one is done")
         self._jobs.pop(job.job_id, None)
         self._jobs[job.job_id] = job
-        while len(self._jobs) > KEPT:
-            oldest = next((name for name, other in self._jobs.items() if other.over), None)
-            if oldest is None:
-                break
-            del self._jobs[oldest]
+        for name in [name for name, other in self._jobs.items() if other.over][:-KEPT]:
+            del self._jobs[name]
         task = asyncio.ensure_future(self._run(job, work))
         self._tasks[job.job_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(job.job_id, None))
@@ -108,11 +91,11 @@ class Jobs:
             job.state = "cancelled"
             raise
         except SnapkafkaError as error:
-            job.error, job.state = JobFailure.of(error), "failed"
+            job.error, job.state = Reported.of(error), "failed"
         except Exception as error:
             logger.exception("snapkafka: %s failed", job.job_id)
             bug = InternalError(f"a bug in snapkafka: {type(error).__name__}")
-            job.error, job.state = JobFailure.of(bug), "failed"
+            job.error, job.state = Reported.of(bug), "failed"
 
     async def close(self) -> None:
         """Cancel running jobs, and wait until their processes have ended."""

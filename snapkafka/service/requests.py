@@ -168,10 +168,9 @@ def _converted(given: dict[str, Any], kind: type[T], *, strict: bool) -> T:
         report = _REPORT.fullmatch(str(error))
         assert report is not None, "it matches any text"
         problem, field = report[1], report[2] or ""
-    if named := re.fullmatch(r"(?s)Object (missing required|contains unknown) field `(.*)`", problem):
-        field = named[2][:40]
-        raise _invalid("is missing" if named[1].startswith("missing") else "is unknown here", field)
-    raise _invalid(problem.replace("Expected", "must be").replace("Invalid", "has an invalid")[:200], field)
+    if named := re.fullmatch(r"(?s)Object (?:missing required|contains unknown) field `(.*)`", problem):
+        field = named[1][:40]
+    raise _invalid(problem[:200], field)
 
 
 def _too_large() -> RefusedError:
@@ -179,7 +178,9 @@ def _too_large() -> RefusedError:
 
 
 def _invalid(problem: str, field: str = "") -> RefusedError:
-    return RefusedError("bad-input", f"{field} {problem}".lstrip(), "see /openapi.json", field=field)
+    return RefusedError(
+        "bad-input", f"{field}: {problem}" if field else problem, "see /openapi.json", field=field
+    )
 
 
 # -- checks, and answers --------------------------------------------------------------------------------------

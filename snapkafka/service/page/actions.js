@@ -60,7 +60,7 @@ async function assemble(epoch, changed) {
       job = await get(`/v1/jobs/${encodeURIComponent(job.job_id)}`);
     }
     if (job.state === "done") note(epoch, `assembled: ${job.verdict}`);
-    else note(epoch, job.error ? `${job.error.detail} ${job.error.hint}` : job.state, "bad");
+    else note(epoch, job.error ? `${job.error.problem} ${job.error.hint}` : job.state, "bad");
   } catch (error) {
     note(epoch, said(error), "bad");
   }
