@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from snapkafka import ops
 from snapkafka.assembly import read_system
@@ -20,8 +19,9 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError
 from snapkafka.options import Option, options_of
 from snapkafka.verbs import Change, Where
 
-from .helps import HELPS, START
+from .helps import HELPS
 from .running import ENDS_WITHIN_S, connect, console, print_json, reach, run
+from .verbs import COMMANDS, Command
 
 P = TypeVar("P")
 D = TypeVar("D")
@@ -32,43 +32,6 @@ CONFIG: Final = Annotated[
     str, typer.Option(metavar="FILE", help="TOML file that describes the system.", envvar="SNAPKAFKA_CONFIG")
 ]
 AS_JSON: Final = Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")]
-
-
-class WithoutType:
-    """A command whose help shows no type beside `--help`."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        found = super().get_help_option(ctx)  # type: ignore[misc]  # of the command
-        if found is not None:
-            found.metavar = ""
-        return found
-
-
-class Command(WithoutType, TyperCommand): ...
-
-
-class Group(WithoutType, TyperGroup): ...
-
-
-app: Final = typer.Typer(
-    name="snapkafka",
-    cls=Group,
-    epilog=START,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
-GROUPS: Final = {"": app}
-
-
-def group(name: str, text: str) -> None:
-    """Register a group of commands."""
-    GROUPS[name] = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode="rich", cls=Group)
-    found = HELPS[name]
-    app.add_typer(
-        GROUPS[name], name=name, epilog=f"Example: snapkafka {found.example}", rich_help_panel=found.panel
-    )
 
 
 def command(
@@ -95,8 +58,6 @@ def command(
         ends_within_s: see `run_until_signalled`.
         settings: more for typer.
     """
-    found = HELPS[name]
-    parent, _, last = name.rpartition(" ")
 
     def registered(function: F) -> F:
         reads = _Requests(function)
@@ -121,14 +82,10 @@ def command(
 
         begun.__annotations__ = {it.name: it.annotation for it in reads.parameters}
         begun.__signature__ = inspect.Signature(reads.parameters)  # type: ignore[attr-defined]  # for `inspect`
-        GROUPS[parent].command(
-            name=last,
-            help=inspect.getdoc(found.request or function),
-            epilog=f"Example: snapkafka {found.example}",
-            rich_help_panel=found.panel,
-            cls=Command,
-            **settings,
-        )(begun)
+        made = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+        last = name.rpartition(" ")[2]
+        made.command(name=last, cls=Command, **HELPS[name].settings(), **settings)(begun)
+        COMMANDS[name] = typer.main.get_command(made)
         return function
 
     return registered

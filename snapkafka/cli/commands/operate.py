@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import runpy
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -12,7 +14,7 @@ import msgspec
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import Proposal, command, group, propose
+from snapkafka.cli.build import Proposal, command, propose
 from snapkafka.cli.commands.snapshots import coloured, witness_line
 from snapkafka.cli.running import connect, console, notices, print_json, reach, who
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, all_errors
@@ -154,9 +156,6 @@ def _print_pruned(planned: ops.Pruning, done: ops.Pruning) -> None:
 # -- topics create --------------------------------------------------------------------------------------------
 
 
-group("topics", "Create topics of services.")
-
-
 def _print_topics(found: Sequence[ops.CreatedTopic]) -> None:
     console.table(
         found,
@@ -199,10 +198,6 @@ async def serve(
         ),
     ] = "",
 ) -> None:
-    """Serve the REST API, gRPC and a web page.
-
-    The service stores nothing, so any number can run.
-    """
     require_extra("service", "the service")
     from snapkafka.config import namespace_problem
     from snapkafka.service.app import make_app
@@ -232,3 +227,21 @@ def _tokens(path: str) -> Tokens:
         return Tokens.parse(Path(path).read_text("utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"--tokens {path} cannot be read: {error}", hint="check the path") from error
+
+
+# -- broker, demo ---------------------------------------------------------------------------------------------
+
+
+def _elsewhere(name: str, module: str) -> None:
+    """Register a command whose own program parses its options."""
+
+    def start(context: typer.Context) -> None:
+        sys.argv = [f"snapkafka {name}", *context.args]
+        runpy.run_module(module, run_name="__main__")
+
+    parsed = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+    command(name, context_settings=parsed)(start)
+
+
+_elsewhere("broker", "snapkafka.testing")
+_elsewhere("demo", "snapkafka.demo")

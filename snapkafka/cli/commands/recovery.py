@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import Proposal, ask_one_way, command, group, propose, question
+from snapkafka.cli.build import Proposal, ask_one_way, command, propose, question
 from snapkafka.cli.commands.snapshots import count, headline
 from snapkafka.cli.running import connect, console, notifier, print_json, run, who
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
@@ -225,9 +225,6 @@ async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
 
 
 # -- fork -----------------------------------------------------------------------------------------------------
-
-
-group("fork", "Run a snapshot as a second system beside production.")
 
 
 @command("fork create", own_json=True)

@@ -279,7 +279,6 @@ async def assemble(
     at: Where,
     spec: Annotated[ops.JobSpec, JUDGING],
 ) -> tuple[JobResult, ...]:
-    """Build the tables of captured snapshots, and verify."""
     wanted = ops.changed(spec, namespace=at.namespace, snapshots=snapshots)
     with progress_lines() as progress:
         return await ops.assemble(connect(at.bootstrap), wanted, notify=notifier(), progress=progress)
@@ -300,10 +299,6 @@ async def verify(
         typer.Option("--offline", metavar="", help="Compare the files with the manifest, without a broker."),
     ] = False,
 ) -> ops.ExaminedFiles | tuple[JobResult, ...]:
-    """Verify an assembled snapshot again.
-
-    It needs the manifest and the log; with --offline the files alone.
-    """
     await ask_one_way(
         {"an id": bool(snapshot), "--manifest": bool(manifest)},
         {"--offline": offline, "--record": spec.record},

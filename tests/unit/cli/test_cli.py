@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from snapkafka import __version__
 from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
-from snapkafka.cli.build import GROUPS, command
+from snapkafka.cli.build import command
 from snapkafka.cli.helps import HELPS, Panel
+from snapkafka.cli.verbs import COMMANDS
 from snapkafka.errors import BadInputError
 from snapkafka.options import flags_of, options_of
 from snapkafka.verbs import Checkpoint, Trigger
@@ -201,18 +203,17 @@ def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_wri
 ) -> None:
     """`Trigger` is also the body of its REST request."""
     asked: list[Trigger] = []
-    app = typer.Typer(add_completion=False)
-    monkeypatch.setitem(GROUPS, "", app)
+    monkeypatch.setitem(COMMANDS, "trigger", None)
 
     def trigger(request: Trigger) -> None:
         asked.append(request)
 
     command("trigger")(trigger)
     every = {name for name, it in options_of(Trigger).items() if it.flag}
-    found = typer.main.get_command(app)
+    found: Any = COMMANDS["trigger"]
     assert {item.name for item in found.params} == every
     written = "--id s --ttl 1min --align-timeout 500 --apps a,b --apps c --align --retries 2"
-    assert RUNNER.invoke(app, written.split()).exit_code == 0
+    assert found.main(written.split(), standalone_mode=False) in (0, None)
     assert asked == [
         Trigger(
             snapshot_id="s", ttl_ms=60_000, align_timeout_ms=500, apps=("a", "b", "c"), align=True, retries=2
@@ -221,7 +222,14 @@ def test_a_command_has_the_options_of_its_request_and_reads_them_as_they_are_wri
     assert list(flags_of(asked[0]))[:3] == ["--id=s", "--apps=a", "--apps=b"]
     assert options_of(Checkpoint)["keep_ms"].value("0") == 0
     for wrong in ("--ttl soon", "--apps a,,b", "--ttl 0"):
-        assert RUNNER.invoke(app, wrong.split()).exit_code == BadInputError.exit_status
+        assert found.main(wrong.split(), standalone_mode=False) == BadInputError.exit_status
+
+
+def test_help_imports_no_command() -> None:
+    code = "import sys, atexit; from snapkafka.cli import app; atexit.register(lambda: print(*sys.modules)); app()"
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
+    assert "Consistent global snapshots" in done.stdout
+    assert not {"aiokafka", "snapkafka.ops", "snapkafka.cli.build"} & {*done.stdout.split()}
 
 
 @pytest.mark.parametrize("name", [*ALL, "fork", ""])
