@@ -324,8 +324,9 @@ async def refuse_restored(app: Any, why: str) -> None:
             notes = {note for _, note in (await admin.committed(app.conf.id)).values()}
     except Exception as error:  # it runs without us, so nothing of ours stops it
         level = logging.WARNING if isinstance(error, SnapkafkaError | TimeoutError) else logging.DEBUG
-        told = "snapkafka: could not check whether app %s was restored: %r"
-        logger.log(level, told, app.conf.id, error, extra=about())
+        logger.log(
+            level, "snapkafka: could not check whether this app was restored: %r", error, extra=about()
+        )
         return
     plans = [note.removeprefix(RESTORED_METADATA) for note in notes if note.startswith(RESTORED_METADATA)]
     if plans:
