@@ -41,7 +41,7 @@ if BROKEN:
         fail_at_once()
 
     from snapkafka.drivers.faust import driver
-    from snapkafka.drivers.faust.inbound import assignment
+    from snapkafka.drivers.faust.inbound import membership as assignment
 
     place = driver if hasattr(driver, BROKEN) else assignment
     setattr(place, BROKEN, fail if asyncio.iscoroutinefunction(getattr(place, BROKEN)) else fail_at_once)

@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
-from snapkafka.drivers.faust.inbound.assignment import committed, starts_at
+from snapkafka.drivers.faust.inbound.membership import committed, starts_at
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics

@@ -29,11 +29,9 @@ from .audit import audited_epochs
 from .connection import connection_of
 from .describe import in_transactions
 from .hello import hello_of, process_hello, report_missing, report_uncaptured
-from .inbound.assignment import AssignmentAnnouncer
 from .inbound.conductor import IncomingRecords
 from .inbound.membership import Membership
 from .inbound.recorder import Recorder
-from .inbound.replies import Replies
 from .inbound.resume import resume_last
 from .inbound.running_events import Events
 from .inbound.sensors import Sensors
@@ -67,7 +65,6 @@ class FaustDriver(Process):
         self.restored = AppliedRestores(self)
         self.events = Events(self)
         self.sends = Sends(self, self.events.cause_of_send)
-        self.replies = Replies(self, self.events)
         self.reads = Reads(self, self.events)
         self.sensors = Sensors(self, self.events, self.reads)
         self.tables = Tables(self, self.reads, self.sensors, self.restored)
@@ -83,7 +80,7 @@ class FaustDriver(Process):
     def app_defined(self) -> None:
         """Patch what may be patched while the app is being defined; nothing of it may be finalised."""
         self.sensors.attach(self.app.sensors)
-        watch_streams(self, self.events, self.replies, self.sensors.attach_stream)
+        watch_streams(self, self.events, self.sensors.attach_stream)
 
     def app_configured(self) -> None:
         """Create the recorder: the app's settings are known."""
@@ -105,7 +102,6 @@ class FaustDriver(Process):
             self,
             conductor,
             events=self.events,
-            replies=self.replies,
             tables=self.tables,
             restored=self.restored,
             record=self._record,
@@ -114,13 +110,12 @@ class FaustDriver(Process):
     def consumer_made(self, consumer: Any) -> None:
         """Patch the consumer that Faust has created."""
         resume_last(self.app, consumer, self.stand_down)
-        announcing = AssignmentAnnouncer(self, consumer, events=self.events, tables=self.tables)
         self.membership = Membership(
             self,
             consumer,
             join=self._join_as,
-            announcing=announcing,
             events=self.events,
+            tables=self.tables,
             restored=self.restored,
             rebalanced=self._transactions_rebalanced,
             flow_stops=self._forget_held,
@@ -221,7 +216,7 @@ class FaustDriver(Process):
 
     async def begin(self) -> None:
         """Reach the ledger once the app has started, and join if no consumer will subscribe."""
-        self.replies.attach(self.app._reply_consumer)
+        self.events.watch_replies(self.app._reply_consumer)
         connection = connection_of(self.app)
         self.metrics.counts["requests"] = connection.requests
         await self.start(KafkaLedger(connection, self.config.namespace), KafkaTopicAdmin(connection))

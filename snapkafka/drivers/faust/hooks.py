@@ -9,12 +9,12 @@
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`inbound.conductor`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
 | `assign_from_subscribed`, `request_offset_reset` of aiokafka's consumer | records that are never read (`reading`) |
-| `app.on_rebalance_complete` | `Assigned`: tables are recovered, inputs not resumed yet (`inbound.assignment`) |
+| `app.on_rebalance_complete` | `Assigned`: tables are recovered, inputs not resumed yet (`inbound.membership`) |
 | `recovery._resume_streams`, `.on_recovery_completed`, `consumer._getmany` | inputs resume last (`inbound.resume`) |
 | `app.on_partitions_revoked` | inputs are revoked |
 | three methods of `app.sensors`, three of each table | events, keys (`inbound.sensors`) |
 | `app.stream` | batches, acknowledgement by hand, who reads what (`inbound.streams`) |
-| `app._reply_consumer.add` | who asked, for replies (`inbound.replies`) |
+| `app._reply_consumer.add` | who asked, for replies (`inbound.running_events`) |
 | `table.on_changelog_event`, tables of sets | colours of what comes in (`tables.changelogs`) |
 | views, copies and iterators of tables | what is read later than at the first look (`tables.table_class`) |
 | `pop` of stores with windows; the ends of a rebalance, of a recovery | what no sensor hears (`tables.changelogs`) |

@@ -11,8 +11,8 @@ import pytest
 from faust.types import TP
 
 from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
-from snapkafka.drivers.faust.inbound.replies import Replies
-from snapkafka.protocol import Cause, Report, TopicPartition
+from snapkafka.drivers.faust.inbound.running_events import Events, StreamRecords
+from snapkafka.protocol import Report, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.producing import Driver
 
@@ -25,7 +25,6 @@ def conductor_of(driver: Any, conductor: Any) -> IncomingRecords:
         driver,
         conductor,
         events=driver.events,
-        replies=driver.replies,
         tables=driver.tables,
         restored=driver.restored,
         record=getattr(driver, "recorder", SimpleNamespace(take=None)).take,
@@ -35,14 +34,10 @@ def conductor_of(driver: Any, conductor: Any) -> IncomingRecords:
 class Way:
     """The callback of one partition, and what came through it."""
 
-    def __init__(self, *, replies: bool = False) -> None:
+    def __init__(self) -> None:
         self.driver = cast(Any, Driver())  # and a little more
         self.came: list[int] = []
-        self.met: list[int] = []
-        self.driver.replies = SimpleNamespace(
-            topics={"in"} if replies else set(),
-            met=self.met.append,
-        )
+        self.driver.events = SimpleNamespace(reply_topics=set())
         self.driver.tables = SimpleNamespace(topics=set())
         conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
         conductor_of(self.driver, conductor)
@@ -79,16 +74,17 @@ async def test_a_red_record_comes_in_after_the_cut() -> None:
 
 @pytest.mark.parametrize("stamped", [True, False])
 async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
-    """R6: by way of the driver's own `Replies`; the record that brings the colour is the one that brings the cut. One
+    """R6: the record that brings the colour is the one that brings the cut. One
     without a header may be as red: who answered may have read red records."""
-    way = Way(replies=True)
-    machine, asking = way.driver.machine, Cause("ask", TopicPartition("questions", 0), 3)
+    way = Way()
+    machine = way.driver.machine
     machine.hear = frozenset({"headers" if stamped else "ledger"})
-    machine.event_started(asking)
-    way.driver.events = SimpleNamespace(cause=lambda: asking)
-    replies = way.driver.replies = Replies(way.driver, way.driver.events)
+    events = way.driver.events = Events(way.driver)
     consumer = SimpleNamespace(add=_registered, _fetchers={"in"})
-    replies.attach(consumer)
+    events.watch_replies(consumer)
+    asking = events.taken_in(
+        StreamRecords("ask"), TopicPartition("questions", 0), 3, SimpleNamespace(message=None)
+    )
     conductor = SimpleNamespace(_build_handler=lambda tp, channels: way.take_in)
     conductor_of(way.driver, conductor)
     callback = conductor._build_handler(IN, {"a channel"})

@@ -83,7 +83,7 @@ class Worker(Driver):
             _unacked_messages=[], ack=lambda message: self.acked.append(message.offset)
         )
         self.acked: list[int] = []
-        self.replies = SimpleNamespace(topics=set())
+        self.events = SimpleNamespace(reply_topics=set())
         self.tables: Any = SimpleNamespace(topics=set())
         self.numbers = 100
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ...process import Process
     from ..restores import AppliedRestores
     from ..tables.changelogs import Tables
-    from .replies import Replies
     from .running_events import Events
 
 Callback = Callable[[Any], Awaitable[Any]]
@@ -45,13 +44,12 @@ class IncomingRecords:
         conductor: Any,
         *,
         events: Events,
-        replies: Replies,
         tables: Tables,
         restored: AppliedRestores,
         record: Callable[[ChannelEnded], None],
     ) -> None:
         self.host = host
-        self.events, self.replies, self.tables, self.restored = events, replies, tables, restored
+        self.events, self.tables, self.restored = events, tables, restored
         self._record = record
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
@@ -120,7 +118,7 @@ class _Partition:
         self._check = wire.tp_check(tp.topic, tp.partition)
         self._host = incoming.host
         self._scope = incoming.restored.scope(self._tp)
-        self._replies = incoming.replies if tp.topic in incoming.replies.topics else None
+        self._replies = incoming.events if tp.topic in incoming.events.reply_topics else None
         self._tables = incoming.tables if tp.topic in incoming.tables.topics else None
         self._notifies = self._replies is not None or self._tables is not None
         self._to_some: dict[frozenset[str], Callback] = {}  # by the agents that skip
@@ -182,7 +180,7 @@ class _Partition:
 
     def _notify_met(self, message: Any, stamp: wire.Stamp | None) -> None:
         if self._replies is not None:
-            self._replies.met(None if stamp is None else stamp.epoch)
+            self._replies.reply_met(None if stamp is None else stamp.epoch)
         if self._tables is not None:
             self._tables.met(self._faust_tp, message.offset, stamp)
 

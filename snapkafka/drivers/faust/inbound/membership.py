@@ -3,31 +3,77 @@ and gives them back.
 
 Faust calls `subscribe` once, when what the app reads is known and nothing is sent yet; `on_rebalance_complete` when
 tables are recovered and the inputs are not resumed; `ack` for each record that all agents are through with.
+
+R9: the inputs assigned to this worker, and where each starts, are reported before Faust resumes them. Part of that only
+the broker knows: the committed offsets of the group, the start of an input without a committed offset, and the log ends
+of the inputs, if a store on disk holds effects of unknown events (R10). Faust waits for the answers for a short time
+(R15). Then it resumes, and the requests continue in the background: the process is absent until they are answered or
+the inputs are revoked again. An answer may therefore arrive after events have run, and it must be right then as well
+(R14):
+
+* The recovered offsets, the readers of each input and the generation are noted before any event runs.
+* The consumer decides once after each assignment where an input without a committed offset starts, by the reset policy
+  of the app. Asked later, the broker would answer for a later moment, and the consumer would return how far it has
+  read. So the consumer is asked at once, and its first answer stands. If it gives none, only a commit shows the start.
+* A committed position may have been committed since the assignment. All events below it are done, here or before, and
+  the machine knows which ones have started since the assignment.
+* A log end that is reported later is higher: a snapshot may then list more replays than there will be, never fewer.
+
+The consumer runs in a thread of its own. Faust's calls to it share two slots of a queue there, and a call that waits
+for the broker keeps its slot; our calls bypass the queue.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafka.errors import ConsumerStoppedError
+from faust.exceptions import ConsumerNotStarted, NotReady
 
 from snapkafka.errors import InstallError
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
+from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
+from ...host import CLUSTER_AT_FAULT
 from ...reading import watch_positions
+from ...waiting import RETRY_S
 from ..describe import internal_topics, runs_no_agents
 from ..restores import crash_if_refused, keep_metadata
 from ..support import require_usable
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.records import TopicPartition, WhyUnread
+    from snapkafka.protocol.records import WhyUnread
 
-    from ...host import Host
+    from ...process import Process
     from ..restores import AppliedRestores
-    from .assignment import AssignmentAnnouncer
+    from ..tables.changelogs import Tables
     from .running_events import Events
 
-
 logger = logging.getLogger("snapkafka")
+
+#: What may pass; anything else is a fault of ours, or a client that we do not know.
+MAY_PASS: Final = (*CLUSTER_AT_FAULT, ConsumerStoppedError, NotReady)
+TRIES_AGAIN: Final = "this worker runs without snapshots, and tries again"
+
+#: What is asked of the consumer's client, in its thread.
+Ask = Callable[..., Coroutine[Any, Any, Any]]
+#: Where the consumer starts with an input; None: unknown.
+Starts = Mapping[TopicPartition, "asyncio.Future[int | None]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """The facts of an assignment that are known without the broker: who reads each input, how far each table was
+    recovered. `member`: the id of this process in its consumer group."""
+
+    generation: int
+    member: str
+    readers: Mapping[TopicPartition, tuple[str, ...]]
+    changelogs: tuple[ChangelogEnd, ...]
 
 
 class Membership:
@@ -43,28 +89,27 @@ class Membership:
 
     def __init__(
         self,
-        host: Host,
+        host: Process,
         consumer: Any,
         *,
         join: Callable[[Any], Awaitable[None]],
-        announcing: AssignmentAnnouncer,
         events: Events,
+        tables: Tables,
         restored: AppliedRestores,
         rebalanced: Callable[[Any], None],
         flow_stops: Callable[[], None],
     ) -> None:
         self._host, self._consumer, self._join = host, consumer, join
-        self._announcing, self._rebalanced = announcing, rebalanced
-        self._events, self._restored = events, restored
+        self._events, self._tables, self._restored = events, tables, restored
+        self._rebalanced, self._flow_stops = rebalanced, flow_stops
+        self._client: Any = None  # aiokafka's, that is watched
+        self._asking: asyncio.Task[None] | None = None
+        self._said = False  # that asking fails, since the latest assignment
         self._subscribe: Callable[[Any], Awaitable[None]] = consumer.subscribe
         self._ack: Callable[[Any], Any] = consumer.ack
-        consumer.ack = self.ack
-        self._client: Any = None  # aiokafka's, that is watched
-        self._flow_stops = flow_stops
         self._stop_flow: Callable[[], None] = consumer.stop_flow
-        consumer.stop_flow = self.stop_flow
+        consumer.subscribe, consumer.ack, consumer.stop_flow = self.subscribe, self.ack, self.stop_flow
         host.app.on_rebalance_complete.connect(self.announce, weak=False)
-        consumer.subscribe = self.subscribe
 
     async def subscribe(self, topics: Any) -> None:
         """Replace `Consumer.subscribe`: join the ledger, wait for restores, then join the group."""
@@ -90,13 +135,34 @@ class Membership:
                 keep_metadata(self._restored, client)
 
     async def announce(self, *args: Any, **kwargs: Any) -> None:
-        """Announce the inputs (R9): Faust waits for this before it resumes them."""
+        """Report the assignment (R9): tables are recovered, and Faust holds the inputs until this returns.
+
+        If the inputs are revoked meanwhile, Faust treats them as its own until it has the next assignment, and so does
+        this.
+        """
+        host, app = self._host, self._host.app
+        if host.absent:
+            return
+        generation = app.consumer_generation_id
         try:
-            if self._host.absent or not await self._announcing.announce():
-                return  # or Faust has been given others meanwhile, and begins anew
-            self._rebalanced(self._consumer)
+            self.on_revoked()
+            host.feed(InputsRevoked())  # what starts from here on starts under this assignment
+            assignment = assignment_of(app, self._consumer, self._events)
+            asking = self._asking = host.spawn(self._ask(assignment))
+            await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
+            await host.follower.for_inputs(
+                asked=asking.done, moved_on=lambda: app.consumer_generation_id != generation
+            )
+            if app.consumer_generation_id == generation:  # else it begins anew
+                self._rebalanced(self._consumer)
         except Exception as error:
-            self._host.stand_down("to end a rebalance", error)
+            host.stand_down("to announce its inputs", error)
+
+    def on_revoked(self) -> None:
+        """Forget the assignment: the inputs were revoked, or assigned again, and nobody waits for the answers."""
+        asking, self._asking, self._said = self._asking, None, False
+        if asking is not None:
+            asking.cancel()
 
     def _moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
         if tp.topic not in internal_topics(self._host.app) | set(self._host.app.tables.changelog_topics):
@@ -121,10 +187,6 @@ class Membership:
             self._host.stand_down("to forget what it holds back", error)
         self._stop_flow()
 
-    def on_revoked(self) -> None:
-        """Forget the unannounced inputs."""
-        self._announcing.on_revoked()
-
     async def _wait_for_restores(self, topics: Any) -> None:
         """Hold the inputs as a restore asks: the one place that fails closed. A fault of ours still stops nothing
         (R15)."""
@@ -138,3 +200,128 @@ class Membership:
             raise
         except Exception as error:
             host.stand_down("to see whether a restore is open", error)
+
+    # -- what only the broker knows ------------------------------------------------------------------------------------
+
+    async def _ask(self, assignment: Assignment) -> None:
+        with self._host.failing_open("to announce its inputs"):
+            starts = {tp: self._in_consumer(starts_at, tp) for tp in assignment.readers}
+            try:
+                positions, _ = await asyncio.gather(
+                    self._positions(starts), self._bound_effects(assignment.readers)
+                )
+            finally:
+                for start in starts.values():
+                    start.cancel()
+            self._host.feed(self._inputs_assigned(assignment, positions))
+
+    def _inputs_assigned(
+        self, assignment: Assignment, positions: Mapping[TopicPartition, int]
+    ) -> InputsAssigned:
+        return InputsAssigned(
+            generation=assignment.generation,
+            member=assignment.member,
+            inputs=tuple(
+                AssignedInput(
+                    tp=tp,
+                    agents=agents,
+                    position=positions[tp],
+                    replay_until=self._tables.effects_until(tp),
+                )
+                for tp, agents in assignment.readers.items()
+            ),
+            changelogs=assignment.changelogs,
+        )
+
+    async def _positions(self, starts: Starts) -> dict[TopicPartition, int]:
+        """Return where Faust sets the consumer to: the committed offsets, or what the reset policy yields where there
+        is none.
+
+        The consumer is asked and left as it is: a seek of ours would move what Faust takes for read.
+        """
+        found = await asyncio.gather(*(self._position(tp, start) for tp, start in starts.items()))
+        return dict(zip(starts, found, strict=True))
+
+    async def _position(self, tp: TopicPartition, start: asyncio.Future[int | None]) -> int:
+        position: int | None = await self._answer(committed, tp)
+        if position is None:
+            position = await start
+        while position is None:
+            await asyncio.sleep(RETRY_S)
+            position = await self._answer(committed, tp)
+        return position
+
+    async def _bound_effects(self, tps: Iterable[TopicPartition]) -> None:
+        """Ask for log ends (R10) where a store holds effects that are not read again: their events are in the inputs
+        by now."""
+        unknown = self._tables.to_bound(tps)
+        if unknown:
+            ends = await self._answer(log_ends, unknown)
+            self._tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
+
+    async def _answer(self, ask: Ask, *args: Any) -> Any:
+        """Ask until there is an answer, while the cluster is at fault; log the first failure."""
+        while True:
+            try:
+                return await self._in_consumer(ask, *args)
+            except MAY_PASS as error:
+                if not self._said:
+                    self._host.log_failed("to announce its inputs", error, TRIES_AGAIN)
+                self._said = True
+            await asyncio.sleep(RETRY_S)
+
+    def _in_consumer(self, ask: Ask, *args: Any) -> asyncio.Future[Any]:
+        """Start `ask(client, ...)` at once in the consumer's thread, beside the queue for Faust's own calls."""
+        thread = self._consumer._thread
+        work = ask(thread._ensure_consumer(), *args)
+        try:
+            return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, thread.thread_loop))
+        except RuntimeError as error:  # the thread has ended
+            work.close()
+            raise ConsumerNotStarted("its thread has ended") from error
+
+
+def assignment_of(app: Any, consumer: Any, events: Events) -> Assignment:
+    """Return the current assignment without Faust's own topics."""
+    internal = internal_topics(app) | set(app.tables.changelog_topics)
+    inputs = sorted(TopicPartition(*tp) for tp in consumer.assignment() if tp.topic not in internal)
+    recovery = app.tables.recovery
+    changelogs = [
+        ChangelogEnd(
+            table=table.name, topic=tp.topic, partition=tp.partition, end=recovery.active_highwaters[tp] + 1
+        )
+        for tp, table in recovery.tp_to_table.items()
+        if tp in recovery.active_tps
+    ]
+    return Assignment(
+        generation=app.consumer_generation_id,
+        member=member_of(consumer),
+        readers={tp: events.readers(tp) for tp in inputs},
+        changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
+    )
+
+
+def member_of(consumer: Any) -> str:
+    """Return the id of this process in its consumer group; empty where the client library keeps it elsewhere."""
+    client = getattr(getattr(consumer, "_thread", None), "_consumer", None)
+    member = getattr(getattr(client, "_coordinator", None), "member_id", "")
+    return member if isinstance(member, str) else ""
+
+
+async def starts_at(client: Any, tp: TopicPartition) -> int | None:
+    """Return where the consumer starts. Nothing of the input has been handed out when this is asked, and a consumer
+    that has just decided where to start answers before it can fetch anything from there."""
+    try:
+        position: int = await client.position(tp)
+    except Exception:
+        return None  # a commit will tell
+    return position
+
+
+async def committed(client: Any, tp: TopicPartition) -> int | None:
+    position: int | None = await client.committed(tp)
+    return position
+
+
+async def log_ends(client: Any, tps: list[TopicPartition]) -> Any:
+    return await client.end_offsets(tps)

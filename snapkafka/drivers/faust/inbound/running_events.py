@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("snapkafka")
 
+#: Events that have asked and are over are forgotten when there are so many more than run.
+FORGET_AT: Final = 64
 #: Those of every app in this process that has a driver.
 _apps: WeakSet[Events] = WeakSet()
 
@@ -90,6 +93,8 @@ class Events:
         Events.several |= len(_apps) > 1
         self.parked: dict[Place, list[Cause]] = {}  # left by their agent, not yet acknowledged
         self._buffered: dict[Cause, StreamRecords] = {}  # in some buffer
+        self._asked: dict[Cause, None] = {}  # events that wait, or have waited, for a reply
+        self._replies: Any = None  # Faust's reply consumer
         self.streams: WeakSet[Any] = WeakSet()
 
     def stand_down(self, error: Exception) -> None:
@@ -289,6 +294,38 @@ class Events:
                 for cause, _ in other.waiting.values():
                     if cause.offset < last.get(cause.tp, 0):
                         self._start(cause)
+
+    # -- replies to `agent.ask`, `join` and `map` (R6) ----------------------------------------------------------
+
+    def watch_replies(self, consumer: Any) -> None:
+        """Patch Faust's reply consumer: who registers a promise has asked."""
+        add: Callable[..., Awaitable[None]] = consumer.add
+
+        async def noted(correlation_id: str, promise: Any) -> None:
+            try:
+                cause, running = self.cause(), self._machine.colours.running
+                if cause is not None:
+                    if len(self._asked) > len(running) + FORGET_AT:
+                        self._asked = {asked: None for asked in self._asked if asked in running}
+                    self._asked[cause] = None
+            except Exception as error:
+                self._host.stand_down("to record who asks", error)
+            await add(correlation_id, promise)
+
+        self._replies, consumer.add = consumer, noted
+
+    @property
+    def reply_topics(self) -> set[str]:
+        """The topics from which this worker reads replies."""
+        return set(self._replies._fetchers) if self._replies is not None else set()
+
+    def reply_met(self, epoch: int | None) -> None:
+        """Note that a reply of this colour arrived; None: without a header of ours. If it is red, it tears each white
+        event that has asked and still runs: one of them takes it in."""
+        colours = self._machine.colours
+        if colours.tearing:
+            for cause in [asked for asked in self._asked if asked in colours.running]:
+                self._host.do(self._machine.reply_taken(cause, epoch))
 
     # -- both ---------------------------------------------------------------------------------------------------
 

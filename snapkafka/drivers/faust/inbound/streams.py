@@ -15,13 +15,12 @@ from .running_events import Events, StreamRecords
 
 if TYPE_CHECKING:
     from ...host import Host
-    from .replies import Replies
 
 #: A stream that no agent reads.
 OUTSIDE = "stream"
 
 
-def watch_streams(host: Host, events: Events, replies: Replies, attach: Callable[[Any], None]) -> None:
+def watch_streams(host: Host, events: Events, attach: Callable[[Any], None]) -> None:
     """Patch `app.stream`. Streams that a module created before `install` stand in the app's tree; `attach` is called
     with each of them, too."""
     from faust.types import StreamT
@@ -29,14 +28,14 @@ def watch_streams(host: Host, events: Events, replies: Replies, attach: Callable
     app = host.app
     for node in list(app.beacon.traverse()):
         if isinstance(node.data, StreamT):
-            _watch(events, replies, node.data)
+            _watch(events, node.data)
             attach(node.data)
     make: Callable[..., Any] = app.stream
 
     def stream(channel: Any, *args: Any, **options: Any) -> Any:
         made = make(channel, *args, **options)
         try:
-            _watch(events, replies, made)
+            _watch(events, made)
         except Exception as error:
             host.stand_down("to watch a stream", error)
         return made
@@ -44,11 +43,11 @@ def watch_streams(host: Host, events: Events, replies: Replies, attach: Callable
     app.stream = stream
 
 
-def _watch(events: Events, replies: Replies, stream: Any) -> None:
+def _watch(events: Events, stream: Any) -> None:
     stream.__class__ = _watched(stream.__class__)
     stream.reading = StreamRecords(_agent_of(stream) or _free_name(events, stream))
     stream.reading.by_hand = not stream.enable_acks
-    stream.reading.replies = not replies.topics.isdisjoint(_topics(stream))
+    stream.reading.replies = not events.reply_topics.isdisjoint(_topics(stream))
     stream.watched_by = events
     events.streams.add(stream)
 
