@@ -36,8 +36,7 @@ from .inbound.resume import resume_last
 from .inbound.running_events import Events
 from .inbound.sensors import Sensors
 from .inbound.streams import watch_streams
-from .outbound.producer import OutgoingRecords
-from .outbound.producer_guard import skip_producer_guard
+from .outbound.producer import OutgoingRecords, skip_producer_guard
 from .restores import AppliedRestores
 from .support import refusal, require_usable
 from .tables.changelogs import Tables
@@ -94,7 +93,7 @@ class FaustDriver(Process):
         if in_transactions(self.app):
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             self.machine.send_no_markers()
-        skip_producer_guard(self.app, self.stand_down)
+        skip_producer_guard(self)
 
     def conductor_made(self, conductor: Any) -> None:
         """Patch `app.topics`, which Faust has created."""

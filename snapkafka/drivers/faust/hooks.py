@@ -4,7 +4,7 @@
 |---|---|
 | `producer._new_producer` -> aiokafka's `send`, and its batches | stamping (`aio_client`) |
 | `producer.buffer.put`, `_send_pending` | the colour of what waits in the buffer (`outbound.producer`) |
-| `app.maybe_start_producer` | its guard is skipped once it has started (`outbound.producer_guard`) |
+| `app.maybe_start_producer` | its guard is skipped once it has started (`outbound.producer`) |
 | `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`outbound.transactions`) |
 | `app._new_conductor` -> `conductor._build_handler` | headers and markers (`inbound.conductor`) |
 | `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |

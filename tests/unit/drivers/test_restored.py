@@ -157,6 +157,8 @@ class Table(UserDict[Any, Any]):
 
     async def on_changelog_event(self, event: Any) -> None: ...
 
+    on_rebalance = on_recovery_completed = on_changelog_event
+
     def apply_changelog_batch(self, batch: Any) -> None:
         self.applied += [event.message.offset for event in batch]
 

@@ -17,7 +17,6 @@ from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
-from ..plain_headers import is_marker, without_ours
 from .holding import HeldInputs
 
 if TYPE_CHECKING:
@@ -66,9 +65,9 @@ class IncomingRecords:
 
     def plainly(self, take_in: Callback, message: Any) -> Awaitable[Any]:
         """Take in a record after a fault of ours: a marker goes to no agent, and no agent sees our header."""
-        if is_marker(message):
+        if _is_marker(message):
             return self.take_out(message)
-        message.headers = without_ours(message.headers)
+        message.headers = _without_ours(message.headers)
         return take_in(message)
 
     async def take_out(self, message: Any) -> None:
@@ -199,3 +198,23 @@ def _pass_over(consumer: Any, message: Any) -> None:
         gaps.merge_overlaps(strict=False)
     else:
         consumer.ack(message)
+
+
+# -- after a fault of ours: what `wire` does, by nothing that may have failed ------------------------------------------
+
+
+def _is_marker(message: Any) -> bool:
+    """Return whether a message is a marker, which no agent may get."""
+    key = message.key
+    return message.value is None and isinstance(key, bytes) and key.startswith(b"_sk:")
+
+
+def _without_ours(headers: Any) -> Any:
+    """Return the headers without ours, in their type; the same object if ours is not among them."""
+    if not headers:
+        return headers
+    pairs = list(headers.items() if hasattr(headers, "items") else headers)
+    rest = [pair for pair in pairs if pair[0] != "_sk"]
+    if len(rest) == len(pairs):
+        return headers
+    return rest if type(headers) is list else type(headers)(rest)

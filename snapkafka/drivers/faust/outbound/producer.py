@@ -18,11 +18,13 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import faust.app.base
 import faust.topics
 import faust.transport.drivers.aiokafka as driver
 import faust.transport.producer
 from faust.topics import Topic
 from faust.types import tuples
+from mode.utils.futures import StampedeWrapper
 
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
@@ -187,3 +189,29 @@ def _resolve(fut: Any, sent: Any) -> None:
     """Give the app its result where a fault of ours was met after the record was sent."""
     if not fut.done():
         fut.set_result(sent.result()) if sent.exception() is None else fut.set_exception(sent.exception())
+
+
+def skip_producer_guard(host: Host) -> None:
+    """Replace `app.maybe_start_producer`, unless it is not Faust's own.
+
+    For each record, `topic.send` and `event.forward` ask it for the producer. Faust guards that call against many
+    concurrent starts, and the guard yields to the event loop three times. Once it has started there is nothing to
+    guard: one yield is enough, so that a task that only sends does not starve others.
+    """
+    app: Any = host.app
+    guard: Any = app.maybe_start_producer
+    own = type(guard) is StampedeWrapper and is_from(guard.fun, faust.app.base)
+    if in_transactions(app) or not own:
+        return
+
+    async def at_hand() -> Any:
+        try:
+            await asyncio.sleep(0)
+            made = app.producer
+            if made._started.is_set():
+                return made
+        except Exception as error:
+            host.stand_down("to give the producer", error)
+        return await guard()
+
+    app.maybe_start_producer = at_hand

@@ -8,8 +8,7 @@ that of the process that wrote it (R6); its cause shows up to which offset the i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.records import TopicPartition
@@ -95,13 +94,12 @@ class Tables:
         from faust.stores.base import SerializedStore
 
         for table in self._host.app.tables.values():
-            self._attach_to_changelog(table)
-            self._attach_to_store(table)
-            self._attach_to_silent_changes(table)
             of_sets = hasattr(table.data, "send_changelog_event")
             if of_sets:
                 self._attach_to_sets(table)
-            table.reads, table.of_sets = self._reads, of_sets
+            if getattr(getattr(table, "window", None), "expires", None) is not None:
+                self._attach_to_windows(table)
+            table.reads, table.changelogs, table.of_sets = self._reads, self, of_sets
             #: Does it hand out the objects that it keeps, and has it any that can change?
             table.keeps_objects = of_sets or not isinstance(table.data, SerializedStore)
             table.in_place = of_sets
@@ -165,78 +163,58 @@ class Tables:
         """Forget the epochs: they belong to another ledger."""
         self._colours.clear()
 
-    def _attach_to_changelog(self, table: Any) -> None:
-        heard, apply = table.on_changelog_event, table.apply_changelog_batch
-        note_applied = is_global(table)
+    # -- what the class of tables calls -------------------------------------------------------------------------------
 
-        def apply_changelog_batch(batch: Any) -> Any:
-            batch = list(batch)
-            try:
-                if self._void:
-                    places = [(event.message.tp, event.message.offset) for event in batch]
-                    batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
-                    self._void.difference_update(places)
-                if self._reads.scan is not None and table.of_sets:
-                    for event in batch:
-                        self._reads.scan.before_use(table, _key(table, event.key))
-                if note_applied:
-                    self._applied.update((event.message.tp, event.message.offset + 1) for event in batch)
-            except Exception as error:
-                self._host.stand_down(COMES_IN, error)
-            return apply(batch)
+    def to_apply(self, table: Any, batch: list[Any]) -> list[Any]:
+        """Return the records of a batch that are applied to a table."""
+        if self._void:
+            places = [(event.message.tp, event.message.offset) for event in batch]
+            batch = [event for event, at in zip(batch, places, strict=True) if at not in self._void]
+            self._void.difference_update(places)
+        if self._reads.scan is not None and table.of_sets:
+            for event in batch:
+                self._reads.scan.before_use(table, _key(table, event.key))
+        if is_global(table):
+            self._applied.update((event.message.tp, event.message.offset + 1) for event in batch)
+        return batch
 
-        table.apply_changelog_batch = apply_changelog_batch
+    def comes_in(self, table: Any, event: Any) -> bool:
+        """Note a record that comes in while the app runs; return whether the table hears of it."""
+        place = event.message.tp, event.message.offset
+        if place in self._void:
+            return False
+        if table.keeps_objects and not table.in_place and not is_fixed(event.value):
+            table.in_place = True
+        if self._colours and (epoch := self._colours.pop(place, 0)):
+            key = _key(table, event.key)
+            self._host.do(self._host.machine.key_received(table.name, key, epoch))
+        return True
 
-        async def on_changelog_event(event: Any) -> None:
-            try:
-                if self._void and (event.message.tp, event.message.offset) in self._void:
-                    return
-                if table.keeps_objects and not table.in_place and not is_fixed(event.value):
-                    table.in_place = True
-                if self._colours:
-                    message = event.message
-                    epoch = self._colours.pop((message.tp, message.offset), 0)
-                    if epoch:
-                        key = _key(table, event.key)
-                        self._host.do(self._host.machine.key_received(table.name, key, epoch))
-            except Exception as error:
-                self._host.stand_down(COMES_IN, error)
-            await heard(event)
+    def store_asked(self, tp: Any, offset: int | None) -> None:
+        """Note how far a store has read the changelog: Faust continues from there."""
+        if tp not in self._asked:
+            self._asked.add(tp)
+            self._holds |= offset is not None
 
-        table.on_changelog_event = on_changelog_event
+    def renew_store(self, table: Any, tp: Any, ask: Callable[[Any], int | None]) -> None:
+        """Remove a store that is older than a restore."""
+        self._restored.renew_store(table, tp, ask)
 
-    def _attach_to_store(self, table: Any) -> None:
-        """Patch a store: Faust asks it how far it has read the changelog, and continues from there."""
-        ask = table.persisted_offset
+    def stand_down(self, error: Exception) -> None:
+        """Stand down after a fault of ours while something comes in (R15)."""
+        self._host.stand_down(COMES_IN, error)
 
-        def persisted_offset(tp: Any) -> int | None:
-            self._restored.renew_store(table, tp, ask)
-            offset: int | None = ask(tp)
-            try:
-                if tp not in self._asked:
-                    self._asked.add(tp)
-                    self._holds |= offset is not None
-            except Exception as error:
-                self._host.stand_down("to see what a store holds", error)
-            return offset
+    def _attach_to_windows(self, table: Any) -> None:
+        """Report windows that expire: Faust removes them from the store without a notification. A white read after that
+        takes in something red (R6)."""
+        reads, pop = self._reads, table.data.pop
 
-        table.persisted_offset = persisted_offset
+        def pop_noted(key: Any, *default: Any) -> Any:
+            value = pop(key, *default)
+            reads.vanished(table, key)
+            return value
 
-    def _attach_to_silent_changes(self, table: Any) -> None:
-        """Report windows that expire, and keys that come and go with the partitions of a rebalance: Faust removes them
-        from the store without a notification. A white read after that takes in something red (R6)."""
-        reads = self._reads
-        if getattr(getattr(table, "window", None), "expires", None) is not None:
-            pop = table.data.pop
-
-            def pop_noted(key: Any, *default: Any) -> Any:
-                value = pop(key, *default)
-                reads.vanished(table, key)
-                return value
-
-            table.data.pop = pop_noted
-        for name in {"on_rebalance", "on_recovery_completed"} & set(dir(table)):
-            setattr(table, name, _then(getattr(table, name), partial(reads.rewritten, table)))
+        table.data.pop = pop_noted
 
     # -- changes that no sensor reports -----------------------------------------------------------------------------
 
@@ -253,18 +231,6 @@ class Tables:
                 self._host.stand_down("to record that a set is changed", error)
 
         table.data.send_changelog_event = send_changelog_event
-
-
-def _then(change: Callable[..., Awaitable[None]], note: Callable[[], None]) -> Callable[..., Awaitable[None]]:
-    """Wrap a function so that `note` follows, also if it fails half-way."""
-
-    async def changed(*args: Any, **options: Any) -> None:
-        try:
-            await change(*args, **options)
-        finally:
-            note()
-
-    return changed
 
 
 def _place(tp: TopicPartition) -> Place:

@@ -1,5 +1,6 @@
 """The classes of tables that report what Faust's sensors do not see: reads of a whole table, of a key that may be
-absent, and of a table of sets.
+absent, and of a table of sets; records that come in by the changelog; what a store holds; and keys that come and go
+with the partitions of a rebalance.
 
 A table is given such a class when it is attached, so it has the layout of the original one: it derives from that alone.
 A view may be kept as long as its owner likes, and reads the table whenever it is used: so whoever uses one holds the
@@ -10,9 +11,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, ItemsView, KeysView, Mapping, ValuesView
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
+
+#: By these a table changes as a whole, without a record.
+CHANGES: Final = ("on_rebalance", "on_recovery_completed")
 
 Uses = Mapping[str, Callable[..., Any]]
 
@@ -50,7 +54,48 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
 
         return view
 
-    members: dict[str, Any] = {"clone": clone, "__contains__": noting("__contains__", _looks_for)}
+    async def on_changelog_event(self: Any, event: Any) -> None:
+        heard = True
+        try:
+            heard = self.changelogs.comes_in(self, event)
+        except Exception as error:
+            self.changelogs.stand_down(error)
+        if heard:
+            await original.on_changelog_event(self, event)
+
+    def apply_changelog_batch(self: Any, batch: Any) -> Any:
+        batch = list(batch)
+        try:
+            batch = self.changelogs.to_apply(self, batch)
+        except Exception as error:
+            self.changelogs.stand_down(error)
+        return original.apply_changelog_batch(self, batch)
+
+    def persisted_offset(self: Any, tp: Any) -> Any:
+        ask = partial(original.persisted_offset, self)
+        self.changelogs.renew_store(self, tp, ask)
+        offset = ask(tp)
+        try:
+            self.changelogs.store_asked(tp, offset)
+        except Exception as error:
+            self.changelogs.stand_down(error)
+        return offset
+
+    def changing(name: str) -> Callable[..., Any]:
+        change = getattr(original, name)
+
+        async def changed(self: Any, *args: Any, **options: Any) -> None:
+            try:
+                await change(self, *args, **options)
+            finally:  # also if it fails half-way
+                self.reads.rewritten(self)
+
+        return changed
+
+    comes_in: tuple[Any, ...] = (on_changelog_event, apply_changelog_batch, persisted_offset)
+    members: dict[str, Any] = {function.__name__: function for function in comes_in}
+    members |= {name: changing(name) for name in CHANGES}
+    members |= {"clone": clone, "__contains__": noting("__contains__", _looks_for)}
     members |= {name: noting(name, _goes_over) for name in ("__iter__", "__len__")}
     members |= {"copy": noting("copy", _copies)}
     members |= {name: viewed(name, kind) for name, kind in VIEWS.items()}
