@@ -1,30 +1,4 @@
-"""The hooks of Faust that snapkafka patches, all in one place.
-
-| hook | for |
-|---|---|
-| `producer._new_producer` -> aiokafka's `send`, and its batches | stamping (`aio_client`) |
-| `producer.buffer.put`, `_send_pending` | the colour of what waits in the buffer (`outbound.producer`) |
-| `app.maybe_start_producer` | its guard is skipped once it has started (`outbound.producer`) |
-| `producer._new_producer` -> the ends of transactions | when their sends are acknowledged (`outbound.transactions`) |
-| `app._new_conductor` -> `conductor._build_handler` | headers and markers (`inbound.conductor`) |
-| `app._new_consumer` -> `consumer.subscribe` | `Hello`: what the app reads is known, nothing is sent yet |
-| `assign_from_subscribed`, `request_offset_reset` of aiokafka's consumer | records that are never read (`reading`) |
-| `app.on_rebalance_complete` | `Assigned`: tables are recovered, inputs not resumed yet (`inbound.membership`) |
-| `recovery._resume_streams`, `.on_recovery_completed`, `consumer._getmany` | inputs resume last (`inbound.resume`) |
-| `app.on_partitions_revoked` | inputs are revoked |
-| three methods of `app.sensors`, three of each table | events, keys (`inbound.sensors`) |
-| `app.stream` | batches, acknowledgement by hand, who reads what (`inbound.streams`) |
-| `app._reply_consumer.add` | who asked, for replies (`inbound.running_events`) |
-| `table.on_changelog_event`, tables of sets | colours of what comes in (`tables.changelogs`) |
-| views, copies and iterators of tables | what is read later than at the first look (`tables.table_class`) |
-| `pop` of stores with windows; the ends of a rebalance, of a recovery | what no sensor hears (`tables.changelogs`) |
-| `table.persisted_offset` | what a store holds and is not read again (`tables.changelogs`) |
-| `consumer.highwaters` | tables of exactly-once apps are recovered (`tables.changelogs`) |
-| `table.apply_changelog_batch` | records of before a restore are left out (`tables.changelogs`) |
-| `commit` of aiokafka's consumer | what agents skip stands in the metadata (`restores`) |
-| `consumer.ack` | the end of events that are acknowledged by hand |
-| `app.on_start`, `app.on_stop` | start and stop of the ledger's tasks |
-| `app._new_web` | `/snapkafka/` on its web server (`web`) |
+"""The hooks of Faust that snapkafka patches, all in one table.
 
 `install` may come right after `faust.App(...)`, when nothing may be touched that would finalise the app, or at the end
 of the module, when some of these exist already: factories are wrapped, and what exists is wrapped in place.
@@ -37,7 +11,7 @@ sends has no stamp (R15).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from .factories import at_start, wrap_factory
@@ -47,6 +21,49 @@ from .web import serve
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
+
+#: Whatever is replaced of objects of Faust and of aiokafka, and what for; `__class__`: it gets a subclass.
+PATCHED: Final[Mapping[str, str]] = {
+    "App._new_producer": "the producer is watched (`outbound.producer`)",
+    "App._new_conductor": "what comes in passes us (`inbound.conductor`)",
+    "App._new_consumer": "its group is watched (`inbound.membership`)",
+    "App._new_web": "`/snapkafka/` on its web server (`web`)",
+    "App.on_start": "start of the ledger's tasks",
+    "App.on_stop": "their end",
+    "App.stream": "who reads what (`inbound.streams`)",
+    "App.maybe_start_producer": "its guard is skipped once it has started (`outbound.producer`)",
+    "Producer._new_producer": "aiokafka's producers stamp (`aio_client`)",
+    "ProducerBuffer.put": "the colour of what waits in the buffer (`outbound.producer`)",
+    "ProducerBuffer._send_pending": "what leaves the buffer has entered",
+    "AIOKafkaProducer.send": "a send enters (`aio_client`)",
+    "MessageAccumulator._append_batch": "batches stamp what is appended",
+    "AIOKafkaProducer.send_offsets_to_transaction": "the ends of transactions (`outbound.transactions`)",
+    "AIOKafkaProducer.commit_transaction": "their sends are acknowledged",
+    "AIOKafkaProducer.abort_transaction": "they are not",
+    "AIOKafkaProducer.stop": "nor are those of an open one",
+    "Conductor._build_handler": "headers and markers (`inbound.conductor`)",
+    "Consumer.subscribe": "`Hello`: what the app reads is known, nothing is sent yet (`inbound.membership`)",
+    "Consumer.ack": "the end of events that are acknowledged by hand",
+    "Consumer.stop_flow": "what is held back is forgotten",
+    "Consumer._getmany": "inputs resume last (`inbound.resume`)",
+    "Consumer.highwaters": "tables of exactly-once apps are recovered (`tables.changelogs`)",
+    "AIOKafkaConsumer.commit": "what agents skip stands in the metadata (`restores`)",
+    "SubscriptionState.assign_from_subscribed": "records that are never read (`reading`)",
+    "Fetcher.request_offset_reset": "records that are never read",
+    "Recovery._resume_streams": "inputs resume last (`inbound.resume`)",
+    "Recovery.on_recovery_completed": "inputs resume last",
+    "SensorDelegate.on_stream_event_in": "an event starts (`inbound.sensors`)",
+    "SensorDelegate.on_stream_event_out": "it ends",
+    "SensorDelegate.on_message_out": "or is acknowledged",
+    "Stream.__class__": "batches, acknowledgement by hand (`inbound.streams`)",
+    "ReplyConsumer.add": "who asked, for replies (`inbound.running_events`)",
+    "Table.__class__": "reads of a whole table, its changelog, its store (`tables.table_class`)",
+    "Table._sensor_on_get": "reads of a key (`inbound.sensors`)",
+    "Table._sensor_on_set": "writes of a key",
+    "Table._sensor_on_del": "writes of a key",
+    "ChangeloggedSetManager.send_changelog_event": "a set is changed (`tables.changelogs`)",
+    "Store.pop": "a window expires",
+}
 
 logger = logging.getLogger("snapkafka")
 
