@@ -147,6 +147,7 @@ class App:
         self.write(author, self.changelogs["y"], b'"k"', json.dumps("abcdef").encode())
         if late is not None:
             self.write(late, self.input, b"k", b'"Z"', seq=99)
+            self.write(late, self.changelogs["y"], b'"k"', b'"Z"', seq=99)
         self.call(self.observer.admin.commit_positions(self.id, {self.input: 6}, RESTORED_METADATA + PLAN))
         self.append(Bye(process=author, n=1))
         self.notify(

@@ -216,7 +216,7 @@ class AppliedRestores:
         also in the thread of the consumer. After a fault of ours the offsets are unchanged (R15)."""
         try:
             noted = dict(offsets)
-            for tp, offset in offsets.items() if self.skips else ():
+            for tp, offset in offsets.items():
                 scope = self._scopes.get(TopicPartition(tp.topic, tp.partition))
                 at: int = offset if isinstance(offset, int) else offset[0]
                 if scope is not None and at < scope.until:
@@ -275,7 +275,7 @@ def keep_metadata(restored: AppliedRestores, client: Any) -> None:
     commit = client.commit
 
     async def commit_with_metadata(offsets: Any = None) -> None:
-        await commit(offsets and restored.commit_note(offsets))
+        await commit(restored.commit_note(offsets) if offsets and restored.skips else offsets)
 
     client.commit = commit_with_metadata
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import UserDict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import faust
 import pytest
-import rocksdict
 from aiokafka.errors import GroupAuthorizationFailedError, InconsistentGroupProtocolError, KafkaError
 from aiokafka.structs import OffsetAndMetadata
 from faust.types import TP
@@ -30,7 +28,6 @@ from snapkafka.protocol import (
 )
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.producing import Driver
-from tests.unit.drivers.test_incoming import conductor_of
 
 IN, CHANGELOG = TP("in", 0), TP("counts-changelog", 0)
 BASE = 10
@@ -79,12 +76,6 @@ class Worker(Driver):
         self.follower.changed = self.changed
         self.crashes: list[Exception] = []
         self.app.crash = self.crash
-        self.app.consumer = SimpleNamespace(
-            _unacked_messages=[], ack=lambda message: self.acked.append(message.offset)
-        )
-        self.acked: list[int] = []
-        self.events = SimpleNamespace(reply_topics=set())
-        self.tables: Any = SimpleNamespace(topics=set())
         self.numbers = 100
 
     def number(self) -> int:
@@ -116,145 +107,55 @@ class Worker(Driver):
         return {}
 
 
-def record(offset: int, process: int | None = None, tp: TP = IN) -> Any:
-    headers = []
-    if process is not None:
-        headers = [("_sk", wire.stamp(7, wire.tp_check(tp.topic, tp.partition), 0, process, 1))]
-    return SimpleNamespace(
-        topic=tp.topic, partition=0, tp=tp, offset=offset, headers=headers, key=b"k", value=b"v"
-    )
+# -- D1, D4: tables ----------------------------------------------------------------
 
 
-# -- D1, D4, D5: tables ----------------------------------------------------------------
-
-
-class Table(UserDict[Any, Any]):
-    """A table in RocksDB, as far as `Tables` knows it."""
-
-    name = "counts"
-    is_global = False
-    data: Any
-
-    def __init__(self, folder: Path) -> None:
-        self._dbs: dict[int, Any] = {}
-        self.data = SimpleNamespace(partition_path=lambda p: folder / f"counts-{p}.db", _dbs=self._dbs)
-        self.applied: list[int] = []
-
-    def open(self, partition: int) -> Any:
-        if partition not in self._dbs:
-            options = rocksdict.Options(raw_mode=True)
-            options.create_if_missing(True)
-            self._dbs[partition] = rocksdict.Rdict(str(self.data.partition_path(partition)), options=options)
-        return self._dbs[partition]
-
-    def write(self, partition: int, key: bytes, value: bytes, offset: int) -> None:
-        db = self.open(partition)
-        db[key], db[b"offset"] = value, str(offset).encode()
-
-    def persisted_offset(self, tp: Any) -> int | None:
-        found = self.open(tp.partition).get(b"offset")
-        return None if found is None else int(found)
-
-    async def on_changelog_event(self, event: Any) -> None: ...
-
-    on_rebalance = on_recovery_completed = on_changelog_event
-
-    def apply_changelog_batch(self, batch: Any) -> None:
-        self.applied += [event.message.offset for event in batch]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where Faust keeps tables."""
-    made = tmp_path / "v1" / "tables"
-    made.mkdir(parents=True)
-    return made
-
-
-def attached(worker: Any, table: Table, folder: Path) -> Tables:
-    worker.app.tables = SimpleNamespace(values=lambda: [table], changelog_topics={CHANGELOG.topic})
-    worker.app.conf.tabledir = folder
-    sensors: Any = SimpleNamespace(attach_table=lambda table: None)
-    reads: Any = SimpleNamespace(scan=None)
-    worker.tables = Tables(worker, reads, sensors, worker.restored)
-    worker.tables.attach()
-    return cast(Tables, worker.tables)
-
-
-def test_a_store_of_before_a_restore_is_removed_once_and_no_other(folder: Path) -> None:
-    table = Table(folder)
-    table.write(0, b"old", b"1", 4)
-    table.write(1, b"other", b"2", 4)
-    worker = Worker()
-    restore(worker)
-    attached(worker, table, folder)
-    assert table.persisted_offset(CHANGELOG) is None
-    assert table.persisted_offset(TP("counts-changelog", 1)) == 4, "it has no base: it is not of that restore"
-    assert table.open(0).get(b"old") is None and table.open(1).get(b"other") == b"2"
-    table.write(0, b"new", b"3", BASE - 1)  # recovered, and nothing was appended since
-    table._dbs.clear()
-    again = Worker()
-    restore(again)
-    attached(again, table, folder)
-    assert table.persisted_offset(CHANGELOG) == BASE - 1, "it is not removed at every start"
-    restore(again, plan="later")
-    assert table.persisted_offset(CHANGELOG) is None
-
-
-@pytest.mark.parametrize(("origin", "kept"), [("", True), ("a" * 32, False)])
-def test_a_store_that_has_read_past_the_base_is_kept_unless_it_is_of_another_cluster(
-    folder: Path, origin: str, kept: bool
+@pytest.mark.parametrize(
+    ("read_until", "origin", "removed"),
+    [(BASE - 1, "", True), (None, "", True), (BASE, "", False), (BASE, "a" * 32, True)],
+)
+def test_a_store_of_before_a_restore_is_removed_once_and_no_other(
+    tmp_path: Path, read_until: int | None, origin: str, removed: bool
 ) -> None:
-    """The cluster is gone and the worker's disk is not: its offset is of a log that does not exist any more."""
-    table = Table(folder)
-    table.write(0, b"new", b"1", BASE)
+    """One that has read past the base is kept, unless it is of another cluster: there the cluster is gone and the
+    worker's disk is not, so its offset is of a log that does not exist any more."""
+    stores, asked = [tmp_path / f"counts-{n}.db" for n in (0, 1)], list[Any]()
+    for store in stores:
+        (store / "data").mkdir(parents=True)
+    data = SimpleNamespace(partition_path=lambda n: stores[n], _dbs={0: None, 1: None})
+    table = SimpleNamespace(name="counts", data=data)
+
+    def ask(tp: Any) -> int | None:
+        asked.append(tp)
+        return read_until
+
     worker = Worker()
     restore(worker, origin=origin)
-    attached(worker, table, folder)
-    assert table.persisted_offset(CHANGELOG) == (BASE if kept else None)
-    table.write(0, b"new", b"2", BASE)
-    assert table.persisted_offset(CHANGELOG) == BASE, "it is of the time since"
+    worker.restored.renew_store(table, TP("counts-changelog", 1), ask)
+    assert not asked, "it has no base: it is not of that restore"
+    for _ in range(2):
+        worker.restored.renew_store(table, CHANGELOG, ask)
+        assert (stores[0] / "data").exists() is not removed
+        (stores[0] / "data").mkdir(exist_ok=True)
+        removed = False  # it is of the time since
+    assert (stores[1] / "data").exists()
 
 
-def stamp(process: int, cause: int | None) -> wire.Stamp:
-    return wire.Stamp(0, process, 1, cause=None if cause is None else (wire.topic_check("in"), 0, cause))
-
-
-def test_effects_of_before_a_restore_are_no_replays(folder: Path) -> None:
+def test_effects_of_before_a_restore_are_no_replays() -> None:
     """Their offsets are of the input as it was: what is in flight stands at others now."""
+
+    def stamp(process: int, cause: int | None) -> wire.Stamp:
+        return wire.Stamp(0, process, 1, cause=None if cause is None else (wire.topic_check("in"), 0, cause))
+
     worker = Worker()
     author = restore(worker)
-    tables = attached(worker, Table(folder), folder)
+    unused: Any = None
+    tables = Tables(worker, unused, unused, worker.restored)  # type: ignore[arg-type]
     tables.met(CHANGELOG, BASE - 1, stamp(0, 99))
     tables.met(CHANGELOG, BASE, stamp(author, None))
     assert tables.effects_until(TopicPartition("in", 0)) == 0
     tables.met(CHANGELOG, BASE + 1, stamp(author + 3, 12))
     assert tables.effects_until(TopicPartition("in", 0)) == 13
-
-
-async def test_what_a_suspended_worker_wrote_into_a_changelog_is_not_applied(folder: Path) -> None:
-    """Recovery reads it all the same: it waits for the end of the log."""
-    worker, table, came = Worker(), Table(folder), []
-    author = restore(worker)
-    attached(worker, table, folder)
-
-    async def take_in(message: Any) -> None:
-        came.append(message.offset)
-
-    conductor = SimpleNamespace(_build_handler=lambda tp, channels: take_in)
-    conductor_of(worker, conductor)
-    callback: Any = conductor._build_handler(CHANGELOG, {"a channel"})  # type: ignore[arg-type, unused-ignore]
-    messages = [
-        record(BASE, author, CHANGELOG),
-        record(BASE + 1, 0, CHANGELOG),
-        record(BASE + 2, author + 3, CHANGELOG),
-    ]
-    for message in messages:
-        await callback(message)
-    table.apply_changelog_batch([SimpleNamespace(message=message) for message in messages])
-    assert came == [BASE, BASE + 1, BASE + 2]
-    assert table.applied == [BASE, BASE + 2]
-    assert worker.metrics.counts["ignored"]["before-a-restore"] == 1
 
 
 # -- before it joins its group ----------------------------------------------------------------
