@@ -19,6 +19,6 @@ if TYPE_CHECKING:
     from snapkafka.drivers.faust import install
 else:
     #: Imported by string: the root belongs to no layer, and must not tie them.
-    __getattr__ = lazily(__name__, {"drivers.faust": "install"})
+    __getattr__ = lazily(__name__)
 
 __all__ = ["__version__", "install"]

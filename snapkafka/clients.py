@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from snapkafka.drivers.plain.confluent_clients import Consumer, Producer
     from snapkafka.drivers.plain.table import Table
 else:
-    __getattr__ = lazily(
-        "snapkafka.drivers.plain", {"confluent_clients": "Consumer Producer", "table": "Table"}
-    )
+    __getattr__ = lazily(__name__)
 
 __all__ = ["Consumer", "Producer", "Table", "participant"]
 

@@ -50,25 +50,4 @@ if TYPE_CHECKING:
     from .table_files import arrow, digest_of, write
     from .values.decoding import PLAIN, Decoding
 else:
-    __getattr__ = lazily(
-        __name__,
-        {
-            "base": "find_base require_offsets",
-            "command": "main",
-            "values.decoding": "PLAIN Decoding",
-            "engines": "opened",
-            "invariants": "Tables in_folder published",
-            "ledger": "Desk",
-            "manifest": "check_entries",
-            "order": "HandOverError",
-            "pipeline": "Job isolation_of",
-            "progress": "Step Work Working",
-            "invariant_files": "Invariant load parameters_of parse_parameters ready_made",
-            "schemas": "SCHEMAS columns comments schema",
-            "settings": "Settings",
-            "spark.session": "session",
-            "spec": "OPTIONS JobResult JobSpec as_file changed read_system",
-            "stored_tables": "compare",
-            "table_files": "arrow digest_of write",
-        },
-    )
+    __getattr__ = lazily(__name__)

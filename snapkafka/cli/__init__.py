@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .screen import Screen
     from .verbs import app
 else:
-    __getattr__ = lazily(__name__, {"running": "console", "screen": "Screen", "verbs": "app"})
+    __getattr__ = lazily(__name__)
 
 
 def main() -> None:

@@ -17,14 +17,4 @@ if TYPE_CHECKING:
     from .story import CHECKED, INVARIANTS
     from .system import open_accounts, running_system
 else:
-    __getattr__ = lazily(
-        __name__,
-        {
-            "load": "Load",
-            "money": "count_money",
-            "naive": "read_naively",
-            "settings": "CREDITS PARTITIONS REQUESTS TOTAL TRANSFERS changelog",
-            "story": "CHECKED INVARIANTS",
-            "system": "open_accounts running_system",
-        },
-    )
+    __getattr__ = lazily(__name__)

@@ -18,18 +18,4 @@ if TYPE_CHECKING:
     from .remote.participant import Participant
     from .remote.settings import Bounds
 else:
-    __getattr__ = lazily(
-        __name__,
-        {
-            "faust.driver": "FaustDriver",
-            "faust.fork": "Isolation",
-            "faust.restores": "AppliedRestores",
-            "remote.participant": "Participant",
-            "remote.settings": "Bounds",
-            "machine_driver": "First MachineDriver",
-            "metrics": "Metrics rendered",
-            "plain.confluent_clients": "Consumer Producer",
-            "plain.driver": "PlainDriver",
-            "plain.table": "Table",
-        },
-    )
+    __getattr__ = lazily(__name__)

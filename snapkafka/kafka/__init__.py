@@ -20,20 +20,4 @@ if TYPE_CHECKING:
     from .records.bulk import KafkaBulk, KafkaRecord
     from .records.read import Record
 else:
-    __getattr__ = lazily(
-        __name__,
-        {
-            "cluster.admin": "KafkaTopicAdmin",
-            "cluster.group_hold": "HOLDER GroupTakenError",
-            "ledger.kafka_ledger": "KafkaLedger topic_name",
-            "ledger.reader": "LedgerRecreatedError",
-            "ledger.reading": "LedgerReading find_captured opened read_ledger",
-            "ledger.settings": "SETTINGS",
-            "ledger.tail_marks": "LedgerCutShortError",
-            "login.connection": "Connection",
-            "login.security": "Security",
-            "preflight": "compose_trigger",
-            "records.bulk": "KafkaBulk KafkaRecord",
-            "records.read": "Record",
-        },
-    )
+    __getattr__ = lazily(__name__)

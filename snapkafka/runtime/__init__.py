@@ -17,14 +17,4 @@ if TYPE_CHECKING:
     from .maven import jars, locked_jars
     from .signals import exit_status
 else:
-    __getattr__ = lazily(
-        __name__,
-        {
-            "child": "Child start_watchdog",
-            "extras": "EXTRAS",
-            "homes": "cache_dir",
-            "maven": "jars locked_jars",
-            "jdk": "java java_environment spark_java_home",
-            "signals": "exit_status",
-        },
-    )
+    __getattr__ = lazily(__name__)

@@ -30,14 +30,4 @@ if TYPE_CHECKING:
     from .server import serve
     from .settings import Settings
 else:
-    __getattr__ = lazily(
-        __name__,
-        {
-            "access": "Tokens",
-            "app": "make_app",
-            "ledger_follower": "LedgerFollower",
-            "routes": "ROUTES document",
-            "server": "serve",
-            "settings": "Settings",
-        },
-    )
+    __getattr__ = lazily(__name__)

@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from .taken import Taken
     from .workers import Worker
 else:
-    __getattr__ = lazily(
-        __name__,
-        {
-            "broker": "Broker create_topics kafka",
-            "embedded": "HOST EmbeddedKafka free_ports",
-            "systems": "START_TIMEOUT_S RunningSystem settled started system wait_until",
-            "taken": "Taken",
-            "workers": "Worker",
-        },
-    )
+    __getattr__ = lazily(__name__)
 
 __all__ = ["Broker", "EmbeddedKafka", "RunningSystem", "Taken", "create_topics", "kafka", "system"]

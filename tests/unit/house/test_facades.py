@@ -5,11 +5,8 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 ROOT: Final = Path(__file__).parents[3]
 #: The move of a module touches at most so many files of tests.
@@ -55,10 +52,3 @@ def test_no_module_is_named_by_many_files_of_tests() -> None:
                 touched[module].add(str(path.relative_to(ROOT)))
     assert touched, "nothing was found"
     assert {module: sorted(files) for module, files in touched.items() if len(files) > FILES_MAX} == {}
-
-
-@pytest.mark.parametrize("package", sorted(EXPORTED))
-def test_whatever_a_package_exports_is_there(package: str) -> None:
-    """Names that are imported on first use are listed twice: for type checkers, and for `lazily`."""
-    facade = import_module(f"snapkafka.{package}")
-    assert [name for name in sorted(EXPORTED[package]) if not hasattr(facade, name)] == []
