@@ -20,6 +20,7 @@ from snapkafka.options import Option, options_of
 from snapkafka.verbs import Change, Where
 
 from .helps import HELPS
+from .helps import settings as help_settings
 from .running import ENDS_WITHIN_S, connect, console, print_json, reach, run
 from .verbs import COMMANDS, Command
 
@@ -84,7 +85,7 @@ def command(
         begun.__signature__ = inspect.Signature(reads.parameters)  # type: ignore[attr-defined]  # for `inspect`
         made = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
         last = name.rpartition(" ")[2]
-        made.command(name=last, cls=Command, **HELPS[name].settings(), **settings)(begun)
+        made.command(name=last, cls=Command, **help_settings(name), **settings)(begun)
         COMMANDS[name] = typer.main.get_command(made)
         return function
 
@@ -99,7 +100,7 @@ def question(name: str, show: Callable[[Any], None], *, key: str = "") -> None:
         where = reach(at.bootstrap) if found.offline else connect(at.bootstrap)
         return await getattr(ops, found.run or name)(where, at.namespace, **msgspec.structs.asdict(asked))
 
-    ask.__annotations__["asked"] = found.request
+    ask.__annotations__["asked"] = found.about
     command(name, show, key=key)(ask)
 
 

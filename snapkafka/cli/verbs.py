@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from snapkafka import __version__
 
-from .helps import HELPS, SNAPKAFKA, START
+from .helps import HELPS, SNAPKAFKA, START, settings
 
 #: Those that were imported, by their names in `HELPS`.
 COMMANDS: Final[dict[str, Any]] = {}
@@ -56,7 +56,7 @@ class Group(WithoutType, TyperGroup):
         if self._listing or not found.module:
             kind = Command if found.module else Group
             more = {} if found.module else {"no_args_is_help": True, "rich_markup_mode": "rich"}
-            return kind(name=cmd_name, **more, **found.settings())  # type: ignore[arg-type]
+            return kind(name=cmd_name, **more, **settings(full))  # type: ignore[arg-type]
         import_module(f".commands.{found.module}", __package__)
         return COMMANDS[full]
 
