@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, cast
 
-from snapkafka.errors import ForkFailedError, ForkRefusedError, LedgerUnusableError, PlanChangedError
+from snapkafka.errors import ForkFailedError, ForkRefusedError, PlanChangedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.groups import positions_group
 from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
@@ -59,13 +58,13 @@ class Fork(Result, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropping:
-    """The removal of a fork, planned or done. `topics`: with their ids. `kept`: why nothing is removed; empty: it
-    is."""
+    """The removal of a fork, planned or done: all topics (with their ids) and consumer groups with its prefix. `kept`:
+    why nothing is removed; empty: it is."""
 
     fork: str
     namespace: str
     topics: tuple[tuple[str, str], ...]
-    apps: tuple[str, ...]
+    groups: tuple[str, ...]
     kept: str = ""
 
 
@@ -139,7 +138,8 @@ async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> D
         described = await admin.describe_topics()
         names = sorted(name for name in described if of_fork(fork, name))
         own = LEDGER + prefixed(fork, namespace)
-        if not names:
+        groups, kept = await _groups(admin, fork)
+        if not names and not groups:
             raise ForkRefusedError(
                 f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are"
             )
@@ -149,13 +149,12 @@ async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> D
                 f"fork {fork} is not of namespace {namespace}: its ledger is {others[0]}",
                 hint=f"add --namespace {others[0].removeprefix(LEDGER + prefixed(fork, ''))}",
             )
-        apps = await _apps(where, own, fork, names)
         return Dropping(
             fork=fork,
             namespace=own.removeprefix(LEDGER),
             topics=tuple((name, described[name].topic_id) for name in names),
-            apps=apps,
-            kept=await _running(admin, apps),
+            groups=groups,
+            kept=kept,
         )
 
 
@@ -180,7 +179,7 @@ async def drop_forks(
         if groups is None and isinstance(where, Connection):
             groups = cast(GroupRemoval, KafkaBulk(where))
         for it in planned:
-            if kept := it.kept or await _running(admin, it.apps):
+            if kept := it.kept or (await _groups(admin, it.fork))[1]:
                 found.append(replace(it, kept=kept))
                 continue
             there = await admin.describe_topics()
@@ -197,37 +196,21 @@ async def _remove(
     """Remove a fork, its ledger last: as long as that exists, the rest is known."""
     ledger = LEDGER + it.namespace
     first = [name for name, _ in it.topics if name != ledger]
-    of_groups = [*it.apps, *(positions_group(it.namespace, app) for app in it.apps)]
     notify(f"removing {len(first)} topics")
     if first:
         await admin.delete_topics(*first)
         await await_gone(admin, first)
-    if groups is not None and of_groups:
-        await asyncio.to_thread(groups.delete_groups, of_groups)
+    if groups is not None and it.groups:
+        await asyncio.to_thread(groups.delete_groups, list(it.groups))
     await admin.delete_topics(ledger)
     await await_gone(admin, [ledger])
 
 
-async def _apps(where: Connection | Cluster, ledger: str, fork: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the apps of a fork; none if its ledger does not exist or cannot be read."""
-    if ledger not in names:
-        return ()
-    try:
-        async with opened(where, ledger.removeprefix(LEDGER)) as work:
-            found = _fork_in(work, ())
-            joined = {view.hello.app for view in work.reading.state.processes.values()}
-    except LedgerUnusableError:
-        return ()
-    known = {*(found.apps if found is not None else ()), *joined}
-    return tuple(sorted(app for app in known if of_fork(fork, app) and ":" not in app))
-
-
-async def _running(admin: KafkaTopicAdmin, apps: Iterable[str]) -> str:
-    """Return an app that has workers; empty: there is none."""
-    for app in apps:
-        if members := len(await admin.group_members(app)):
-            return f"consumer group {app} has {members} member{'s' if members > 1 else ''}"
-    return ""
+async def _groups(admin: KafkaTopicAdmin, fork: str) -> tuple[tuple[str, ...], str]:
+    """Return the consumer groups of a fork; and one that has members, in words, if there is any."""
+    found = [it for it in await admin.groups() if of_fork(fork, it.name)]
+    running = (f"consumer group {it.name} has {len(it.members)} members" for it in found if it.members)
+    return tuple(it.name for it in found), next(running, "")
 
 
 async def await_gone(admin: TopicAdmin, topics: Iterable[str]) -> None:

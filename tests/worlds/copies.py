@@ -10,7 +10,7 @@ from typing import Any
 
 from snapkafka import ops
 from snapkafka.manifest_entries import ExternalEntry, TopicEntry
-from snapkafka.ports import Entry, Topic
+from snapkafka.ports import Entry, Group, Topic
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, FakeLedger
 from tests.worlds.restore import IN, LOG, OUT, RAW, SETS, Admin, FakeLog, System, World
@@ -52,6 +52,10 @@ class Creating(Admin):
         self.topics[topic] = Topic(self.other.get(topic, partitions), f"{self.made:032x}")
         self.settings[topic] = dict(settings or {})
         return topic not in self.other
+
+    async def groups(self) -> list[Group]:
+        forked = [group for group in self.commits if group.startswith("fork.")]
+        return [Group(name, frozenset(), await self.group_members(name)) for name in forked]
 
     async def delete_topics(self, *topics: str) -> None:
         for topic in topics:
@@ -139,6 +143,8 @@ class Ports:
     def delete_groups(self, groups: list[str]) -> None:
         assert all(group.startswith(P) for group in groups)
         self.groups_deleted += groups
+        for group in groups:
+            self._admin.commits.pop(group, None)
 
 
 class Fork(System):

@@ -104,7 +104,7 @@ DROPPING = ops.Dropping(
     fork="staging",
     namespace="fork.staging.shop",
     topics=(("fork.staging.orders", "0" * 32),),
-    apps=("fork.staging.accounts",),
+    groups=("fork.staging.accounts",),
 )
 
 

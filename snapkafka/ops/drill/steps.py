@@ -15,12 +15,11 @@ from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.keep import keep
 from snapkafka.ops.snapshots import trigger
-from snapkafka.protocol.forking import of_fork, prefix_of, prefixed
+from snapkafka.protocol.forking import of_fork, prefixed
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
 from snapkafka.restore.forks import drop_forks, plan_drop
@@ -293,17 +292,14 @@ class DrillRun:
         return ""
 
     async def drop(self) -> None:
-        """Remove the fork, and the groups that its creation held, in case that ended before its first topic."""
+        """Remove the fork, if its creation has come to anything."""
         async with admin_of(self.where) as admin:
-            there = any(of_fork(self.fork, name) for name in await admin.describe_topics())
-        if there:
+            names = [*await admin.describe_topics(), *(group.name for group in await admin.groups())]
+        if any(of_fork(self.fork, name) for name in names):
             planned = await plan_drop(self.where, self.namespace, self.fork)
             (dropped,) = await drop_forks(self.where, planned, notify=self.notify)
             if dropped.kept:
                 raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")
-        apps = self.planned.apps if self.planned is not None else ()
-        groups = [app for app in apps if app.startswith(prefix_of(self.fork))]
-        await asyncio.to_thread(KafkaBulk(self.where).delete_groups, groups)
 
     # -- the end ----------------------------------------------------------------------------------------------
 

@@ -307,37 +307,3 @@ def test_an_id_holds_its_second_and_is_another_each_time() -> None:
     for it in ids:
         assert re.fullmatch(r"drill-20260102-030405-[0-9a-f]{8}", it)
         assert fork_problem(it) is None, "it is the name of a fork"
-
-
-async def test_only_groups_of_the_fork_are_removed_whatever_a_plan_names(
-    fake: Callable[..., Fake], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those that an interrupted creation held, before its first topic."""
-    deleted: list[str] = []
-
-    class Bulk:
-        def __init__(self, where: Connection) -> None:
-            assert where is WHERE
-
-        def delete_groups(self, groups: list[str]) -> None:
-            deleted.extend(groups)
-
-    run: Any = SimpleNamespace(where=WHERE, fork="drill-1", planned=None)
-    no_topics = SimpleNamespace(describe_topics=lambda: asyncio.sleep(0, {}))
-    monkeypatch.setattr(module, "admin_of", lambda where: _Entered(no_topics))
-    monkeypatch.setattr(module, "KafkaBulk", Bulk)
-    await DrillRun.drop(run)
-    assert deleted == [], "it has planned nothing"
-    run.planned = SimpleNamespace(apps=("fork.drill-1.shop", "fork.drill-1.till", "shop"))
-    await DrillRun.drop(run)
-    assert deleted == ["fork.drill-1.shop", "fork.drill-1.till"]
-
-
-class _Entered:
-    def __init__(self, found: Any) -> None:
-        self.found = found
-
-    async def __aenter__(self) -> Any:
-        return self.found
-
-    async def __aexit__(self, *_: object) -> None: ...
