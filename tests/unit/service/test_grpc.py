@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
+import subprocess
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -357,3 +359,14 @@ async def test_it_is_described_by_reflection() -> None:
         names = {found.name for found in answer.list_services_response.service}
         assert {SERVICE, "grpc.health.v1.Health"} <= names
         call.cancel()
+
+
+async def test_it_presents_the_certificate_of_the_service(tmp_path: Path) -> None:
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout key.pem -out cert.pem"
+    )
+    subprocess.run(command.split(), check=True, capture_output=True, cwd=tmp_path)
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    async with door(certificate=str(certificate), key=str(key)) as here:
+        address = "127.0.0.1", int(here.address.rpartition(":")[2])
+        assert await asyncio.to_thread(ssl.get_server_certificate, address) == certificate.read_text()
