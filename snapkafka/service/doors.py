@@ -7,12 +7,12 @@ import asyncio
 import hmac
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from snapkafka.drivers.remote.inputs import Input
 from snapkafka.drivers.remote.participant import Participant
-from snapkafka.drivers.remote.settings import CODECS, Left, Marker, require_node
+from snapkafka.drivers.remote.settings import CODECS, require_node
 from snapkafka.errors import BadInputError, TriggerRefusedError
 
 from .problems import RefusedError
@@ -22,19 +22,6 @@ logger = logging.getLogger("snapkafka")
 SESSION_BYTES: Final = 16
 #: The metadata of a call that holds the session of its process.
 SESSION_KEY: Final = "snapkafka-session"
-
-
-class Session:
-    """A process that has joined. Its other calls name the session."""
-
-    def __init__(self, participant: Participant) -> None:
-        self.participant, self.name = participant, secrets.token_hex(SESSION_BYTES)
-
-    async def notices(self) -> AsyncIterator[Marker | Left]:
-        """Yield the notices for the process, until it has left."""
-        while not isinstance(notice := await self.participant.notices.get(), Left):
-            yield notice
-        yield notice
 
 
 class Doors:
@@ -47,12 +34,14 @@ class Doors:
 
     def __init__(self, make: Callable[[str, str, str], Participant], *, most: int) -> None:
         self._make, self._most = make, most
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, tuple[str, Participant]] = {}  # by node
         self._joining: set[str] = set()
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def join(self, node: str, codec: str, host: str, inputs: Sequence[Input] = ()) -> Session:
-        """Let a process take part; an earlier one of its name leaves.
+    async def join(
+        self, node: str, codec: str, host: str, inputs: Sequence[Input] = ()
+    ) -> tuple[str, Participant]:
+        """Let a process take part, and return its session; an earlier one of its name leaves.
 
         Raises:
             RefusedError: the limit is reached, or another one of its name is joining.
@@ -66,15 +55,15 @@ class Doors:
             raise RefusedError("busy", why, "try again later")
         self._joining.add(node)
         try:
-            if (known := self._sessions.get(node)) is not None:
-                await self._end(known, "another process joined by its node_id")
+            if node in self._sessions:
+                await self._end(node, "another process joined by its node_id")
             participant = self._make(node, codec or CODECS[0], host)
             try:
                 await participant.join(inputs)
             except BaseException:
                 await participant.leave("it could not join")
                 raise
-            self._sessions[node] = found = Session(participant)
+            self._sessions[node] = found = secrets.token_hex(SESSION_BYTES), participant
         finally:
             self._joining.discard(node)
         logger.info("snapkafka: foreign process %s joined as process %s", node, participant.process)
@@ -92,29 +81,28 @@ class Doors:
             raise TriggerRefusedError(
                 f"node {node[:40]!r} has not joined here", hint="call Join, and keep its stream open"
             )
-        if not hmac.compare_digest(found.name.encode(), session.encode()):
+        if not hmac.compare_digest(found[0].encode(), session.encode()):
             raise RefusedError(
                 "forbidden",
                 f"this is not the session of node {node[:40]!r}",
                 f"send the session that Join returned, as metadata {SESSION_KEY}",
             )
-        return found.participant
+        return found[1]
 
-    def stream_ended(self, session: Session) -> None:
+    def stream_ended(self, node: str, session: str) -> None:
         """Let the process of a stream leave, unless it has. Nothing is awaited: gRPC cancels what reads the stream."""
-        if self._sessions.get(session.participant.node) is session:
-            task = asyncio.ensure_future(self._end(session, "its connection was lost"))
+        if self._sessions.get(node, ("",))[0] == session:
+            task = asyncio.ensure_future(self._end(node, "its connection was lost"))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
-    async def _end(self, session: Session, reason: str) -> None:
-        node = session.participant.node
-        if self._sessions.get(node) is session:
-            del self._sessions[node]
-        logger.info("snapkafka: foreign process %s left: %s", node, session.participant.left or reason)
-        await session.participant.leave(reason)
+    def _end(self, node: str, reason: str) -> Coroutine[Any, Any, None]:
+        """Forget a process at once, and return what lets it leave."""
+        _, participant = self._sessions.pop(node)
+        logger.info("snapkafka: foreign process %s left: %s", node, participant.left or reason)
+        return participant.leave(reason)
 
     async def close(self) -> None:
         """Let every process leave: the service stops."""
-        ending = [self._end(session, "the service stops") for session in self._sessions.values()]
+        ending = [self._end(node, "the service stops") for node in [*self._sessions]]
         await asyncio.gather(*ending, *self._leaving, return_exceptions=True)

@@ -28,7 +28,7 @@ from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.protocol.records import TopicPartition
 
 from .access import Role
-from .doors import SESSION_KEY, Doors, Session
+from .doors import SESSION_KEY, Doors
 from .grpc_api import messages as pb
 from .problems import RefusedError
 from .server import connections_max, grpc_credentials
@@ -98,7 +98,7 @@ class Servicer:
     async def Join(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Take part as long as the stream is open."""
 
-        async def join() -> Session:
+        async def join() -> tuple[str, Participant]:
             for item in request.inputs:
                 _require(item.topic, self._inputs, "received from", "foreign input")
             host = context.peer().rpartition(":")[0]
@@ -106,27 +106,24 @@ class Servicer:
                 request.node_id, request.codec, host, [*map(_input, request.inputs)]
             )
 
-        session = await self._bounded(context, join())
+        session, participant = await self._bounded(context, join())
         try:
-            participant = session.participant
             positions = [
                 pb.Position(topic=tp.topic, partition=tp.partition, offset=offset)
                 for tp, offset in sorted(participant.positions.items())
             ]
-            joined = pb.Joined(process=participant.process, session=session.name, positions=positions)
+            joined = pb.Joined(process=participant.process, session=session, positions=positions)
             yield pb.Notice(joined=joined)
-            async for notice in session.notices():
-                if isinstance(notice, Marker):
-                    marker = pb.MarkerRequest(
-                        snapshot_id=notice.snapshot_id,
-                        sender_node_id=MARKER_SENDER,
-                        timestamp_ns=notice.timestamp_ns,
-                    )
-                    yield pb.Notice(marker=marker)
-                else:
-                    yield pb.Notice(left=pb.Left(reason=notice.reason))
+            while isinstance(notice := await participant.notices.get(), Marker):
+                marker = pb.MarkerRequest(
+                    snapshot_id=notice.snapshot_id,
+                    sender_node_id=MARKER_SENDER,
+                    timestamp_ns=notice.timestamp_ns,
+                )
+                yield pb.Notice(marker=marker)
+            yield pb.Notice(left=pb.Left(reason=notice.reason))
         finally:
-            self._doors.stream_ended(session)
+            self._doors.stream_ended(request.node_id, session)
 
     async def Receive(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Stream the records of its inputs, each when gRPC has taken the one before (flow control)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -362,10 +361,8 @@ async def test_it_is_described_by_reflection() -> None:
 
 
 async def test_it_presents_the_certificate_of_the_service(tmp_path: Path) -> None:
-    command = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout key.pem -out cert.pem"
-    )
-    subprocess.run(command.split(), check=True, capture_output=True, cwd=tmp_path)
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem"
+    await (await asyncio.create_subprocess_exec(*command.split(), cwd=tmp_path)).wait()
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     async with door(certificate=str(certificate), key=str(key)) as here:
         address = "127.0.0.1", int(here.address.rpartition(":")[2])
