@@ -162,8 +162,6 @@ def _print_topics(found: Sequence[ops.CreatedTopic]) -> None:
         "topic",
         ("result", lambda it: "created" if it.created else "exists already"),
         "partitions",
-        ("cleanup", lambda it: "compact" if it.compacted else ""),
-        "its own settings=other",
     )
 
 

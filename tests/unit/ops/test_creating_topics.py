@@ -5,26 +5,21 @@ from __future__ import annotations
 import pytest
 
 from snapkafka import ops
-from snapkafka.errors import LedgerUnusableError
+from snapkafka.errors import BadInputError, LedgerUnusableError
 from snapkafka.ports import Topic
 from tests.worlds.fakes import FakeCluster
 
 
-async def test_what_exists_stays_as_it_is() -> None:
+async def test_what_exists_stays_as_it_is_and_needs_as_many_partitions() -> None:
     cluster = FakeCluster()
     cluster.the_admin.topics = {"orders": Topic(2)}
-    made = await ops.create_topics(
-        cluster,
-        ["orders", "table"],
-        partitions=4,
-        settings={"cleanup.policy": "compact", "retention.ms": "604800000", "no.such": "1"},
-    )
-    assert [(it.topic, it.created, it.partitions, it.compacted, it.other) for it in made] == [
-        ("orders", False, 2, False, {"cleanup.policy": "delete", "no.such": ""}),
-        ("table", True, 4, True, {}),
-    ]
-    assert cluster.the_admin.settings["table"]["cleanup.policy"] == "compact"
-    assert "orders" not in cluster.the_admin.settings
+    names, settings = ["orders", "table"], {"cleanup.policy": "compact"}
+    with pytest.raises(BadInputError):
+        await ops.create_topics(cluster, names, partitions=4, settings=settings)
+    assert "table" not in cluster.the_admin.topics
+    made = await ops.create_topics(cluster, names, partitions=2, settings=settings)
+    assert [(it.topic, it.created) for it in made] == [("orders", False), ("table", True)]
+    assert cluster.the_admin.settings == {"table": settings}
 
 
 async def test_nothing_is_created_if_one_is_refused() -> None:
@@ -33,10 +28,3 @@ async def test_nothing_is_created_if_one_is_refused() -> None:
     with pytest.raises(LedgerUnusableError):
         await ops.create_topics(cluster, ["before", "orders", "after"])
     assert cluster.the_admin.topics == {}
-
-
-async def test_a_refusal_is_the_brokers() -> None:
-    cluster = FakeCluster()
-    cluster.the_admin.refusals = {"orders": "no"}
-    with pytest.raises(LedgerUnusableError):
-        await ops.create_topics(cluster, ["orders"])
