@@ -91,8 +91,8 @@ class Policy:
 
 
 class PlannedSnapshot(Result, frozen=True, kw_only=True):
-    """A snapshot, and `why` it is kept; empty: it is removed. Then `bytes`: of its manifest and its files; `foreign`:
-    other files among them, which stay."""
+    """A snapshot, and `why` it is kept; empty: it is removed. Then `bytes`: of its manifest and its files; other files
+    among them stay."""
 
     id: str
     epoch: int
@@ -101,7 +101,6 @@ class PlannedSnapshot(Result, frozen=True, kw_only=True):
     assembled_at: str
     why: str = ""
     bytes: int = 0
-    foreign: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +275,6 @@ def _planned(store: Store, manifest: Manifest, why: str) -> PlannedSnapshot:
         assembled_at=manifest.times.assembled_at,
         why=why,
         bytes=0 if why else store.bytes_of(manifest),
-        foreign=() if why else tuple(store.foreign_files(manifest)),
     )
 
 

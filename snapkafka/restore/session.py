@@ -40,6 +40,10 @@ from .topics import StoredTables, load
 #: A run that was killed keeps its groups until its sessions are over, and a little longer.
 LEFT_BEHIND_S: Final = 40.0
 POLL_S: Final = 0.5
+HINTS: Final = {
+    "group-has-members": "stop all workers; after kill -9 add --wait 90: Kafka drops them after 60 s",
+    "run-at-work": "let the other run finish, or end it: its hold ends 30 s later",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -230,29 +234,19 @@ async def held(
 async def _acquire(
     admin: KafkaTopicAdmin, hold: GroupHold, notify: Callable[[str], None], refused: type[SnapkafkaError]
 ) -> None:
-    waited = False
+    said, code = False, "run-at-work"
     async for _ in Tries(LEFT_BEHIND_S, POLL_S):
         try:
             return await hold.acquire()
         except GroupTakenError:
             members = await admin.group_members(hold.group)
-        workers = [member for member in members if member.client != HOLDER]
-        if workers:
+        if any(member.client != HOLDER for member in members):
+            code = "group-has-members"
             break
-        if not waited:
+        if not said:
             notify(f"waiting for another run to end: it holds consumer group {hold.group}")
-            waited = True
-    raise _taken(hold.group, [it.host for it in workers or members], bool(workers), refused)
-
-
-def _taken(group: str, hosts: list[str], workers: bool, refused: type[SnapkafkaError]) -> SnapkafkaError:
-    where = f" ({', '.join(sorted({host.lstrip('/') for host in hosts}))})" if hosts else ""
-    if workers:
-        return refused(
-            f"nothing was changed: consumer group {group} has members{where} (group-has-members)",
-            hint="stop all workers; after kill -9 add --wait 90: Kafka drops them after 60 s",
-        )
-    return refused(
-        f"nothing was changed: another run holds consumer group {group}{where} (run-at-work)",
-        hint="let it finish, or end it: its hold ends 30 s later",
+            said = True
+    hosts = ", ".join(sorted({it.host.lstrip("/") for it in members}))
+    raise refused(
+        f"nothing was changed: consumer group {hold.group} is in use on {hosts} ({code})", hint=HINTS[code]
     )

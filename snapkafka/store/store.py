@@ -292,10 +292,6 @@ class Store:
         own = self.size(manifest_name(manifest.id)) or 0
         return own + sum(info.bytes for info in self._own(manifest))
 
-    def foreign_files(self, manifest: Manifest) -> Sequence[str]:
-        """List the files in the folder of a snapshot that its manifest does not name."""
-        return sorted(set(self.files_of(manifest)) - _named(manifest))
-
     def remove(self, manifest: Manifest) -> None:
         """Remove a snapshot: manifest, then files, so that at no time a manifest names missing tables. Files that its
         manifest does not name stay."""

@@ -139,9 +139,7 @@ def _print_pruning(planned: ops.Pruning) -> None:
 
 
 def _why(item: PlannedSnapshot | Leftover) -> str:
-    if isinstance(item, Leftover):
-        return "never finished"
-    return item.why or f"keeps {', '.join(item.foreign)}" * bool(item.foreign)
+    return "never finished" if isinstance(item, Leftover) else item.why
 
 
 def _print_pruned(planned: ops.Pruning, done: ops.Pruning) -> None:
