@@ -51,7 +51,7 @@ async def test_a_captured_snapshot_wakes_the_sensor(cluster: FakeCluster, contex
     event = await first(again(deferred.value.trigger))
     assert event["status"] == "captured"
     found = sensor.execute_complete(context, event)
-    assert found == {"snapshot_id": "s", "epoch": event["epoch"], "capture_ms": 2}
+    assert found == {"snapshot_id": "s", "epoch": event["epoch"], "capture_ms": 1}
 
 
 async def test_a_failed_snapshot_fails_the_sensor_with_the_reason(
