@@ -96,7 +96,7 @@ async def verify(where: Connection, spec: JobSpec, **options: Unpack[JobOptions]
         UnknownSnapshotError: there is no manifest of that snapshot.
     """
     if not (spec.snapshots or spec.manifests):
-        raise BadInputError("no snapshot is named", hint="give an id, or --manifest PATH")
+        raise BadInputError("no snapshot is named", hint="give an id")
     options.get("launch", BESIDE_US).require_engine(spec)
     places = spec.manifests or await manifest_places(
         where, spec.namespace, list(spec.snapshots), storage=spec.storage
@@ -173,32 +173,23 @@ class ExaminedFiles(Result, frozen=True, kw_only=True):
     bytes: int = 0
 
 
-async def verify_offline(
-    name: str = "", *, namespace: str = "", manifest: str = "", storage: str = ""
-) -> ExaminedFiles:
+async def verify_offline(name: str = "", *, namespace: str = "", storage: str = "") -> ExaminedFiles:
     """Compare a snapshot with its files, and its manifest with itself; damage is a result, not an error.
 
     Args:
         name: its id, its epoch, or `latest`, the last one assembled; it is in `storage`.
         namespace: its namespace, if `storage` has snapshots of several.
-        manifest: the place of its manifest, instead; its tables are beside that.
 
     Raises:
         UnknownSnapshotError, BadInputError: there is no such manifest, or it is of another release.
         StorageError: a file cannot be read.
     """
-    if manifest:
-        place = manifest
-    elif name:
-        store = open_store(storage)
-        place = store.manifest_place(
-            find_manifest(store, name, namespace=namespace).id
-            if name == LATEST or epoch_in(name) is not None or not store.has(name)
-            else name
-        )
-    else:
-        raise BadInputError("no snapshot is named", hint="give an id and --storage DIR, or --manifest PATH")
-    return await asyncio.to_thread(_examined, place)
+    if not name:
+        raise BadInputError("no snapshot is named", hint="give an id and --storage DIR")
+    store = open_store(storage)
+    if name == LATEST or epoch_in(name) is not None or not store.has(name):
+        name = find_manifest(store, name, namespace=namespace).id
+    return await asyncio.to_thread(_examined, store.manifest_place(name))
 
 
 def _examined(place: str) -> ExaminedFiles:

@@ -172,7 +172,10 @@ class World:
                 *COMMAND, "assemble", self.snapshot, "--engine", "spark", "--storage", str(storage), *at,
                 "--namespace", self.stage.namespace,
             ],
-            "verify": [*COMMAND, "verify", "--manifest", str(storage / f"{self.snapshot}.json"), *at],
+            "verify": [
+                *COMMAND, "verify", self.snapshot, "--storage", str(storage), *at,
+                "--namespace", self.stage.namespace,
+            ],
             "keep": [
                 *COMMAND, "keep", "--until", "termination", "--every", "1s", "--engine", "spark",
                 "--storage", str(storage), *at, "--namespace", self.alive,

@@ -291,25 +291,18 @@ async def verify(
     snapshot: Annotated[
         str, typer.Argument(metavar="ID", help="Id, epoch or `latest` (newest assembled).")
     ] = "",
-    manifest: Annotated[
-        str, typer.Option("--manifest", metavar="PATH", help="Manifest of the snapshot, instead of its id.")
-    ] = "",
     offline: Annotated[
         bool,
         typer.Option("--offline", metavar="", help="Compare the files with the manifest, without a broker."),
     ] = False,
 ) -> ops.ExaminedFiles | tuple[JobResult, ...]:
     await ask_one_way(
-        {"an id": bool(snapshot), "--manifest": bool(manifest)},
         {"--offline": offline, "--record": spec.record},
         {"--offline": offline, "--tables": spec.tables},
     )
     if offline:
-        return await ops.verify_offline(
-            snapshot, namespace=at.namespace, manifest=manifest, storage=spec.storage
-        )
-    names = {"snapshots": (snapshot,) if snapshot else (), "manifests": (manifest,) if manifest else ()}
-    wanted = ops.changed(spec, namespace=at.namespace, **names)
+        return await ops.verify_offline(snapshot, namespace=at.namespace, storage=spec.storage)
+    wanted = ops.changed(spec, namespace=at.namespace, snapshots=(snapshot,) if snapshot else ())
     with progress_lines() as progress:
         return await ops.verify(connect(at.bootstrap), wanted, notify=notifier(), progress=progress)
 

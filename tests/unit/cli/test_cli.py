@@ -149,7 +149,6 @@ def test_it_says_which_release_it_is() -> None:
     "arguments",
     [
         ("query", "SELECT 1", "--csv", "--json"),
-        ("verify", "x", "--manifest", "y.json"),
         ("verify", "--offline", "--record"),
         ("restore", "--abort", "--dry-run"),
         ("restore", "--abort", "--check"),

@@ -249,10 +249,11 @@ def test_what_describes_the_system_is_read_from_a_file_that_is_named(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SNAPKAFKA_NAMESPACE", raising=False)
-    for command in (["assemble", "mine"], ["verify", "--manifest", "/snaps/mine.json"]):
-        result = RUNNER.invoke(app, [*command, f"--config={file}", "--storage=/given"])
+    write_snapshot(LocalStore(tmp_path), "mine", 0, namespace="bank")
+    for command in ("assemble", "verify"):
+        result = RUNNER.invoke(app, [command, "mine", f"--config={file}", f"--storage={tmp_path}"])
         assert result.exit_code == 0, result.output
-        assert (job.spec.namespace, job.spec.engine, job.spec.storage) == ("bank", "embedded", "/given")
+        assert (job.spec.namespace, job.spec.engine, job.spec.storage) == ("bank", "embedded", str(tmp_path))
         assert (job.spec.schema_registry, job.spec.sinks) == (url, ("bi",))
         assert "secret" not in repr(job.spec)
         assert job.arguments == ["--progress"]
