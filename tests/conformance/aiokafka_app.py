@@ -38,6 +38,7 @@ async def main(role: Role) -> None:
         async with part:
             async for message in part.poll():
                 async with part.event(message):
+                    assert not message.headers
                     key = message.key.decode()
                     sent = process(names, role, message.topic, key, int(message.value), table)
                     if sent is not None:

@@ -1,7 +1,7 @@
 """A service of the scenarios with confluent-kafka: `python -m tests.conformance.confluent_app ROLE`.
 
-As `threads_app` it processes messages in threads, and commits none; as `stores_app` it stores their offsets, and the
-consumer commits these.
+`CONFORMANCE_HOW`: "threads" process messages, and commit none; "stores": it stores offsets, and the consumer commits
+these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from tests.conformance.damage import damage
 from tests.conformance.money import Names, Role, partition_of, process
 
 
-def main(role: Role, threads: int = 0, *, stores: bool = False) -> None:
+def main(role: Role, how: str) -> None:
+    stores = how == "stores"
     names, where = Names.from_environment(), {"bootstrap.servers": os.environ["SNAPKAFKA_BOOTSTRAP"]}
     group = {"group.id": names.app(role), "auto.offset.reset": "earliest"}
     commits = {"enable.auto.commit": stores, "enable.auto.offset.store": not stores}
@@ -28,10 +29,12 @@ def main(role: Role, threads: int = 0, *, stores: bool = False) -> None:
     table = Table(names.table(role), default=int)
     part = participant(consumer=consumer, producer=producer, inputs=names.inputs(role), state=table)
     signal.signal(signal.SIGTERM, lambda *_: part.stop())
-    pools = [ThreadPoolExecutor(1) for _ in range(threads)]  # the messages of a key stay in their order
+    # The messages of a key stay in their order.
+    pools = [ThreadPoolExecutor(1) for _ in range(4)] if how == "threads" else []
 
     def work(event: Any, message: Any) -> None:
         with event:
+            assert not message.headers()
             key = message.key().decode()
             sent = process(names, role, message.topic(), key, int(message.value()), table)
             if sent is not None:
@@ -40,7 +43,7 @@ def main(role: Role, threads: int = 0, *, stores: bool = False) -> None:
     with part:
         for message in part.poll():
             if pools:
-                pools[crc32(message.key()) // 7 % threads].submit(work, part.event(message), message)
+                pools[crc32(message.key()) // 7 % len(pools)].submit(work, part.event(message), message)
                 continue
             work(part.event(message), message)
             producer.flush()
@@ -55,4 +58,4 @@ def main(role: Role, threads: int = 0, *, stores: bool = False) -> None:
 
 if __name__ == "__main__":
     damage()
-    main(cast(Role, sys.argv[1]))
+    main(cast(Role, sys.argv[1]), os.environ["CONFORMANCE_HOW"])

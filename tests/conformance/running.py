@@ -40,18 +40,20 @@ class Running:
     ticking: threading.Thread | None = None
 
     def start(self, kind: str, role: Role, **more: str) -> subprocess.Popen[bytes]:
-        """Start a service of that library."""
+        """Start a service of that library: "confluent", or, as it has several ways, "confluent threads"."""
+        library, _, how = kind.partition(" ")
         number, self.started = self.started, self.started + 1
         log = self.system.folder / f"{number}-{kind}-{role}.txt"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", f"tests.conformance.{kind}_app", role],
+                [sys.executable, "-m", f"tests.conformance.{library}_app", role],
                 env=os.environ
                 | self.environ
                 | more
                 | {
                     "CONFORMANCE_DATA": str(self.system.folder / str(number)),
                     "CONFORMANCE_ROLE": role,
+                    "CONFORMANCE_HOW": how,
                 },
                 stdout=out,
                 stderr=out,

@@ -86,7 +86,7 @@ MONEY: Final = Scenario(
     (
         ("faust", "confluent"),
         ("aiokafka", "faust"),
-        ("threads", "stores"),
+        ("confluent threads", "confluent stores"),
         ("confluent", "confluent"),
         ("aiokafka", "aiokafka"),
         ("confluent", "aiokafka"),
@@ -116,7 +116,7 @@ ALIGNED: Final = Scenario(
         ("confluent", "aiokafka"),
         ("faust", "confluent"),
         ("aiokafka", "faust"),
-        ("threads", "threads"),
+        ("confluent threads", "confluent threads"),
         ("confluent_tx", "aiokafka_tx"),
     ),
     short=3,

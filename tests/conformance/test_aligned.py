@@ -39,7 +39,7 @@ def test_r16_an_aligned_snapshot_of_plain_loops_has_no_message_in_flight(
         run.start(keeper, "keeper")
         run.await_ready()
         aligned = [aligned_one(run) for _ in range(3)]
-        if keeper != "threads":  # these keep up
+        if keeper != "confluent threads":  # these keep up
             blocking_until(
                 lambda: in_flight(captured(run)), 120, "an ordinary snapshot with messages in flight"
             )

@@ -47,7 +47,6 @@ class KafkaConsumer:
     def __init__(self, connection: Connection, group: str, *, bytes_max: int) -> None:
         self._connection, self._group, self._bytes_max = connection, group, bytes_max
         self._consumer: Any = None
-        self._at: dict[TopicPartition, int] = {}  # what `read` hands out next, of each partition
 
     async def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Connect, and read these partitions from these offsets on.
@@ -67,13 +66,12 @@ class KafkaConsumer:
         )
         async with translated(self._connection, "connect a consumer"):
             await clients.started(consumer)
-        self._consumer, self._at = consumer, {}
+        self._consumer = consumer
         consumer.assign([KafkaPartition(*tp) for tp in positions])
         self.seek(positions)
 
     def seek(self, positions: Mapping[TopicPartition, int]) -> None:
         """Continue from these offsets; not while a `read` is in progress."""
-        self._at |= positions
         for tp, offset in positions.items():
             self._consumer.seek(KafkaPartition(*tp), offset)
 
@@ -93,7 +91,6 @@ class KafkaConsumer:
                     f"records that are not processed were deleted: {error}",
                     hint="join again, with the positions to go on from; raise retention.ms of the topic",
                 ) from error
-        self._at |= {TopicPartition(*tp): records[-1].offset + 1 for tp, records in found.items() if records}
         return [
             Record(
                 tp=TopicPartition(tp.topic, tp.partition),
