@@ -11,7 +11,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
-    from .host import Host
+    from .process import Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Gate:
         host: whose machine decides what a header means.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Process) -> None:
         self._host = host
 
     def decide(self, tp: TopicPartition, offset: int, key: Any, value: Any, header: bytes | None) -> Decision:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from snapkafka.ports import Entry
     from snapkafka.protocol.ledger_state import SnapshotView
 
-    from .host import Host
 
 logger = logging.getLogger("snapkafka")
 
@@ -51,21 +49,15 @@ class LedgerFollower(LedgerWaits):
     """The reader and the writer of the ledger, from `start` on, and the waits for it.
 
     Args:
-        host: its machine is fed what is read.
-        membership_read: called when a record was read that may change who takes part, or what a restore asks; or the
-            ledger is another one.
-        other_ledger: called when the epochs that were met are of another ledger.
+        host: the `Process`, which imports this module; its machine is fed what is read.
 
     Attributes:
         reads: whether the ledger is read, or will be.
         quiet_since: since when no snapshot has been in progress, by the clock of the loop.
     """
 
-    def __init__(
-        self, host: Host, *, membership_read: Callable[[], None], other_ledger: Callable[[], None]
-    ) -> None:
+    def __init__(self, host: Any) -> None:
         super().__init__(host)
-        self._membership_read, self._other_ledger = membership_read, other_ledger
         self.quiet_since = float("-inf")  # no snapshot under way
         self.reads = True
         self._appended_hello: float | None = None  # the latest Hello was acknowledged
@@ -98,7 +90,7 @@ class LedgerFollower(LedgerWaits):
             start = await host.ledger.start()
             if host.stamps.ledger_id != host.ledger.ledger_id:
                 host.stamps.ledger_id = host.ledger.ledger_id
-                self._other_ledger()
+                self._host.other_ledger()
             host.feed(LedgerBegins(start=start))
             self._opened.set()
             self._gulps = Gulps(self._rest_s)
@@ -118,7 +110,7 @@ class LedgerFollower(LedgerWaits):
                 "snapkafka: %s; this worker joins again as a new process", error, extra=host.about()
             )
             host.metrics.count("ledger_cut_short")
-            self._other_ledger()
+            self._host.other_ledger()
             self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=random.getrandbits(63)))
         except SnapkafkaError as error:
             if str(error) != self._unread:
@@ -143,14 +135,14 @@ class LedgerFollower(LedgerWaits):
         self._host.metrics.forget_open()
         self._wanted, self._goal = None, 0  # in another ledger an offset of this one stands for nothing
         self._host.feed(why)
-        self._membership_read()
+        self._host.membership_read()
 
     async def _resume(self) -> None:
         """Fold the records that a checkpoint stands for, in pieces: the host has its turn between two of them."""
         while self._machine.ledger.resuming:
             await asyncio.sleep(0)
             self._host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
-        self._membership_read()
+        self._host.membership_read()
 
     def take(self, read: Entry) -> None:
         """Feed the next record of the ledger; count the snapshots that it decides."""
@@ -159,7 +151,7 @@ class LedgerFollower(LedgerWaits):
         before = list(ledger.open.values())
         self._host.feed(LedgerRead(offset=read.offset, record=read.record, at_once=FOLD_AT_ONCE))
         if isinstance(read.record, Hello | Restore | Checkpoint) and not ledger.resuming:
-            self._membership_read()
+            self._host.membership_read()
         if self._machine.process not in (None, process):
             self._joined(read)
         metrics.count("ignored", "ledger-garbage", read.record is None)
@@ -250,7 +242,7 @@ class LedgerFollower(LedgerWaits):
                         type(record).__name__,
                         "" if lost else " yet",
                         error,
-                        extra=self.about_record(record),
+                        extra=self._host.about(getattr(record, "epoch", None), getattr(record, "id", "")),
                     )
                 if lost:
                     return
@@ -269,9 +261,3 @@ class LedgerFollower(LedgerWaits):
             self._appended_hello, self._hello_at = self._host.loop.time(), offset
             if self._host.absent and not self.reads:
                 self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
-
-    def about_record(self, record: LedgerRecord) -> dict[str, Any]:
-        """Return `extra=` for a log line about a ledger record."""
-        if isinstance(record, Trigger):
-            return self._host.about(snapshot=record.id)
-        return self._host.about(getattr(record, "epoch", None))

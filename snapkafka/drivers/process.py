@@ -1,6 +1,11 @@
-"""One process that speaks Kafka, in the protocol: the hooks of its loop, and how it joins, stands down and leaves.
+"""One process that speaks Kafka, in the protocol: the hooks of its loop, how it joins, stands down and leaves, and the
+one place that contains faults of ours (R15): the app goes on, and this worker withdraws in the ledger.
 
-Drivers of such processes (Faust workers, plain clients) add how records come in and leave.
+Faust, asyncio and the app's own code call us in many places. Each of these hooks is one `try`, or begins with one, and
+falls back to what Faust does by itself. The fault goes to `stand_down`, which reports it once: in the log, in `absent`
+and in a `Bye` with the reason, which fails the open snapshots and lets `doctor` name the worker. From then on every
+hook only passes its arguments on. The test of this (tests/driver/test_every_hook.py) raises in each function that a
+snapshot calls.
 """
 
 from __future__ import annotations
@@ -11,48 +16,236 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from aiokafka.errors import KafkaError
 
 from snapkafka.errors import SnapkafkaError, TriggerRefusedError
+from snapkafka.logs import about
 from snapkafka.protocol.actions import StartTimer, TurnedRed
-from snapkafka.protocol.events import Event, Joined, StopAsked, TimerExpired
-from snapkafka.protocol.events import TriggerAppended as TriggerAppendedEvent
-from snapkafka.protocol.records import (
-    NOBODY,
-    Bye,
-    Hello,
-    LedgerRecord,
-    Report,
-)
+from snapkafka.protocol.captured_snapshot import WHY_UNREAD
+from snapkafka.protocol.events import Event, Joined, StopAsked, TimerExpired, TriggerAppended
+from snapkafka.protocol.records import NOBODY, Bye, Hello, LedgerRecord, Report, Skipped
+from snapkafka.protocol.worker import WorkerProtocol
 
-from .host import Host
 from .ledger import LedgerFollower
+from .machine_driver import First, MachineDriver
+from .metrics import Metrics
+from .stamps import Stamps
 from .waiting import LEDGER_WAIT_S
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
     from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
     from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+    from snapkafka.protocol.actions import Action
+    from snapkafka.protocol.records import TopicPartition, WhyUnread
 
 logger = logging.getLogger("snapkafka")
 
+T = TypeVar("T")
 
-class Process(Host):
-    """One process in the ledger. Arguments: see `Host`.
+#: Errors that may pass, and are no faults of ours.
+CLUSTER_AT_FAULT: Final = (SnapkafkaError, KafkaError, OSError, TimeoutError)
+GOES_ON: Final = "this worker runs without snapshots"
+#: Of a fault's text, this much goes into the ledger.
+REASON_CHARS_MAX: Final = 500
+
+
+class Process(MachineDriver):
+    """One process in the ledger, as the parts of its driver see it.
+
+    Args:
+        config: validated settings.
+        app: the Faust app, where it is one.
 
     Attributes:
+        machine: this process in the protocol; it is fed here, and the parts call its hot path.
+        ledger, admin: our own clients, once the app has started.
         follower: of the ledger.
+        started: whether it has started.
+        absent: why this worker takes no part in any snapshot, if it is for good.
+        loop, thread: the app's loop once it has started, and the thread that it runs in.
     """
 
+    #: Does the app hand over its state before it cuts?
+    asks_state: ClassVar[bool] = False
+    ledger: KafkaLedger
+    admin: KafkaTopicAdmin
+
     def __init__(self, config: Config, app: Any = None) -> None:
-        super().__init__(config, app)
-        self.follower = LedgerFollower(
-            self, membership_read=self.membership_read, other_ledger=self.other_ledger
-        )
+        asks = self.asks_state
+        super().__init__(WorkerProtocol(hear=config.hear, aligns=not asks, asks_state=asks))
+        self.config, self.app = config, app
+        self.absent = ""
+        #: Covers every call of the machine, where the app runs in threads.
+        self.lock: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        self.loop: Any = None
+        self.thread: int | None = None
+        self.metrics = Metrics()
+        self.stamps = Stamps(self.machine, with_cause=config.cause)
+        self.started = False
+        self.ledgers = 0  # how often the ledger was recreated, or cut short
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.follower = LedgerFollower(self)
         self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
         self._hello: Hello | None = None
+
+    # -- containment --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def failing_open(self, what: str, *, for_good: bool = False, then: str = GOES_ON) -> Iterator[None]:
+        """Contain a fault of ours: the app goes on, and snapshots fail by the name of what they miss.
+
+        Args:
+            what: the work that is about to be done, for the log.
+            for_good: after a fault this worker never takes part; otherwise it may again if the cluster was at fault.
+            then: the consequence, for the log, where it is harmless.
+        """
+        try:
+            yield
+        except Exception as error:
+            if for_good or (then == GOES_ON and not isinstance(error, CLUSTER_AT_FAULT)):
+                self.stand_down(what, error)
+            else:
+                self.log_failed(what, error, then)
+
+    def stand_down(self, what: str, error: Exception) -> None:
+        """Stand down, as the machine's knowledge may be wrong from here on: this process has no identity any more, and
+        its `Bye` states that the app runs on without it, and why (R10). To be called while `error` is handled. Never
+        raises."""
+        if self.absent:
+            return
+        self.absent = f"failed {what} ({error!r})"
+        self.log_failed(what, error)
+        if self.loop is None or threading.get_ident() == self.thread:
+            self.withdraw()
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
+            self.loop.call_soon_threadsafe(self.withdraw)
+
+    @property
+    def reason(self) -> str:
+        """Why this worker is absent, as the ledger records it."""
+        return self.absent[:REASON_CHARS_MAX]
+
+    def log_failed(self, what: str, error: Exception, then: str = GOES_ON) -> None:
+        """Log a fault on one line, with the place where it was raised."""
+        try:
+            extra = self.about()
+        except Exception:
+            extra = None
+        logger.error("snapkafka: failed %s (%r); %s", what, error, then, exc_info=error, extra=extra)
+
+    # -- the loop, which never raises -------------------------------------------------------------------------------
+
+    def feed(self, event: Event) -> First | None:
+        """Feed the machine an event, and do what it asks for. Never raises."""
+        try:
+            return super().feed(event)
+        except Exception as error:
+            self.stand_down(f"to receive {type(event).__name__}", error)
+            return None
+
+    def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
+        """Do the actions, in their order. The app's own code is on the call stack, so a fault of ours is contained
+        (R15). Never raises."""
+        try:
+            return super().do(actions, us=us)
+        except Exception as error:
+            self.stand_down("to carry out what the protocol asks for", error)
+            return None
+
+    def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
+        """Note that reading an input goes on at `end`, and not at `start`: see `reading.Moved`."""
+        try:
+            start = self.machine.positions.reads_at(tp) if start is None else start
+            moved = Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=why)
+            self.machine.reading_moved(moved)
+            if start < end:
+                self.metrics.count("never_read", why, 1 if start < 0 else end - start)
+                logger.warning(
+                    "snapkafka: records %s to %d of %s are never read: %s",
+                    "up" if start < 0 else start,
+                    end - 1,
+                    tp,
+                    WHY_UNREAD[why],
+                    extra=self.about(),
+                )
+        except Exception as error:
+            self.stand_down("to note which records are never read", error)
+
+    def answering(self) -> Callable[[Event], None]:
+        """Return a function that feeds the answer to a question asked now. An answer that arrives after the ledger was
+        recreated is dropped: its ids and epochs belong to the old one."""
+        asked_of = self.ledgers
+
+        def answer(event: Event) -> None:
+            try:
+                if asked_of == self.ledgers:
+                    self.feed(event)
+            except Exception as error:
+                self.stand_down(f"to receive {type(event).__name__}", error)
+
+        return answer
+
+    # -- tasks in the background ------------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task that outlives a cancelled callback of Faust's; a failure is never raised into the app. A fault
+        of ours in it (anything but an error of the cluster) makes this worker stand down."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        try:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if error is None:
+                return
+            name = getattr(task.get_coro(), "__qualname__", "a task")
+            if isinstance(error, Exception) and not isinstance(error, CLUSTER_AT_FAULT):
+                self.stand_down(f"in {name}", error)
+            else:
+                logger.error("snapkafka: %s failed: %r", name, error, extra=self.about())
+        except Exception as error:
+            self.stand_down("to check how a task ended", error)
+
+    async def end_tasks(self) -> None:
+        """Cancel the background tasks."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- this worker ------------------------------------------------------------------------------------------------
+
+    def runs_here(self) -> bool:
+        """Return whether this is the thread of the app's loop. Before the app starts there is no other."""
+        if self.loop is None:
+            return True
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:
+            return False
+
+    @property
+    def participating(self) -> bool:
+        """Whether this worker takes part: it has an id, and its inputs are announced."""
+        return self.machine.process is not None and self.machine.inputs.ready
+
+    def about(self, epoch: int | None = None, snapshot: str = "") -> dict[str, Any]:
+        """Return `extra=` for a log line: the worker, and the snapshot if the line is about one."""
+        view = None if epoch is None else self.machine.ledger.snapshots.get(epoch)
+        return about(
+            snapshot=snapshot or ("" if view is None else view.trigger.id),
+            epoch=epoch,
+            namespace=self.config.namespace,
+            process=self.machine.process,
+        )
 
     # -- the hooks of the loop ----------------------------------------------------------------------------------------
 
@@ -197,7 +390,7 @@ class Process(Host):
         )
         for unread in self.machine.ledger.unread(trigger.apps):
             logger.warning("snapkafka: %s", unread, extra=self.about(snapshot=trigger.id))
-        self.feed(TriggerAppendedEvent(n=trigger.n))
+        self.feed(TriggerAppended(n=trigger.n))
         self.append(trigger)
         return trigger.id
 

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.actions import HoldRecord
@@ -15,8 +15,8 @@ from snapkafka.protocol.events import CameBack, MarkerMet, RecordMet, WentAbsent
 
 if TYPE_CHECKING:
     from snapkafka.kafka.ledger.gulps import Gulps
+    from snapkafka.protocol.worker import WorkerProtocol
 
-    from .host import Host
 
 logger = logging.getLogger("snapkafka")
 
@@ -30,11 +30,12 @@ class LedgerWaits:
     """The waits for the ledger of one process.
 
     Args:
-        host: calls `machine_changed` after each event.
+        host: the `Process`, which imports this module; it calls `machine_changed` after each event.
     """
 
-    def __init__(self, host: Host) -> None:
-        self._host, self._machine = host, host.machine
+    def __init__(self, host: Any) -> None:
+        self._host = host
+        self._machine: WorkerProtocol = host.machine
         self._gulps: Gulps | None = None  # of the reader
         self._without_since: float | None = None  # the app has gone on without an id
         self._waiters: list[asyncio.Future[None]] = []

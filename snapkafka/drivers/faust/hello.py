@@ -18,7 +18,7 @@ from snapkafka.version import __version__
 from .describe import agents_of, codecs_of, internal_topics, runs_no_agents, table_of, uncaptured
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ..process import Process
 
 logger = logging.getLogger("snapkafka")
 
@@ -31,7 +31,7 @@ LOOK_AGAIN_S: Final = 0.05
 OF_CLIENTS: Final = ":client"
 
 
-def process_hello(host: Host, **more: Any) -> Hello:
+def process_hello(host: Process, **more: Any) -> Hello:
     """Return the `Hello` of this process. A process that runs no agents is an app of its own without inputs: a sender
     that closes at once.
 
@@ -49,7 +49,7 @@ def process_hello(host: Host, **more: Any) -> Hello:
     )
 
 
-async def hello_of(host: Host, topics: Any, *, by_threads: tuple[str, ...] = ()) -> Hello:
+async def hello_of(host: Process, topics: Any, *, by_threads: tuple[str, ...] = ()) -> Hello:
     """Return a `Hello` with what this worker reads: its subscription without Faust's own topics (changelogs, leader,
     replies)."""
     app = host.app
@@ -78,7 +78,7 @@ def _declared_by_faust(app: Any, topic: str) -> bool:
     return bool(app.conf.topic_allow_declare and channels and all(channel.internal for channel in channels))
 
 
-async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]:
+async def _retention(host: Process, changelogs: list[str]) -> tuple[Retention, ...]:
     """Return the retention settings of changelogs, as far as this worker may read them: V3 believes no later settings
     alone."""
 
@@ -95,7 +95,7 @@ async def _retention(host: Host, changelogs: list[str]) -> tuple[Retention, ...]
     return tuple(filter(None, await asyncio.gather(*map(promised, changelogs))))
 
 
-async def _described(host: Host, topics: list[str]) -> dict[str, Any]:
+async def _described(host: Process, topics: list[str]) -> dict[str, Any]:
     """Describe topics. Faust has just created some of them, and the broker may take a moment to show them; others may
     never exist."""
     loop = asyncio.get_running_loop()
@@ -118,13 +118,13 @@ def _input(app: Any, topic: str, described: Any) -> InputTopic:
     )
 
 
-def report_uncaptured(host: Host) -> None:
+def report_uncaptured(host: Process) -> None:
     """Name what no snapshot of this app holds."""
     for what in uncaptured(host.app):
         logger.warning("snapkafka: %s", what, extra=host.about())
 
 
-def report_missing(host: Host, hello: Hello) -> None:
+def report_missing(host: Process, hello: Hello) -> None:
     """Log the inputs that this worker will not consume, even if they are created soon: Faust itself logs one line for
     them."""
     for topic in hello.missing:

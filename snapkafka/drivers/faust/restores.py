@@ -36,7 +36,6 @@ from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, Resto
 from ..waiting import RETRY_S
 
 if TYPE_CHECKING:
-    from ..host import Host
     from ..process import Process
 
 logger = logging.getLogger("snapkafka")
@@ -280,7 +279,7 @@ def keep_metadata(restored: AppliedRestores, client: Any) -> None:
     client.commit = commit_with_metadata
 
 
-def crash_if_refused(host: Host, client: Any) -> None:
+def crash_if_refused(host: Process, client: Any) -> None:
     """Crash when the broker refuses the worker because its group is held: aiokafka would not try again.
 
     Args:

@@ -13,13 +13,13 @@ from .factories import wrap_factory
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
 
-    from ..host import Host
+    from ..process import Process
 
 #: Somebody who scrapes waits no longer for the broker to tell the ledger's end.
 LAG_WAIT_S: Final = 0.5
 
 
-def serve(host: Host) -> None:
+def serve(host: Process) -> None:
     """Add the pages to the app's web server, once there is one."""
 
     def attach(server: Any) -> None:
@@ -29,7 +29,7 @@ def serve(host: Host) -> None:
     wrap_factory(host.app, "_new_web", attach, existing=host.app.__dict__.get("web"))
 
 
-def _add_pages(host: Host, server: Any) -> None:
+def _add_pages(host: Process, server: Any) -> None:
     """Add the pages to a web server that has not started yet."""
     from faust.web import View
 
@@ -53,7 +53,7 @@ def _add_pages(host: Host, server: Any) -> None:
         server.add_view(view)
 
 
-async def _lag(host: Host) -> int | None:
+async def _lag(host: Process) -> int | None:
     if host.absent:
         return None
     try:
@@ -63,7 +63,7 @@ async def _lag(host: Host) -> int | None:
         return None
 
 
-def status(host: Host) -> dict[str, Any]:
+def status(host: Process) -> dict[str, Any]:
     """Describe this worker and the latest snapshots, the last first."""
     ledger = host.machine.ledger
     return {

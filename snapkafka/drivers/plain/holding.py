@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from snapkafka.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
-    from ..host import Host
+    from ..process import Process
 
 Act = Callable[[list[TopicPartition]], object]
 
@@ -29,7 +29,7 @@ class HeldInputs:
         times: how often everything was let go; a decision from before that has to be asked for again.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Process) -> None:
         self._host, self._lock = host, host.lock
         self.times = 0
         self._since: dict[TopicPartition, float] = {}

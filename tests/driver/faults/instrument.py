@@ -21,7 +21,6 @@ from typing import Any, Final
 PACKAGES: Final = (
     "snapkafka.drivers.aio_client",
     "snapkafka.drivers.faust",
-    "snapkafka.drivers.host",
     "snapkafka.drivers.ledger",
     "snapkafka.drivers.machine_driver",
     "snapkafka.drivers.metrics",

@@ -22,7 +22,7 @@ from .image import TableImage, images
 from .scan import Scan
 
 if TYPE_CHECKING:
-    from ...host import Host
+    from ...process import Process
     from ..tables.changelogs import Tables
     from ..tables.reads import Reads
 
@@ -43,7 +43,7 @@ class TableAudit:
         tables: knows how far copies of global tables have come.
     """
 
-    def __init__(self, host: Host, reads: Reads, tables: Tables) -> None:
+    def __init__(self, host: Process, reads: Reads, tables: Tables) -> None:
         self._host, self._reads, self._tables = host, reads, tables
         self._running: asyncio.Task[None] | None = None
 

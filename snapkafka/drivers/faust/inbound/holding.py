@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import asyncio
 
-    from ...host import Host
+    from ...process import Process
 
 Callback = Callable[[Any], Awaitable[Any]]
 
@@ -60,7 +60,7 @@ class HeldInputs:
         conductor: Faust's `app.topics`.
     """
 
-    def __init__(self, host: Host, conductor: Any) -> None:
+    def __init__(self, host: Process, conductor: Any) -> None:
         self._host, self._conductor = host, conductor
         self._partitions: dict[Any, HeldPartition] = {}
         self._queues: set[Any] = set()  # of agents, that are closed

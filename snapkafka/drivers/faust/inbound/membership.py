@@ -38,7 +38,7 @@ from snapkafka.errors import InstallError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
-from ...host import CLUSTER_AT_FAULT
+from ...process import CLUSTER_AT_FAULT
 from ...reading import watch_positions
 from ...waiting import RETRY_S
 from ..describe import internal_topics, runs_no_agents

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from snapkafka.protocol.events import ChannelEnded
     from snapkafka.protocol.records import LedgerRecord
 
-    from ...host import Host
+    from ...process import Process
 
 
 class Recorder:
@@ -28,7 +28,7 @@ class Recorder:
         write: appends to the ledger.
     """
 
-    def __init__(self, host: Host, write: Callable[[LedgerRecord], None]) -> None:
+    def __init__(self, host: Process, write: Callable[[LedgerRecord], None]) -> None:
         self._host, self._write = host, write
         self._channel: Any = host.app.channel()
         self.agent: Any = host.app.agent(self._channel, name=RECORDER)(self._record)

@@ -31,7 +31,7 @@ from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
-    from ...host import Host
+    from ...process import Process
 
 logger = logging.getLogger("snapkafka")
 
@@ -79,7 +79,7 @@ class Events:
 
     several = False  # have there been several apps in this process?
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Process) -> None:
         self._host = host
         self._machine = host.machine
         self.unnoted: dict[str, str] = {}

@@ -14,7 +14,7 @@ from ..tables.reads import FIXED
 from .streams import reading_of
 
 if TYPE_CHECKING:
-    from ...host import Host
+    from ...process import Process
     from ..tables.reads import Reads
     from .running_events import Events
 
@@ -35,7 +35,7 @@ class Sensors:
         host: whose machine is fed.
     """
 
-    def __init__(self, host: Host, events: Events, reads: Reads) -> None:
+    def __init__(self, host: Process, events: Events, reads: Reads) -> None:
         self._host = host
         self._machine = host.machine
         self._events, self._reads = events, reads

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from .running_events import Events, StreamRecords
 
 if TYPE_CHECKING:
-    from ...host import Host
+    from ...process import Process
 
 #: A stream that no agent reads.
 OUTSIDE = "stream"
 
 
-def watch_streams(host: Host, events: Events, attach: Callable[[Any], None]) -> None:
+def watch_streams(host: Process, events: Events, attach: Callable[[Any], None]) -> None:
     """Patch `app.stream`. Streams that a module created before `install` stand in the app's tree; `attach` is called
     with each of them, too."""
     from faust.types import StreamT

@@ -34,7 +34,7 @@ from ..describe import in_transactions
 from .transactions import Transactions
 
 if TYPE_CHECKING:
-    from ...host import Host
+    from ...process import Process
     from ...sends import Sends, Waiting
 
 #: Faust logs each record here.
@@ -54,7 +54,7 @@ class OutgoingRecords:
         note: adds metadata to offsets that transactions commit.
     """
 
-    def __init__(self, host: Host, producer: Any, *, sends: Sends, note: Callable[[Any], Any]) -> None:
+    def __init__(self, host: Process, producer: Any, *, sends: Sends, note: Callable[[Any], Any]) -> None:
         self._host, self._machine, self._producer, self._sends = host, host.machine, producer, sends
         self.transactions = Transactions(sends, note) if in_transactions(host.app) else None
         self._client: AioClient | None = None
@@ -191,7 +191,7 @@ def _resolve(fut: Any, sent: Any) -> None:
         fut.set_result(sent.result()) if sent.exception() is None else fut.set_exception(sent.exception())
 
 
-def skip_producer_guard(host: Host) -> None:
+def skip_producer_guard(host: Process) -> None:
     """Replace `app.maybe_start_producer`, unless it is not Faust's own.
 
     For each record, `topic.send` and `event.forward` ask it for the producer. Faust guards that call against many

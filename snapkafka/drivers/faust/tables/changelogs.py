@@ -20,7 +20,7 @@ from .reads import Reads, is_fixed
 from .table_class import reporting
 
 if TYPE_CHECKING:
-    from ...host import Host
+    from ...process import Process
     from ..inbound.sensors import Sensors
     from ..restores import AppliedRestores
 
@@ -77,7 +77,7 @@ class Tables:
         host: whose machine is fed.
     """
 
-    def __init__(self, host: Host, reads: Reads, sensors: Sensors, restored: AppliedRestores) -> None:
+    def __init__(self, host: Process, reads: Reads, sensors: Sensors, restored: AppliedRestores) -> None:
         self._host, self._reads, self._sensors, self._restored = host, reads, sensors, restored
         #: Of records in Faust's queue, while an event could be torn.
         self._colours: dict[tuple[Any, int], int] = {}

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from snapkafka.protocol.colours import Cause
 
-    from ...host import Host
+    from ...process import Process
     from ..audit.scan import Scan
     from ..inbound.running_events import Events
 
@@ -54,7 +54,7 @@ class Reads:
         events: the source of the reading event.
     """
 
-    def __init__(self, host: Host, events: Events) -> None:
+    def __init__(self, host: Process, events: Events) -> None:
         self._host = host
         self._machine = host.machine
         self._events = events
