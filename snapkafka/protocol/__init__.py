@@ -49,7 +49,6 @@ from .captured_snapshot import (
     Uncaptured,
 )
 from .colours import Colours, Effect
-from .deduplication import KEEP_NUMBERS
 from .events import (
     AssignedInput,
     CameBack,

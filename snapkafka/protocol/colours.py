@@ -46,11 +46,6 @@ class Colours(RunningEvents):
         self.sent: dict[TopicPartition, Sent] = {}
         self._forgotten_below = 0  # colours before this one are the same
 
-    @property
-    def stamped(self) -> int:
-        """The number of seqs that were issued, whatever became of them."""
-        return sum(sent.next_seq for sent in self.sent.values())
-
     # -- sends ------------------------------------------------------------------------------------------------
 
     def enter(self, event: Cause | None) -> Effect:

@@ -4,7 +4,7 @@ Nothing is translated: the records themselves are kept, each with its offset, an
 them like any others. So the fold alone defines the meaning of a checkpoint. A record matters as long as it can still
 change an answer: the processes that run or left recently, the owners of inputs, the snapshots that are open or may
 still be assembled, retired apps, a pause. Dropped epochs lie below `highest_epoch`, so a reader that starts from a
-checkpoint never takes one of them for new. Their names stay taken, and so do the numbers of dropped records.
+checkpoint never takes one of them for new. Their names stay taken.
 """
 
 from __future__ import annotations
@@ -83,12 +83,11 @@ def take_checkpoint(
 
 
 def _chunks(state: LedgerState, kept: Sequence[Kept], first_n: int, chunk: int) -> list[Checkpoint]:
-    names, seen, others = state.taken()
+    names = state.taken()
     parts = max(
         1,
-        _parts(kept, chunk),  # and `seen`, of which there is one for each Hello that is kept at most
+        _parts(kept, chunk),
         _parts(names, SMALL * chunk),
-        _parts(others, SMALL * chunk),
     )
     return [
         Checkpoint(
@@ -99,9 +98,7 @@ def _chunks(state: LedgerState, kept: Sequence[Kept], first_n: int, chunk: int) 
             part=part,
             parts=parts,
             kept=_part(kept, part, chunk),
-            seen=_part(seen, part, chunk),
             names=_part(names, part, SMALL * chunk),
-            others=_part(others, part, SMALL * chunk),
         )
         for part in range(parts)
     ]

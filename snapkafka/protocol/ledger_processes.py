@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from .deduplication import Repeats
 from .ledger_snapshots import SnapshotFold, being_restored, cut_short, input_moved, runs_without
 from .readers import UNKNOWN, Reader, add_reader
 from .records import (
@@ -44,7 +43,6 @@ class ProcessFold(SnapshotFold):
     def __init__(self, *, history: bool, start: int) -> None:
         super().__init__(history=history)
         self._start = start
-        self._repeats = Repeats()
 
     def _of_process(self, offset: int, record: Hello | Assigned | Dead | Bye | TailLost) -> None:
         """Apply a record about one process."""
@@ -79,6 +77,8 @@ class ProcessFold(SnapshotFold):
                 assert_never(record)
 
     def _hello(self, offset: int, record: Hello) -> None:
+        if any((v.hello.n, v.hello.app) == (record.n, record.app) for v in self.processes.values()):
+            return  # a copy, by another producer
         self.restores.joined(offset, record, self.processes)
         self.processes[offset] = ProcessView(process=offset, hello=record)
         if record.was != NOBODY:
@@ -88,10 +88,10 @@ class ProcessFold(SnapshotFold):
 
     def _assigned(self, offset: int, record: Assigned) -> None:
         view = self.processes.get(record.process)
-        if view is None or view.left is not None:
-            return
+        if view is None or view.left is not None or record.n <= view.assigned_n:
+            return  # the last: a copy, or overtaken by a later one
         app = view.hello.app
-        view.assigned, view.member = offset, record.member
+        view.assigned, view.assigned_n, view.member = offset, record.n, record.member
         nobody = (UNKNOWN,) if self._start > 0 or self.tails.upto > 0 else ()  # a part of the ledger is gone
         mine = set()
         for tp in (*record.inputs, *record.changelogs):
@@ -116,8 +116,8 @@ class ProcessFold(SnapshotFold):
         before."""
         view = self.processes.get(record.process)
         left_in_order = view is not None and view.left is not None and not (view.dead or view.goes_on)
-        if view is None or (record.goes_on and left_in_order):
-            return  # a copy of what it said before it left
+        if view is None or (record.goes_on and (left_in_order or view.goes_on)):
+            return  # a copy of what it said
         view.goes_on, view.why = record.goes_on, record.reason
         if record.goes_on:
             failure = runs_without(view)
@@ -133,7 +133,6 @@ class ProcessFold(SnapshotFold):
             return
         self.left_at = view.left = offset
         view.dead = dead
-        self._repeats.left(process)
         for snapshot in list(self.open.values()):
             if process in snapshot.required - snapshot.reports.keys():
                 # R12: nobody reports for somebody else.
@@ -167,7 +166,8 @@ class ProcessFold(SnapshotFold):
 
     def _tail_lost(self, offset: int, record: TailLost) -> None:
         """Note a lost tail: its author was hidden from `since` on, so no snapshot of that time can be proved (R11)."""
-        self.tails.add(offset, record)
+        if not self.tails.add(offset, record):
+            return
         if record.process != NOBODY:
             return
         self.restores.tail_lost()
@@ -189,12 +189,12 @@ class ProcessFold(SnapshotFold):
     # -- what operators ask for -------------------------------------------------------------------------------
 
     def _retire(self, offset: int, app: str) -> None:
+        if app in {view.hello.app for view in self.living()} or app in self.retired_apps():
+            return
         self.retired[app] = offset
-        alive = {view.hello.app for view in self.living()}
         for snapshot in list(self.open.values()):
-            if app not in alive:
-                snapshot.expected = {item for item in snapshot.expected if item[0] != app}
-                self._complete(offset, snapshot)
+            snapshot.expected = {item for item in snapshot.expected if item[0] != app}
+            self._complete(offset, snapshot)
 
     def _pause(self, offset: int, *, paused: bool) -> None:
         self.paused_at = offset if paused else None

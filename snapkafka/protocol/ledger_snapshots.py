@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final, assert_never
 
 from . import alignment, unstamped
-from .deduplication import Latest
+from .latest import Latest
 from .ledger_view import LedgerView
 from .readers import Input, Reader
 from .records import (

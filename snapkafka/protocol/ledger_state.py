@@ -7,7 +7,7 @@ to the same offset hold the same state, so none has to be asked, and none has to
                     └──Abort, a required process lost, an input assigned─────────────> failed
 
 What each record changes stands in `ledger_snapshots` and `ledger_processes`; here is what concerns all of them: their
-order, duplicates, and a ledger whose beginning is gone.
+order, and a ledger whose beginning is gone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
-from .deduplication import Latest, Repeats
+from .latest import Latest
 from .ledger_processes import ProcessFold
 from .ledger_snapshots import KEEP_NAMES
 from .readers import Input
@@ -30,12 +30,10 @@ from .records import (
     Fork,
     Hello,
     LedgerRecord,
-    Number,
     Pause,
     Report,
     Restore,
     Retire,
-    Seen,
     SnapshotName,
     TailLost,
     TopicPartition,
@@ -51,7 +49,7 @@ __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "St
 
 
 class LedgerState(ProcessFold):
-    """The fold. Apply every record in the order of the ledger; duplicates and external records are dropped.
+    """The fold. Apply every record in the order of the ledger; one that comes twice changes nothing the second time.
 
     Args:
         history: remember every snapshot, for tools that list them. Without, memory is bounded, whatever the ledger
@@ -84,7 +82,7 @@ class LedgerState(ProcessFold):
                 None: all of them.
 
         Returns:
-            whether the record took effect: it is neither garbage nor a duplicate, and nothing before it is missing.
+            whether the record was folded: it is no garbage, and nothing before it is missing.
         """
         assert offset >= self.end, "the ledger is read in its order"
         self.resume()
@@ -98,9 +96,7 @@ class LedgerState(ProcessFold):
         return self._fold(offset, record)
 
     def _fold(self, offset: int, record: LedgerRecord | None) -> bool:
-        if record is None or self._repeats.repeated(
-            record.process, record.n, is_alive=self.is_alive(record.process)
-        ):
+        if record is None:
             return False
         self._take(offset, record)
         return True
@@ -116,7 +112,7 @@ class LedgerState(ProcessFold):
             deque(islice(self._resuming, at_once), maxlen=0)
 
     def _take(self, offset: int, record: LedgerRecord) -> None:
-        """Apply a record that is neither garbage nor a duplicate."""
+        """Apply a record that is no garbage."""
         match record:
             case Hello() | Assigned() | Dead() | Bye() | TailLost():
                 self._of_process(offset, record)
@@ -155,10 +151,6 @@ class LedgerState(ProcessFold):
         self._names = Latest(
             KEEP_NAMES, ((name.id, name.attempt) for chunk in chunks for name in chunk.names)
         )
-        self._repeats = Repeats(
-            (seen for chunk in chunks for seen in chunk.seen),
-            (other for chunk in chunks for other in chunk.others),
-        )
         self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
         self.left_at = last.left_at  # it keeps only some of those that left
         for offset, record in held:
@@ -167,10 +159,9 @@ class LedgerState(ProcessFold):
                 self._fold(offset, record)
         self._held = self._resuming = None
 
-    def taken(self) -> tuple[list[SnapshotName], list[Seen], list[Number]]:
-        """Return the names and numbers that are taken, for a checkpoint."""
-        names = [SnapshotName(id=id_, attempt=attempt) for id_, attempt in self._names]
-        return (names, *self._repeats.kept())
+    def taken(self) -> list[SnapshotName]:
+        """Return the names that are taken, for a checkpoint."""
+        return [SnapshotName(id=id_, attempt=attempt) for id_, attempt in self._names]
 
     # -- what was captured -----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from .deduplication import Latest
+from .latest import Latest
 from .lost_tail import LostTails
 from .readers import Input, Reader
 from .records import FOREIGN, NOBODY, RESTORE, Fork, TopicPartition

@@ -23,9 +23,12 @@ class LostTails:
     def __init__(self) -> None:
         self._records: list[tuple[int, TailLost]] = []
 
-    def add(self, offset: int, record: TailLost) -> None:
-        """Add the range that the record at `offset` names."""
-        self._records.append((offset, record))
+    def add(self, offset: int, record: TailLost) -> bool:
+        """Add the range that the record at `offset` names; return whether it is a new one."""
+        known = any((seen.process, seen.n) == (record.process, record.n) for _, seen in self._records)
+        if not known:
+            self._records.append((offset, record))
+        return not known
 
     @property
     def upto(self) -> int:

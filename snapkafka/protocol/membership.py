@@ -24,15 +24,12 @@ from .records import (
     NOBODY,
     Bye,
     Dead,
-    LedgerRecord,
     TailLost,
 )
 
 #: Whoever has not reported by a part of the time to live after its end, this one, is dead: had it been slow, it would
 #: have aborted the snapshot itself.
 GRACE: Final = 4
-#: Of so many records it is known how much was sent before: of a cut that is aborted the report is never written.
-SENT_BY_MAX: Final = 64
 
 
 class Member(Work):
@@ -46,9 +43,6 @@ class Member(Work):
         self.stood_down: int | None = None  # the id that it had
         self._stood_down_why: str | None = None  # why it has stood down
         self._hello_n: int | None = None
-        self._strayed = False  # was it absent since the last of its records that it has read in the ledger?
-        self._sent_by: dict[int, int] = {}  # n of such a record -> how much it had sent when it wrote that
-        self._known_sent = 0  # of the last one that it has read
         self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
         self._waited: set[int] = set()  # snapshots whose time to live is over here
         self._n = 0
@@ -100,9 +94,6 @@ class Member(Work):
         if self.process is None and self._hello_n is None:
             return []  # it has not said anything yet
         void, self.process = NOBODY if self.process is None else self.process, None
-        went_on = self._strayed or self.absent or self.colours.stamped > self._known_sent
-        self._strayed, self._known_sent = self.absent, 0
-        self._sent_by.clear()
         self.open.clear()
         self.inputs.lose()
         self.positions.forget_cuts()
@@ -111,9 +102,7 @@ class Member(Work):
         self._batches.clear()
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
         self.colours.keep_unstamped(earlier)
-        was = SOMEBODY if recreated and self.earlier.busy else NOBODY
-        if not recreated and (self.earlier.busy or went_on):
-            was = void
+        was = void if not recreated else SOMEBODY if self.earlier.busy else NOBODY
         return [*self.aligner.clear(), AppendHello(void=void, was=was)]
 
     def _has_left(self) -> bool:
@@ -150,14 +139,6 @@ class Member(Work):
         filling = TailLost(process=author, n=self._next_n(), since=upto - 1, upto=upto)
         return [AppendToLedger(record=filling)]
 
-    def _alive_in(self, record: LedgerRecord) -> None:
-        """Note a record of ours in the ledger without a `Dead` of ours below it: what we had sent when we wrote it was
-        sent alive. What we sent since may have left when we were declared dead already and did not know it (R12)."""
-        if record.process != self.process or record.n not in self._sent_by:
-            return
-        self._known_sent, self._strayed = self._sent_by[record.n], self.absent
-        self._sent_by = {n: sent for n, sent in self._sent_by.items() if n > record.n}
-
     def _other_ledger(self, start: int = 0) -> None:
         """Forget the ledger read so far: it was recreated, or we missed a part of it."""
         self.ledger = LedgerState(history=False, start=start)
@@ -177,9 +158,6 @@ class Member(Work):
 
     def _next_n(self) -> int:
         self._n += 1
-        self._sent_by[self._n] = self.colours.stamped
-        if len(self._sent_by) > SENT_BY_MAX:
-            del self._sent_by[min(self._sent_by)]
         return self._n
 
     def stand_down(self, why: str = "", process: int | None = None) -> list[Action]:

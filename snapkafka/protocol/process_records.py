@@ -20,8 +20,8 @@ FOREIGN: Final = "foreign"
 class Hello:
     """A process joins. Its id is the ledger offset of this record (R11).
 
-    `was`: the id that it had until it was declared dead, if it had work in flight then (-1: none): the sends of that
-    id are only a part of its work, so no snapshot that counts it among the processes that left can be proven. -2: it
+    `was`: the id that it had until it was declared dead (-1: none): it may have sent since, so no snapshot that counts
+    it among the processes that left can be proven. -2: it
     had work in flight when its ledger was recreated, and may have read any input of its app before.
     `uncaptured`: the state of the app that no snapshot holds, a sentence each. `mode`: "on", or "stamp" if it takes no
     part in snapshots yet, "restore" for the process that re-appends records in a restore, or "foreign" (`FOREIGN`).

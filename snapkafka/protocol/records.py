@@ -3,7 +3,8 @@
 The ledger is a topic with one partition, so its order is *the* order (R11). An epoch is the ledger offset of a
 `Trigger` + 1; a process id is the ledger offset of a `Hello`. Every record carries `(process, n)`: `process` is its
 author (`NOBODY` for a `Hello`, whose author has no id yet, and for tools, which are not processes), `n` counts per
-author (a random number of 63 bits if the author is `NOBODY`), and every reader drops duplicates of the pair.
+author (a random number of 63 bits if the author is `NOBODY`). A record that comes twice changes nothing the second
+time: a `Hello` and an `Assigned` are known by their `n`, a snapshot by its id and attempt.
 
 Fields added later have defaults, so that two neighbouring releases can share a ledger.
 """
@@ -195,28 +196,11 @@ class SnapshotName:
 
 
 @value
-class Seen:
-    """The numbers of a living process that are taken: all up to `low`, and those in `above` (R11)."""
-
-    process: int
-    low: int
-    above: tuple[int, ...] = ()
-
-
-@value
-class Number:
-    """A number that is taken, of an author that is not a living process (R11)."""
-
-    process: int
-    n: int
-
-
-@value
 class Checkpoint:
     """The ledger below `upto`, as far as it still matters: a reader that starts here needs nothing older.
 
-    A chunk of `parts`, numbered from 0; the fold is complete with the last one. `names`, `seen`, `others`: the names
-    and numbers that are taken, also by dropped records. `left_at`: where a process has left last.
+    A chunk of `parts`, numbered from 0; the fold is complete with the last one. `names`: those that are taken, also by
+    dropped records. `left_at`: where a process has left last.
     """
 
     process: int = NOBODY
@@ -228,8 +212,6 @@ class Checkpoint:
     parts: int = 1
     kept: tuple[Kept, ...] = ()
     names: tuple[SnapshotName, ...] = ()
-    seen: tuple[Seen, ...] = ()
-    others: tuple[Number, ...] = ()
 
 
 LedgerRecord = (

@@ -61,6 +61,7 @@ class ProcessView:
     process: int
     hello: Hello
     assigned: int = -1
+    assigned_n: int = -1
     inputs: tuple[TopicPartition, ...] = ()
     member: str = ""
     left: int | None = None  # ledger offset of its Bye or Dead

@@ -160,7 +160,6 @@ class WorkerProtocol(BarrierMember):
                 return self._of_membership(event)
             case WentAbsent() | CameBack():
                 self.absent = isinstance(event, WentAbsent)
-                self._strayed = True
                 return [] if self.process is None else [*self.aligner.clear(), *self._contaminated()]
             case _:
                 assert_never(event)
@@ -169,8 +168,6 @@ class WorkerProtocol(BarrierMember):
         news = self.ledger.apply(event.offset, event.record, at_once=event.at_once)
         if not self.ledger.whole:
             return []  # ours are written after the checkpoint, so none of them is among these
-        if news and self.process is not None and event.record is not None:
-            self._alive_in(event.record)
         match event.record:
             case Trigger() as trigger:
                 return self._trigger_read(event.offset, trigger, news=news)
@@ -181,7 +178,8 @@ class WorkerProtocol(BarrierMember):
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
             case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
-                self._assigned(event.offset)
+                if self.ledger.processes[assigned.process].assigned == event.offset:  # else a copy
+                    self._assigned(event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
             case Restore() | TailLost() if self._has_left():

@@ -330,6 +330,6 @@ def test_what_the_apps_declare_and_report_stands_in_it() -> None:
 
 
 def test_who_is_given_inputs_anew_after_its_cut_may_run_events_again() -> None:
-    again = Assigned(process=2, n=3, generation=2, inputs=(TopicPartition("a", 0),))
+    again = Assigned(process=2, n=10, generation=2, inputs=(TopicPartition("a", 0),))
     whole = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, REPORTED, again)
     assert {cut.steady for cut in whole.inputs} == {False}

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 from snapkafka.protocol import (
-    KEEP_NUMBERS,
     Abort,
     Action,
     AppendHello,
-    Assigned,
     Captured,
     Checkpoint,
     CheckpointGoesOn,
@@ -36,6 +34,7 @@ from snapkafka.protocol import (
     WorkerProtocol,
     take_checkpoint,
 )
+from snapkafka.protocol.ledger_snapshots import KEEP_NAMES
 from tests.bench.ledgers import records
 from tests.sim.ledgers import ledger
 
@@ -171,7 +170,7 @@ def test_nothing_is_kept_of_an_empty_ledger() -> None:
 
 
 def test_chunks_stay_small_and_number_themselves(world: World) -> None:
-    """They have room for all names and all numbers, of which there may be more than of records."""
+    """They have room for all names, of which there may be more than of records."""
     for n in range(9):
         world.append(Hello(n=n, app="p"))
     for n in range(20):
@@ -183,7 +182,6 @@ def test_chunks_stay_small_and_number_themselves(world: World) -> None:
         (N + k, k, len(chunks), 59) for k in range(len(chunks))
     ]
     assert max(len(c.kept) for c in chunks) == 4
-    assert max(len(c.others) for c in chunks) == 16
     names = [(name.id, name.attempt) for c in chunks for name in c.names]
     assert names == [(str(n), 1) for n in range(20)]
 
@@ -238,27 +236,6 @@ def test_the_name_of_a_snapshot_that_is_kept_no_more_stays_taken(
     for n, attempt in ((2, 1), (3, 2)):
         state.apply(state.end, Trigger(n=n, id="x", attempt=attempt))
         assert state.is_epoch(state.end) == (attempt == 2)
-
-
-def test_a_record_that_is_kept_no_more_is_still_a_repeat(world: World, pair: tuple[Process, Process]) -> None:
-    """R11: Every ledger record carries (process, n); repeats are dropped, also of one that had overtaken others."""
-    p, _ = pair
-    old, overtaking = (
-        world.ledger[p.machine.inputs.assigned],
-        Assigned(process=p.id, n=100, generation=1, inputs=()),
-    )
-    p.feed(InputsRevoked())
-    world.append(overtaking)
-    heir = Process(world, "p", (), assign=False)
-    heir.give(A)
-    resumed = Pause(n=77, paused=False)
-    world.append(resumed)
-    world.append(Pause(n=78, paused=True))
-    state = behind(world)
-    for repeated in (old, overtaking, resumed):
-        assert not state.apply(state.end, repeated)
-    assert state.owner(("p", A)) == heir.id
-    assert state.paused
 
 
 def test_a_pause_that_is_over_refuses_nothing(world: World, pair: tuple[Process, Process]) -> None:
@@ -347,7 +324,7 @@ def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
 def test_names_are_taken_for_so_many_snapshots_whoever_reads(world: World) -> None:
     """The same rule for a service, which forgets, and for a tool, which remembers every snapshot."""
     for fold in (LedgerState(), LedgerState(history=False)):
-        for n in range(KEEP_NUMBERS + 1):
+        for n in range(KEEP_NAMES + 1):
             fold.apply(fold.end, Trigger(n=n, id=str(n)))
         for name, again in (("1", False), ("0", True)):
             fold.apply(fold.end, Trigger(n=10**6 + int(name), id=name))

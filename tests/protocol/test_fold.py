@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.protocol import (
-    NOBODY,
     Abort,
     Assigned,
     Bye,
@@ -23,11 +22,11 @@ from snapkafka.protocol import (
     Retire,
     Status,
     StoppedApp,
+    TailLost,
     TopicPartition,
     Trigger,
     Verdict,
 )
-from snapkafka.protocol.deduplication import KEEP_ABOVE
 
 from .world import A, B, Process, World, settle
 
@@ -39,17 +38,6 @@ def fold_of(*records: object, history: bool = True) -> LedgerState:
     for record in records:
         fold.apply(fold.end, record)  # type: ignore[arg-type]
     return fold
-
-
-def retire_like(n: int, process: int) -> Verdict:
-    """A record whose repeat can be seen."""
-    return Verdict(process=process, n=n, epoch=2, verdict=f"n{n}")
-
-
-def captured_by_one() -> LedgerState:
-    """Process 0 joins, and the snapshot of epoch 2 is captured."""
-    report = Report(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
-    return fold_of(Hello(n=1, app="p"), Trigger(n=2, id="s"), report, replace(report, n=2))
 
 
 def test_a_snapshot_has_what_the_changelogs_promised_before_it() -> None:
@@ -75,47 +63,39 @@ def test_the_ledger_is_read_in_its_order() -> None:
     assert [view.process for view in fold.living()] == [7]
 
 
-def test_r11_repeats_are_dropped_whatever_overtook_them() -> None:
-    """Every ledger record carries (process, n); repeats are dropped. An author's records may overtake each other."""
-    fold = captured_by_one()
-
-    def says(n: int, author: int = 0) -> bool:
-        """Is it taken in?"""
-        fold.snapshots[2].verdict = None
-        fold.apply(fold.end, retire_like(n, author))
-        return fold.snapshots[2].verdict is not None
-
-    assert [says(n) for n in (1, 2, 5, 4, 5, 3, 3, 4, 6, 5)] == [
-        False,
-        False,
-        True,
-        True,
-        False,
-        True,
-        False,
-        False,
-        True,
-        False,
-    ]
-    assert says(6, author=NOBODY)
-    assert not says(6, author=NOBODY)
-    assert says(6, author=99), "another author"
-    assert not says(6, author=99)
+HELLO, ASSIGNED = Hello(n=1, app="p"), Assigned(process=0, n=1, generation=1, inputs=(A,))
+CUT = Report(
+    process=0, n=2, epoch=3, previous=0, heard="ledger", assigned=1,
+    positions=(replace(POSITION, agent="agent"),),
+)  # fmt: skip
+COPIES = {
+    "Hello": (HELLO,),
+    "Assigned": (HELLO, ASSIGNED, replace(ASSIGNED, n=2)),
+    "Trigger": (HELLO, ASSIGNED, Trigger(n=3, id="s")),
+    "Report": (HELLO, ASSIGNED, Trigger(n=3, id="s"), CUT),
+    "Abort": (HELLO, ASSIGNED, Trigger(n=3, id="s"), Abort(n=4, epoch=3, code="x", reason="y")),
+    "Verdict": (HELLO, ASSIGNED, Trigger(n=3, id="s"), CUT, Verdict(n=4, epoch=3, verdict="VERIFIED")),
+    "Dead": (HELLO, Dead(n=4, dead=0)),
+    "Bye": (HELLO, Bye(process=0, n=4)),
+    "Bye, goes on": (HELLO, ASSIGNED, Trigger(n=3, id="s"), CUT, Bye(process=0, n=4, goes_on=True, since=9)),
+    "TailLost": (HELLO, TailLost(n=4, since=9, upto=12)),
+    "Retire": (HELLO, Bye(process=0, n=4), Retire(n=5, app="p")),
+}
 
 
-def test_r11_what_is_missing_for_long_was_never_written() -> None:
-    """An author's records may overtake each other by so many; then memory ends."""
-    fold = captured_by_one()
-    for n in range(4, 4 + KEEP_ABOVE):  # 3 is missing
-        fold.apply(fold.end, retire_like(n, 0))
-    assert fold.taken()[1][0].low == 2
-    fold.apply(fold.end, retire_like(4 + KEEP_ABOVE, 0))
-    (seen,) = fold.taken()[1]
-    assert (seen.process, seen.low, seen.above) == (0, 4 + KEEP_ABOVE, ())
-    fold.apply(fold.end, retire_like(6 + KEEP_ABOVE, 0))
-    assert fold.taken()[1][0].above == (6 + KEEP_ABOVE,), "it overtook one"
-    fold.apply(fold.end, retire_like(3, 0))
-    assert fold.snapshots[2].verdict == retire_like(6 + KEEP_ABOVE, 0)
+@pytest.mark.parametrize("kind", COPIES)
+@pytest.mark.parametrize("later", [False, True])
+def test_r11_a_record_that_comes_twice_changes_nothing_the_second_time(kind: str, later: bool) -> None:
+    """A retry by another producer. `later`: others have joined and taken a snapshot meanwhile."""
+    *before, record = COPIES[kind]
+    after: list[object] = [Hello(n=98, app="q"), Trigger(n=97, id="t", apps=("q",))] if later else []
+    once, twice = fold_of(*before, record, *after), fold_of(*before, record, *after, record)
+
+    def known(fold: LedgerState) -> list[object]:
+        return [fold.processes, fold.snapshots, fold.readers, fold.retired, fold.left_at, str(fold.tails)]
+
+    assert known(once) == known(twice)
+    assert kind != "Assigned" or known(fold_of(*before, record, *after, before[-1])) == known(once)
 
 
 def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() -> None:

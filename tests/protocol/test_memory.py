@@ -11,7 +11,6 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from snapkafka.protocol import (
-    KEEP_NUMBERS,
     Abort,
     Assigned,
     Bye,
@@ -25,7 +24,7 @@ from snapkafka.protocol import (
     Trigger,
     TriggerAppended,
 )
-from snapkafka.protocol.deduplication import KEEP_ABOVE, Latest
+from snapkafka.protocol.latest import Latest
 from snapkafka.protocol.ledger_processes import KEEP_LEFT
 from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED, KEEP_NAMES
 
@@ -41,8 +40,6 @@ def bounds_that_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ledger_snapshots.KEEP_NAMES", 50),
         ("ledger_snapshots.KEEP_DECIDED", 10),
         ("ledger_processes.KEEP_LEFT", 20),
-        ("deduplication.KEEP_NUMBERS", 50),
-        ("deduplication.KEEP_ABOVE", 5),
     ):
         monkeypatch.setattr(f"snapkafka.protocol.{name}", bound)
 
@@ -241,4 +238,4 @@ def test_a_bounded_number_of_keys_takes_no_more_memory_when_it_is_full() -> None
 
 def test_the_bounds_are_these() -> None:
     """A record of an older process counts as external, no epoch so old comes as news, no repeat comes so late."""
-    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES, KEEP_NUMBERS, KEEP_ABOVE) == (64, 500, 500, 500, 256)
+    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES) == (64, 500, 500)
