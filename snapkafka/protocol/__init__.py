@@ -9,7 +9,7 @@ Read in this order:
 
 | modules | subject |
 |---|---|
-| `records`, `operator_records`, `offsets` | the content of the ledger |
+| `records`, `offsets` | the content of the ledger |
 | `ledger_state`, from `ledger_snapshots` and `ledger_processes` | when a snapshot is captured |
 | `ledger_view`, `readers`, `restores`, `facts` | other answers of the ledger |
 | `colours`, `tearing`, `held`, `sent` | the work of one process, by colour |
@@ -104,11 +104,10 @@ from .offsets import (
     TopicPartition,
     TornEvent,
 )
-from .operator_records import Fork, Pause, Restore, Retire, Verdict
-from .process_records import FOREIGN, RESTORE, Assigned, Bye, Dead, Hello
 from .records import (
     APP_RUNS_WITHOUT,
     APP_STOPPED,
+    FOREIGN,
     FOREIGN_STATE,
     INPUT_MOVED,
     INPUT_UNASSIGNED,
@@ -117,16 +116,26 @@ from .records import (
     NOT_ALIGNED,
     NOT_GIVEN,
     OUT_OF_ORDER,
+    RESTORE,
     RESTORING,
     RETRYABLE,
     SENT_BARE,
     UNKNOWN_PARTITION,
     Abort,
+    Assigned,
+    Bye,
     Checkpoint,
+    Dead,
+    Fork,
+    Hello,
     LedgerRecord,
+    Pause,
     Report,
+    Restore,
+    Retire,
     TailLost,
     Trigger,
+    Verdict,
 )
 from .restores import RestoreView, Rule
 from .sent import Sent

@@ -16,7 +16,6 @@ from .aligner import Aligner
 from .closing import OpenCuts
 from .colours import Cause, Colours, Effect, Torn, effect_of
 from .cut import Positions
-from .identity import EarlierIncarnations
 from .ledger_state import LedgerState
 from .records import MIXED, OUT_OF_ORDER, SENT_BARE, Skipped, TopicPartition
 from .sent import Sent
@@ -47,7 +46,8 @@ class Work(ABC):
         self.open = OpenCuts()
         self.aligner = Aligner()
         self.aligning = self.aligner.open  # by epoch
-        self.earlier = EarlierIncarnations()
+        #: Identities before this one with work in flight: it has no colour, so no cut can be proven meanwhile (R12).
+        self.earlier: list[Colours] = []
         self._batches: dict[Cause, tuple[Cause, ...]] = {}  # running event -> those that were started with it
 
     # -- what the rules do with it ----------------------------------------------------------------------------
@@ -118,8 +118,8 @@ class Work(ABC):
         self.colours.end(event)
         if self._batches:
             self._batches.pop(event, None)
-        if self.earlier.busy:
-            self.earlier.event_ended(event)
+        for earlier in self.earlier:
+            earlier.end(event)
         return self._advance() if self.open.cuts or self.aligning else _NOTHING
 
     # -- torn events (R6) -------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Work(ABC):
     def send_entered(self, event: Cause | None) -> Effect:
         """Enter a send (R5), wherever it leaves later."""
         effect = self.colours.enter(event)
-        if self.earlier.busy and event is not None and self.earlier.run(event):
+        if event is not None and any(event in earlier.running for earlier in self.earlier):
             return effect._replace(cause=event)  # its effects are still its effects
         return effect
 
@@ -198,7 +198,7 @@ class Work(ABC):
         epoch, cause = colours.running.get(event, -1) if event is not None else -1, event
         if epoch < 0:
             epoch = colours.epoch
-            if not (self.earlier.busy and event is not None and self.earlier.run(event)):
+            if not (event is not None and any(event in earlier.running for earlier in self.earlier)):
                 cause = None
         tally = colours.tallies[epoch]
         tally.unacked += 1

@@ -6,7 +6,7 @@ The latest `Assigned` names the reader of an input (`readers`).
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import Final
 
 from .ledger_snapshots import SnapshotFold, being_restored, cut_short, input_moved, runs_without
 from .readers import UNKNOWN, Reader, add_reader
@@ -16,13 +16,8 @@ from .records import (
     RESTORE,
     Assigned,
     Bye,
-    Checkpoint,
-    Dead,
-    Fork,
     Hello,
-    Pause,
     Restore,
-    Retire,
     TailLost,
 )
 from .snapshots import Failure, ProcessView
@@ -43,38 +38,6 @@ class ProcessFold(SnapshotFold):
     def __init__(self, *, history: bool, start: int) -> None:
         super().__init__(history=history)
         self._start = start
-
-    def _of_process(self, offset: int, record: Hello | Assigned | Dead | Bye | TailLost) -> None:
-        """Apply a record about one process."""
-        match record:
-            case Hello():
-                self._hello(offset, record)
-            case Assigned():
-                self._assigned(offset, record)
-            case Dead():
-                self._leave(offset, record.dead, dead=True)
-            case Bye():
-                self._bye(offset, record)
-            case TailLost():
-                self._tail_lost(offset, record)
-            case _:
-                assert_never(record)
-
-    def _of_operator(self, offset: int, record: Retire | Pause | Restore | Fork | Checkpoint) -> None:
-        """Apply a record that a tool wrote for its user."""
-        match record:
-            case Retire():
-                self._retire(offset, record.app)
-            case Pause():
-                self._pause(offset, paused=record.paused)
-            case Restore():
-                self._restore(offset, record)
-            case Fork():
-                self.fork = self.fork or record
-            case Checkpoint():
-                pass  # for those who start here
-            case _:
-                assert_never(record)
 
     def _hello(self, offset: int, record: Hello) -> None:
         if any((v.hello.n, v.hello.app) == (record.n, record.app) for v in self.processes.values()):

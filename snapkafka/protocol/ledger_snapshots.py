@@ -6,7 +6,7 @@ The first record stands: a late `Abort` does not undo a capture, and a late `Rep
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, assert_never
+from typing import Final
 
 from . import alignment, unstamped
 from .latest import Latest
@@ -52,22 +52,6 @@ class SnapshotFold(LedgerView):
             self._epochs = Latest(KEEP_NAMES)
         self._names: Latest[tuple[str, int]] = Latest(KEEP_NAMES)  # those that are taken (R1)
         self._latest_captured: dict[str, int] = {}  # app -> epoch, without a history
-
-    def _of_snapshot(self, offset: int, record: Trigger | Report | Abort | Verdict) -> None:
-        """Apply a record about one snapshot, or several at once."""
-        match record:
-            case Trigger():
-                self._trigger(offset, record)
-            case Report():
-                self._report(offset, record)
-            case Abort():
-                self._abort(offset, record)
-            case Verdict():
-                snapshot = self.snapshots.get(record.epoch)
-                if snapshot is not None and snapshot.captured_at is not None:
-                    snapshot.verdict = record
-            case _:
-                assert_never(record)
 
     def _trigger(self, offset: int, record: Trigger) -> None:
         key = (record.id, record.attempt)
@@ -167,6 +151,11 @@ class SnapshotFold(LedgerView):
             self._fail(offset, snapshot, failure)
         elif snapshot is not None and snapshot.failure is None and record.code in CONTAMINATING:
             snapshot.contaminated = record.reason
+
+    def _verdict(self, record: Verdict) -> None:
+        snapshot = self.snapshots.get(record.epoch)
+        if snapshot is not None and snapshot.captured_at is not None:
+            snapshot.verdict = record
 
     # -- deciding ---------------------------------------------------------------------------------------------
 

@@ -114,12 +114,34 @@ class LedgerState(ProcessFold):
     def _take(self, offset: int, record: LedgerRecord) -> None:
         """Apply a record that is no garbage."""
         match record:
-            case Hello() | Assigned() | Dead() | Bye() | TailLost():
-                self._of_process(offset, record)
-            case Trigger() | Report() | Abort() | Verdict():
-                self._of_snapshot(offset, record)
-            case Retire() | Pause() | Restore() | Fork() | Checkpoint():
-                self._of_operator(offset, record)
+            case Hello():
+                self._hello(offset, record)
+            case Assigned():
+                self._assigned(offset, record)
+            case Dead():
+                self._leave(offset, record.dead, dead=True)
+            case Bye():
+                self._bye(offset, record)
+            case TailLost():
+                self._tail_lost(offset, record)
+            case Trigger():
+                self._trigger(offset, record)
+            case Report():
+                self._report(offset, record)
+            case Abort():
+                self._abort(offset, record)
+            case Verdict():
+                self._verdict(record)
+            case Retire():
+                self._retire(offset, record.app)
+            case Pause():
+                self._pause(offset, paused=record.paused)
+            case Restore():
+                self._restore(offset, record)
+            case Fork():
+                self.fork = self.fork or record
+            case Checkpoint():
+                pass  # for those who start here
             case _:
                 assert_never(record)
 

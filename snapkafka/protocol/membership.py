@@ -25,6 +25,7 @@ from .records import (
     Bye,
     Dead,
     TailLost,
+    TopicPartition,
 )
 
 #: Whoever has not reported by a part of the time to live after its end, this one, is dead: had it been slow, it would
@@ -44,6 +45,8 @@ class Member(Work):
         self._stood_down_why: str | None = None  # why it has stood down
         self._hello_n: int | None = None
         self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
+        #: Ends of what earlier identities wrote since our inputs were recovered.
+        self._written: dict[TopicPartition, int] = {}
         self._waited: set[int] = set()  # snapshots whose time to live is over here
         self._n = 0
 
@@ -97,13 +100,20 @@ class Member(Work):
         self.open.clear()
         self.inputs.lose()
         self.positions.forget_cuts()
-        self.earlier.add(self.colours)
-        self.earlier.settle()
+        self.earlier.append(self.colours)
+        self._settle_earlier()
         self._batches.clear()
         earlier, self.colours = self.colours, Colours(self.ledger.highest_epoch)
         self.colours.keep_unstamped(earlier)
-        was = void if not recreated else SOMEBODY if self.earlier.busy else NOBODY
+        was = void if not recreated else SOMEBODY if self.earlier else NOBODY
         return [*self.aligner.clear(), AppendHello(void=void, was=was)]
+
+    def _settle_earlier(self) -> None:
+        """Reduce earlier identities with nothing in flight to the ends of what they wrote."""
+        for earlier in self.earlier:
+            for tp, sent in earlier.sent.items() if not earlier.busy else ():
+                self._written[tp] = max(sent.end, self._written.get(tp, 0))
+        self.earlier = [earlier for earlier in self.earlier if earlier.busy]
 
     def _has_left(self) -> bool:
         """Return whether a record has ended this identity: a restore of our app, or a lost tail with our number."""

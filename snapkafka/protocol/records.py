@@ -3,14 +3,15 @@
 The ledger is a topic with one partition, so its order is *the* order (R11). An epoch is the ledger offset of a
 `Trigger` + 1; a process id is the ledger offset of a `Hello`. Every record carries `(process, n)`: `process` is its
 author (`NOBODY` for a `Hello`, whose author has no id yet, and for tools, which are not processes), `n` counts per
-author (a random number of 63 bits if the author is `NOBODY`). A record that comes twice changes nothing the second
-time: a `Hello` and an `Assigned` are known by their `n`, a snapshot by its id and attempt.
+author (63 random bits if that is `NOBODY`). A record that comes twice changes nothing the second time: a `Hello` and an
+`Assigned` are known by their `n`, a snapshot by its id and attempt.
 
 Fields added later have defaults, so that two neighbouring releases can share a ledger.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ._dataclass import InParts, value
@@ -40,34 +41,27 @@ from .offsets import (
     TornEvent,
     WhyUnread,
 )
-from .operator_records import Fork, Pause, Restore, Retire, Verdict
-from .process_records import FOREIGN, RESTORE, Assigned, Bye, Dead, Hello
 
-#: The code of a failure: an input was assigned to a process, or moves, while the snapshot is taken (R9).
-INPUT_MOVED: Final = "input-moved"
-#: The code of a failure: no process has had an input of an app that runs (R9).
-INPUT_UNASSIGNED: Final = "input-unassigned"
-#: The code of an `Abort`: white records lie in a partition that nobody has named as an input.
-UNKNOWN_PARTITION: Final = "unknown-partition"
-#: The code of an `Abort`: an event was started that a cut had noted as started (R3).
-OUT_OF_ORDER: Final = "out-of-order"
-#: The code of an `Abort`: a record left without our header, because a limit had no room for it (R15).
-SENT_BARE: Final = "sent-bare"
-#: The code of an `Abort`: an event of another app of the process had an effect across a cut.
-MIXED: Final = "mixed"
-#: The code of an `Abort`: an app ran without taking part (R10).
-APP_RUNS_WITHOUT: Final = "app-runs-without"
-#: The code of a failure: an app stopped while the snapshot was being requested, or got inputs: its cut is missing.
-APP_STOPPED: Final = "app-stopped"
-#: The code of an `Abort`: the snapshot overlaps a restore of one of its apps.
-RESTORING: Final = "restoring"
-#: The topics with the state of such processes have names that begin so: no other one may.
+#: The `mode` of the `Hello` of a restore: it sends, and is neither a participant nor an app that can be stopped.
+RESTORE: Final = "restore"
+#: The `mode` of the `Hello` of a process that does not speak Kafka: it takes part through the service, which writes
+#: down its state when it cuts and at no other time. So where it has left nothing is known of it, and its app is never
+#: one that is stopped and stands still (R10).
+FOREIGN: Final = "foreign"
+#: The topics with their state have names that begin so: no other one may.
 FOREIGN_STATE: Final = "_snapkafka-state."
-#: The code of an `Abort`: a foreign process did not give its state in time.
+# The codes of failures: docs/guide/runbook.md explains each.
+INPUT_MOVED: Final = "input-moved"
+INPUT_UNASSIGNED: Final = "input-unassigned"
+UNKNOWN_PARTITION: Final = "unknown-partition"
+OUT_OF_ORDER: Final = "out-of-order"
+SENT_BARE: Final = "sent-bare"
+MIXED: Final = "mixed"
+APP_RUNS_WITHOUT: Final = "app-runs-without"
+APP_STOPPED: Final = "app-stopped"
+RESTORING: Final = "restoring"
 NOT_GIVEN: Final = "state-not-given"
-#: The code of a failure: the ledger has lost records that were acknowledged and read.
 LEDGER_CUT_SHORT: Final = "ledger-cut-short"
-#: The code of a failure: a snapshot that was to be aligned is not (R16).
 NOT_ALIGNED: Final = "not-aligned"
 #: Failures by something that passes: who waits for a snapshot, a keeper and a timer try it again.
 RETRYABLE: Final = frozenset(
@@ -76,12 +70,97 @@ RETRYABLE: Final = frozenset(
         *("process-lost", "ttl", "send-failed", "send-unsettled", "marker-failed", "contaminated"),
     }
 )
-#: So often, after pauses of so many seconds: the first, and the longest.
+#: So often, after pauses of so many seconds.
 RETRIES: Final = 3
 PAUSE_S: Final = 1.0
 PAUSE_MOST_S: Final = 60.0
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
 CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIXED})
+
+
+@value
+class Hello:
+    """A process joins. Its id is the ledger offset of this record (R11).
+
+    `was`: the id that it had until it was declared dead (-1: none): it may have sent since, so no snapshot that counts
+    it among the processes that left can be proven. -2: it
+    had work in flight when its ledger was recreated, and may have read any input of its app before.
+    `uncaptured`: the state of the app that no snapshot holds, a sentence each. `mode`: "on", or "stamp" if it takes no
+    part in snapshots yet, "restore" for the process that re-appends records in a restore, or "foreign" (`FOREIGN`).
+    `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it starts an
+    input without a committed offset, "earliest" or "latest" (empty: unknown). `missing`: input topics to which it
+    subscribed and that did not exist: it consumes none of them until it is assigned their partitions. `sources`:
+    topics whose external records are declared to be no effects of the apps of the namespace. `agents`: with `tables`
+    the fingerprint of the code; none: an earlier release wrote this, or it runs none.
+    """
+
+    process: int = NOBODY
+    n: int
+    app: str
+    host: str = ""
+    pid: int = 0
+    member: str = ""
+    release: str = ""
+    inputs: tuple[InputTopic, ...] = ()
+    tables: tuple[Table, ...] = ()
+    was: int = NOBODY
+    uncaptured: tuple[str, ...] = ()
+    mode: str = "on"
+    retention: tuple[Retention, ...] = ()
+    reset: str = ""
+    missing: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    agents: tuple[Agent, ...] = ()
+
+    def topic_ids(self) -> Iterator[tuple[str, str]]:
+        """Return the inputs and changelogs whose ids it found, with these."""
+        named = [(source.topic, source.topic_id) for source in self.inputs]
+        named += [(table.changelog, table.topic_id) for table in self.tables]
+        return (item for item in named if item[1])
+
+
+@value
+class Assigned:
+    """These inputs, all it has now, were assigned to a process; it reads the ledger up to here before it runs them
+    (R9).
+
+    `changelogs`: the table partitions that came with them. `generation`: of the consumer group; a record about an
+    older one, of a process that wakes up late, has no effect. `member`: its id there (empty: an earlier release, or it
+    is in none), by which its Kafka session is found.
+    """
+
+    process: int
+    n: int
+    generation: int
+    inputs: tuple[TopicPartition, ...]
+    changelogs: tuple[TopicPartition, ...] = ()
+    member: str = ""
+
+
+@value
+class Dead:
+    """No snapshot waits for process `dead` any more (R12)."""
+
+    process: int = NOBODY
+    n: int
+    dead: int
+
+
+@value
+class Bye:
+    """A process leaves in order; all its sends are acknowledged.
+
+    `goes_on`: its app runs on in it without taking part, because of a fault of ours (R15): its work from then on is in
+    no snapshot. `since`: ledger offset below which it had read everything then; it may have mixed the colours of
+    snapshots captured later. `reason`: why it runs on like that, a sentence without its subject. A second
+    `Bye` without `goes_on` ends that.
+    """
+
+    process: int
+    n: int
+    goes_on: bool = False
+    since: int = 0
+    reason: str = ""
 
 
 @value
@@ -175,6 +254,96 @@ class TailLost:
     since: int
     upto: int
     void: int = NOBODY
+
+
+@value
+class Retire:
+    """App `app` is retired for good: its inputs are expected no more (R10)."""
+
+    process: int = NOBODY
+    n: int
+    app: str
+
+
+@value
+class Verdict:
+    """The result of verification, with the checks that were really run (R13).
+
+    `manifest`: its location. `digest`: of the rows of its tables, in any order. `manifest_sha256`: of the bytes of the
+    manifest, in hex; readers of the tables compare it.
+    """
+
+    process: int = NOBODY
+    n: int
+    epoch: int
+    verdict: str
+    checks: tuple[CheckResult, ...] = ()
+    manifest: str = ""
+    digest: str = ""
+    manifest_sha256: str = ""
+
+
+@value
+class Pause:
+    """No snapshots until further notice (`paused`), or again from here on: an off switch without a restart (R15)."""
+
+    process: int = NOBODY
+    n: int
+    paused: bool
+
+
+@value
+class Restore:
+    """A restore of `apps` to snapshot (`snapshot`, `attempt`) of `epoch` reached `stage`.
+
+    `plan` names the restore; only one is open at a time. `author`: the process that re-appends (its `Hello` has the
+    mode "restore"), -1 before it joined. A rerun appends `begun` again with a new author, and only the author of the
+    latest `begun` can make the plan `done`: that is the commit point. `appending` comes before the first record is
+    appended: from then on the plan cannot be aborted. `done` carries the rest, in `parts` chunks numbered from 0.
+    `ends`: of every input and changelog partition of these apps, taken before anything was appended: all records below
+    are older than the restore. `positions`: per agent and input. `reason`: why it was aborted. `origin`: the topic id
+    of the snapshot's ledger where that is another cluster's (empty: it is this one). `replaces`: the open plan that
+    this one takes the place of. `topics`: of the ends of a `done` record, with the ids that they had then.
+    """
+
+    process: int = NOBODY
+    n: int
+    plan: str
+    stage: RestoreStage
+    snapshot: str = ""
+    attempt: int = 1
+    epoch: int = 0
+    apps: tuple[str, ...] = ()
+    author: int = NOBODY
+    ends: tuple[LogEnd, ...] = ()
+    positions: tuple[AgentPosition, ...] = ()
+    part: int = 0
+    parts: int = 1
+    who: str = ""
+    reason: str = ""
+    origin: str = ""
+    replaces: str = ""
+    topics: tuple[TopicId, ...] = ()
+
+
+@value
+class Fork:
+    """The fork to which this ledger belongs: the restore `plan` creates it from a snapshot of namespace `source`.
+
+    It comes before the first topic is created. `apps`: of the source. `expires_ms`: from then on it may be removed.
+    """
+
+    process: int = NOBODY
+    n: int
+    plan: str
+    fork: str = ""
+    source: str = ""
+    snapshot: str = ""
+    attempt: int = 1
+    epoch: int = 0
+    apps: tuple[str, ...] = ()
+    expires_ms: int = 0
+    who: str = ""
 
 
 @value

@@ -32,7 +32,7 @@ Several cuts can be open at once; each closes by itself. The decisions, in their
 * *May I report?* `closing.ready`.
 * *Whose inputs do I cut?* Those of my latest `Assigned` (`assignment`, R9).
 * *Is my report true?* If the process did anything without this machine (R15), or has work in flight from an earlier
-  identity (`identity`), the snapshot is aborted by name; nothing of it stands in the way of the next one.
+  identity, the snapshot is aborted by name; nothing of it stands in the way of the next one.
 
 `handle` takes the less frequent events. The hot path of a service, with plain arguments, is in `hot_path`; who this
 process is, and how it fails a snapshot, in `membership`.
@@ -41,17 +41,18 @@ process is, and how it fails a snapshot, in `membership`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import assert_never
 
 from . import closing
 from .actions import (
     Action,
     AppendToLedger,
+    AskState,
     HoldRecord,
     ReadLedgerTo,
     TurnedRed,
 )
-from .barriers import BarrierMember
 from .cut import take_cut
 from .events import (
     AssignedInput,
@@ -79,9 +80,12 @@ from .events import (
     TriggerAppended,
     WentAbsent,
 )
-from .membership import timer
+from .membership import Member, timer
 from .records import (
+    NOT_ALIGNED,
+    NOT_GIVEN,
     Assigned,
+    ChangelogEnd,
     Dead,
     Heard,
     Hello,
@@ -96,20 +100,21 @@ from .restores import Rule
 HEAR_ALL = frozenset({"ledger", "markers", "headers"})
 
 
-class WorkerProtocol(BarrierMember):
+class WorkerProtocol(Member):
     """The machine: feed it events, do its actions in their order, and feed back the results.
 
     Args:
         hear: the sources ("ledger", "markers", "headers") from which it may learn of a snapshot.
-        aligns: the driver can hold back inputs (R16). Otherwise it cuts for an aligned snapshot at its trigger.
-        asks_state: the process hands over its state before it cuts.
+        aligns: the driver can hold back inputs (R16). Otherwise a process with inputs fails an aligned snapshot.
+        asks_state: the process hands over its state before it cuts, and takes in nothing red meanwhile.
     """
 
     def __init__(
         self, *, hear: frozenset[str] = HEAR_ALL, aligns: bool = False, asks_state: bool = False
     ) -> None:
         assert hear and hear <= HEAR_ALL, "hear is a part of ledger, markers, headers"
-        super().__init__(aligns=aligns and "ledger" in hear, asks_state=asks_state)
+        super().__init__()
+        self._aligns, self._asks_state = aligns and "ledger" in hear, asks_state
         self.hear = hear
         self._own_triggers: set[int] = set()
 
@@ -244,14 +249,14 @@ class WorkerProtocol(BarrierMember):
             red = "a red reply or table change cannot be held back"
             other = "it cut for another snapshot meanwhile"
             actions += self._cannot_wait(epoch, red if heard == "header" else other)
-        self.earlier.settle()
+        self._settle_earlier()
         cut = take_cut(
             self.colours,
             self.positions,
             epoch=epoch,
             heard=heard,
             assigned=self.inputs.assigned,
-            changelogs=self.earlier.ends(self.inputs.tables),
+            changelogs=tuple(map(self._raised, self.inputs.tables)),
         )
         actions += self.aligner.cut(self.ledger, epoch, self.process, aligned=aligned)
         actions.append(TurnedRed(epoch=epoch, previous=cut.previous, heard=heard))
@@ -261,7 +266,7 @@ class WorkerProtocol(BarrierMember):
                 record = closing.reported_at_once(cut, process=self.process, n=self._next_n())
                 actions.append(AppendToLedger(record=record))
             self._rest()
-        elif self.earlier.busy:
+        elif self.earlier:
             what = f"{self._name} still has work under way from before it was declared dead"
             actions += self._abort_open(cut.previous, epoch, "contaminated", what, self._name)
         else:
@@ -272,6 +277,65 @@ class WorkerProtocol(BarrierMember):
                 cut.marker_topics = snapshot.markers
             actions += closing.ask_markers(cut, self.colours)
         return [*actions, *self.aligner.let_go()]
+
+    def _raised(self, end: ChangelogEnd) -> ChangelogEnd:
+        """Return the end of a table as recovered with our inputs, or as an earlier identity wrote there since."""
+        written = self._written.get(TopicPartition(end.topic, end.partition), 0)
+        return end if written <= end.end else replace(end, end=written)
+
+    # -- waiting with the cut (R16) -------------------------------------------------------------------------
+
+    def _begin_to_wait(self, epoch: int) -> list[Action]:
+        """Wait with the cut, if the snapshot is to be aligned, and for the state of this process, if it hands that
+        over."""
+        snapshot = self.ledger.open.get(epoch)
+        required = snapshot is not None and self.process in snapshot.required
+        if self._asks_state and required and self.inputs.assigned < 0:
+            return self._without_state([epoch], "was joining")
+        if snapshot is None or not required:
+            if self.aligner.awaits_state():
+                self.aligner.begin(epoch, state=True)
+            return []
+        if snapshot.trigger.align and self._aligns:
+            self.aligner.begin(epoch)
+        elif snapshot.trigger.align and self.positions.inputs():
+            why = f"{self._name} cannot hold back its inputs"
+            return self._abort_open(epoch - 1, epoch, NOT_ALIGNED, why, self._name)
+        elif self._asks_state:
+            self.aligner.begin(epoch, state=False)
+            return [AskState(epoch=epoch, id=snapshot.trigger.id)]
+        return []
+
+    def _without_state(self, epochs: list[int], why: str) -> list[Action]:
+        """Fail snapshots for which this process does not hand over its state."""
+        actions: list[Action] = []
+        for epoch in epochs:
+            actions += self._abort_open(epoch - 1, epoch, NOT_GIVEN, f"{self._name} {why}", self._name)
+            self.aligner.give_up(epoch)
+        return actions
+
+    def _cannot_wait(self, upto: int, why: str) -> list[Action]:
+        """Fail the snapshots up to this epoch for which this process waits with its cut."""
+        return [
+            action
+            for epoch, code, what in self.aligner.cannot_wait(upto, why)
+            for action in self._abort_open(epoch - 1, epoch, code, f"{self._name} {what}", self._name)
+        ]
+
+    def _align(self) -> list[Action]:
+        """Cut for what is aligned by now; let go what need not wait any more."""
+        actions: list[Action] = []
+        while epoch := self.aligner.due(self.ledger, self._me, self.positions, self.colours):
+            actions += self._cut(epoch, "ledger", aligned=True)
+        return [*actions, *self.aligner.let_go()]
+
+    def _inputs_move(self, *, undone: bool) -> list[Action]:
+        """Stop aligning, as the inputs are revoked. `undone`: this process itself goes back, in an aborted
+        transaction."""
+        if self.process is None or not self.aligning:
+            return []
+        why = "it aborted a transaction" if undone else "a rebalance moved its inputs"
+        return [*self._cannot_wait(max(self.aligning), why), *self.aligner.clear()]
 
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
@@ -307,7 +371,7 @@ class WorkerProtocol(BarrierMember):
     def _assigned(self, offset: int) -> None:
         """Take over the inputs (R9): the ledger is read up to our `Assigned`."""
         if self.inputs.announced(offset):
-            self.earlier.recovered()
+            self._written.clear()  # the tables that were recovered with them contain it
         if self.inputs.taken:
             return  # it comes too late: they are not ours to read any more
         app = self.ledger.app_of(self._me)
