@@ -17,7 +17,7 @@ One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/f
 """
 
 from .editing import Editing
-from .plan import Irrevocable, PartitionMove, Plan, Recovered, Refusal, Request, TopicWork
+from .plan import Irrevocable, PartitionMove, Plan, Recovered, Refusal, Request
 from .rules import Mask, Suppression
 from .state import NewRecord, Row, differences
 from .topics import Carried, NewTopic, rows_of_state

@@ -83,16 +83,6 @@ class PartitionMove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicWork:
-    """The records that are appended to a topic. `kind`: "input" or "changelog". `records`: their number at most;
-    for an input those of the snapshot, to which external records are added."""
-
-    topic: str
-    kind: str
-    records: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Irrevocable:
     """Outputs that a recovery cannot undo: records after the cut in a topic that none of its apps reads."""
 
@@ -117,7 +107,8 @@ class Plan:
 
     `plan`: its name. `request`: what was asked for, with the id of the snapshot. `place`: of the manifest, `digest`:
     its content. `taken_ms`: when the snapshot was triggered, by the ledger's clock, ms since 1970 (0: unknown).
-    `namespace`, `apps`: by their names in the target. `topics`: to be created; `existing`: those that exist, and are
+    `namespace`, `apps`: by their names in the target. `messages`, `state`: the numbers of messages in flight to append,
+    and of rows of state at most. `topics`: to be created; `existing`: those that exist, and are
     empty. `stored`: external records from the snapshot. `absent`: missing external records. `open`: readers that leave
     the snapshot open. `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`:
     the open plan that this one replaces. `notes`: further facts, a sentence each. `rules`: the present matches of each
@@ -137,7 +128,8 @@ class Plan:
     apps: tuple[str, ...]
     taken_ms: int = 0
     moves: tuple[PartitionMove, ...] = ()
-    work: tuple[TopicWork, ...] = ()
+    messages: int = 0
+    state: int = 0
     topics: tuple[NewTopic, ...] = ()
     existing: tuple[str, ...] = ()
     stored: int = 0
@@ -154,16 +146,6 @@ class Plan:
     @property
     def refused(self) -> bool:
         return bool(self.refusals)
-
-    @property
-    def messages(self) -> int:
-        """The number of messages in flight to append."""
-        return sum(it.records for it in self.work if it.kind == "input")
-
-    @property
-    def state(self) -> int:
-        """The number of rows of state to append, at most."""
-        return sum(it.records for it in self.work if it.kind == "changelog")
 
     @property
     def again(self) -> int:

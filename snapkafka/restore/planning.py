@@ -31,7 +31,6 @@ from .plan import (
     Plan,
     Recovered,
     Request,
-    TopicWork,
     irrevocable,
     open_readers,
     raise_changed,
@@ -153,9 +152,6 @@ def _is_of(target: Target, view: RestoreView) -> bool:
 def _base_plan(target: Target, resumes: RestoreView | None) -> Plan:
     session, manifest, tables = target.session, target.session.manifest, target.session.tables
     changelogs = {cut.topic for cut in session.captured.changelogs}
-    flying = Counter(tp.topic for tp, records in tables.in_flight.items() for _ in records)
-    sizes = [(cut.topic, "input", flying[cut.topic]) for cut in session.captured.inputs]
-    sizes += [(topic, "changelog", rows) for topic, (rows, _) in tables.state.items() if topic in changelogs]
     return Plan(
         kind=session.request.kind,
         plan=f"{random.getrandbits(64):016x}" if resumes is None else resumes.plan,
@@ -169,11 +165,8 @@ def _base_plan(target: Target, resumes: RestoreView | None) -> Plan:
         namespace=session.namespace,
         apps=apps_of(target.captured),
         taken_ms=manifest.ledger.triggered_ms,
-        work=tuple(
-            TopicWork(topic=topic, kind=kind, records=records)
-            for topic, kind, records in sorted({*sizes}, key=lambda it: (it[1] != "input", it[0]))
-            if records
-        ),
+        messages=sum(map(len, tables.in_flight.values())),
+        state=sum(rows for topic, (rows, _) in tables.state.items() if topic in changelogs),
         open=open_readers(manifest),
         resumes="" if resumes is None else resumes.plan,
         stage="" if resumes is None else resumes.stage,

@@ -15,7 +15,6 @@ from snapkafka.restore import (
     Recovered,
     Refusal,
     Request,
-    TopicWork,
 )
 
 
@@ -57,7 +56,7 @@ RESTORING = planned(
         ),
         PartitionMove(app="accounts", topic="raw", partition=1, before=77, after=55, again=22),
     ),
-    work=(TopicWork(topic="orders", kind="input", records=4_711),),
+    messages=4_711,
     irrevocable=OUTPUTS,
     taken_ms=1,
 )
@@ -79,10 +78,8 @@ FORKING = planned(
     namespace="fork.staging.shop",
     apps=("fork.staging.accounts",),
     topics=MADE,
-    work=(
-        TopicWork(topic="orders", kind="input", records=4_711),
-        TopicWork(topic="changelog", kind="changelog", records=12),
-    ),
+    messages=4_711,
+    state=12,
     stored=17,
 )
 FORKED = done(FORKING, topics=("fork.staging.orders",), expires_ms=1_700_000_000_000)

@@ -46,8 +46,6 @@ def print_plan(plan: ops.RecoveryPlan) -> None:
         ("appended", lambda it: f"{it.appends:,}" if it.appends else ""),
         ("run again", lambda it: f"{it.again:,}" if it.again else ""),
     )
-    if plan.kind == "in-place":
-        console.table(plan.work, "topic", "kind", "records, at most=records:,")
     console.table(
         plan.topics,
         "new topic=topic",
