@@ -7,19 +7,15 @@ differs, the run is refused, and the differences are named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final, Literal
 
 from snapkafka.errors import PlanChangedError, RestoreRefusedError, SnapkafkaError
 from snapkafka.kafka.ledger.reading import LATEST
 from snapkafka.manifest import Manifest
-from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.records import TopicPartition
 
 from .editing import RuleCount
 from .rules import Mask, Suppression
-from .state import parts_of
 from .topics import NewTopic
 
 #: Differences between two plans that an error names.
@@ -208,25 +204,6 @@ def _items(value: object) -> list[str]:
         str(replace(it, appends=0, again=0) if isinstance(it, PartitionMove) else it)
         for it in (value if isinstance(value, tuple) else (value,))
     ]
-
-
-def irrevocable(captured: Captured, ends: Mapping[TopicPartition, int]) -> tuple[Irrevocable, ...]:
-    """List the outputs after the cut, by partition; each range begins where the first sender's white records end.
-
-    Args:
-        ends: the present log ends; missing partitions are left out.
-    """
-    restored = {part.topic for part in parts_of(captured)}
-    starts: dict[TopicPartition, int] = {}
-    for sender in captured.senders:
-        if sender.topic not in restored:
-            tp = TopicPartition(sender.topic, sender.partition)
-            starts[tp] = min(sender.white_end, starts.get(tp, sender.white_end))
-    return tuple(
-        Irrevocable(topic=tp.topic, partition=tp.partition, start=start, end=ends[tp])
-        for tp, start in sorted(starts.items())
-        if ends.get(tp, start) > start
-    )
 
 
 def open_readers(manifest: Manifest) -> tuple[str, ...]:

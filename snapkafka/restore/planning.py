@@ -31,14 +31,13 @@ from .plan import (
     Plan,
     Recovered,
     Request,
-    irrevocable,
     open_readers,
     raise_changed,
     raise_refused,
 )
 from .refusals import Facts, refusals, replaced
 from .session import RecoverySession, held, opened_session
-from .state import apps_of, changelogs_of, inputs_of, lowest_positions
+from .state import apps_of, inputs_of, lowest_positions, parts_of
 from .steps import RecoveryRun
 from .target import Begins, Target
 from .topics import Contents, carried_by, new_topics, topics_of, workers_of
@@ -209,10 +208,20 @@ async def _with_moves(target: Target, plan: Plan, begins: Begins) -> tuple[Plan,
 
 
 async def _irrevocable(target: Target) -> tuple[Irrevocable, ...]:
-    captured = target.session.captured
-    known = {*inputs_of(captured), *changelogs_of(captured)}
-    there = await target.existing({TopicPartition(it.topic, it.partition) for it in captured.senders} - known)
-    return irrevocable(captured, await target.session.admin.log_ends(there) if there else {})
+    """List the outputs after the cut, by partition; each range begins where the first sender's white records end."""
+    captured, starts = target.session.captured, dict[TopicPartition, int]()
+    restored = {part.topic for part in parts_of(captured)}
+    for sender in captured.senders:
+        if sender.topic not in restored:
+            tp = TopicPartition(sender.topic, sender.partition)
+            starts[tp] = min(sender.white_end, starts.get(tp, sender.white_end))
+    there = await target.existing(starts)
+    ends = await target.session.admin.log_ends(there) if there else {}
+    return tuple(
+        Irrevocable(topic=tp.topic, partition=tp.partition, start=start, end=ends[tp])
+        for tp, start in sorted(starts.items())
+        if ends.get(tp, start) > start
+    )
 
 
 async def plan_recovery(where: Connection | Cluster, request: Request, *, bulk: Bulk | None = None) -> Plan:
