@@ -154,6 +154,7 @@ def test_it_says_which_release_it_is() -> None:
         ("restore", "--abort", "--check"),
         ("restore", "friday", "--abort"),
         ("restore", "--abort", "--suppress", "keys.csv"),
+        ("restore", "--into", "127.0.0.1:2", "--wait", "5"),
     ],
     ids=" ".join,
 )

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from snapkafka import ops
 from snapkafka.cli import app
-from snapkafka.errors import EXIT_NOT_GOOD, BadInputError, ForkRefusedError, RestoreRefusedError
+from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.verbs import Drill
 from tests.worlds import planned
 
@@ -59,7 +59,6 @@ class Command:
         self.answer: Any = self.plan
         self.asked: list[tuple[Any, ...]] = []
         self.acted: list[Any] = []
-        self.error: Exception | None = None
         monkeypatch.setattr(ops, plan, self._planning)
         monkeypatch.setattr(ops, act, self._acting)
 
@@ -68,8 +67,6 @@ class Command:
         return self.answer
 
     async def _acting(self, where: Any, plan: Any, **options: Any) -> Any:
-        if self.error is not None:
-            raise self.error
         self.acted.append(plan)
         return self.done
 
@@ -109,13 +106,6 @@ def test_without_a_terminal_it_takes_yes(command: Command) -> None:
     assert json.loads(command("--yes", "--json").stdout)["done"]
 
 
-@pytest.mark.parametrize("error", [RestoreRefusedError, ForkRefusedError, BadInputError])
-def test_an_error_has_its_own_status(command: Command, error: type[Exception]) -> None:
-    command.error = error("nothing was changed")
-    assert command("--yes").exit_code == error.exit_status  # type: ignore[attr-defined]
-    assert json.loads(command("--yes", "--json").stdout)["error"]["code"] == error.code  # type: ignore[attr-defined]
-
-
 def test_options_are_the_fields_of_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     masks, erased = tmp_path / "mask.toml", tmp_path / "erased.toml"
     masks.write_text("[[mask]]\ntopic = 'orders'\nvalue = '1'\n")
@@ -141,19 +131,6 @@ def test_options_are_the_fields_of_the_request(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(ops, "await_workers", wait)
     assert restore("--yes", "--wait", "90", "--force").exit_code == 0
     assert (waited[0]["wait_s"], restore.asked[0][0].force) == (90, True)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("fork", "drop"),
-        ("fork", "drop", "staging", "--expired", "--yes"),
-        ("restore", "--into", "127.0.0.1:2", "--storage", "/there", "--wait", "5", "--yes"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(app, [*arguments, *WHERE])
-    assert result.exit_code == BadInputError.exit_status
 
 
 @pytest.mark.parametrize(
