@@ -16,9 +16,7 @@ from typing import NamedTuple
 
 import duckdb
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
-from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
 from tests.driver.live import take
 from tests.e2e.till import Till
@@ -75,7 +73,7 @@ def service(
 
 @contextlib.contextmanager
 def coins(
-    kafka: Broker, namespace: str, folder: Path, module: str = "coins_app"
+    kafka: Broker, namespace: str, folder: Path
 ) -> Iterator[tuple[RunningSystem, Observer, str, Served]]:
     """Two workers that keep coins, and the service; also the app."""
     app = f"coins-{namespace}"
@@ -87,7 +85,7 @@ def coins(
     try:
         with observing(kafka.bootstrap, namespace) as observer:
             for _ in range(2):
-                system.start_worker(app, {"COINS_APP_ID": app}, module=f"tests.e2e.{module}")
+                system.start_worker(app, {"COINS_APP_ID": app}, module="tests.e2e.change_app")
             observer.wait_for_workers(system)
             with service(kafka, namespace, folder, f"{app}-in", system, f"{app}-change") as served:
                 yield system, observer, app, served
@@ -129,7 +127,7 @@ def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways
     kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
     names = [f"s{number}" for number in range(SNAPSHOTS)]
-    with coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, (address, _)):
+    with coins(kafka, namespace, tmp_path) as (system, observer, app, (address, _)):
         till = Till(address, "till", f"{app}-in", CASH, [f"{app}-change"])
         try:
             for name in names:
@@ -172,7 +170,7 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
         wait_until("50 pieces of change", lambda: till.received > 50, timeout_s=60, system=system)
 
     with (
-        coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, first),
+        coins(kafka, namespace, tmp_path) as (system, observer, app, first),
         service(kafka, namespace, tmp_path / "second", f"{app}-in", system, f"{app}-change") as second,
     ):
         till = Till(first.address, "till", f"{app}-in", CASH, [f"{app}-change"])
@@ -204,76 +202,6 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
         assert sum(money(tmp_path, name).values()) == CASH, name
 
 
-def test_partitions_are_added_to_an_input_of_a_process_and_all_money_is_accounted_for(
-    kafka: Broker, namespace: str, tmp_path: Path
-) -> None:
-    """Two processes without Kafka pay each other. Partitions are added under one, whose session ends by that name; both
-    join again, the other one by an instance that knows of them. Then the topic is deleted."""
-    there, back = f"{namespace}-there", f"{namespace}-back"
-    create_topics(kafka.bootstrap, there, back, partitions=1)
-    system = RunningSystem(bootstrap=kafka.bootstrap, namespace=namespace, folder=tmp_path)
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    patient = {"timeout_s": 60, "ttl_ms": 30_000}
-    both = ("--foreign-topic", back, "--foreign-input", back)
-
-    def good(name: str) -> None:
-        view = take(observer, name, **patient)
-        assert view.failure is None, view.failure
-        assert view.required == {mint.process, till.process}
-
-    def waiting() -> int:
-        """How many records of the new partitions wait for the process."""
-        tps = [TopicPartition(there, number) for number in (1, 2)]
-        taken = sum(till.positions.get((there, number), 0) for number in (1, 2))
-        return sum(observer.call(observer.admin.log_ends(tps)).values()) - taken
-
-    with (
-        observing(kafka.bootstrap, namespace) as observer,
-        service(kafka, namespace, tmp_path / "first", there, system, there, *both) as first,
-    ):
-        till = Till(first.address, "till", back, CASH, [there])
-        mint = Till(first.address, "mint", there, CASH, [back])
-        try:
-            wait_until("50 pieces", lambda: till.received > 50 and mint.received > 50, timeout_s=60)
-            good("before")
-            with till.at_rest():
-                for done in admin.create_partitions([NewPartitions(there, 3)]).values():
-                    done.result(15)
-                wait_until("the session to end", lambda: bool(till.left), timeout_s=30)
-            assert till.left == f"its input {there} has new partitions"
-            till.stop()
-            till = Till(first.address, "till", back, till.cash, [there], till.positions)
-            good("meanwhile")
-            mint.stop()
-            with service(kafka, namespace, tmp_path / "second", there, system, there, *both) as second:
-                mint = Till(second.address, "mint", there, mint.cash, [back], mint.positions)
-                try:
-                    wait_until(
-                        "records of every partition",
-                        lambda: {number for _, number in till.positions} == {0, 1, 2} and waiting() > 20,
-                        timeout_s=60,
-                    )
-                    good("after")
-                    inputs = observer.state.captured(observer.state.latest_of["after"]).inputs
-                    at = {cut.partition: cut.position for cut in inputs if cut.app == "till"}
-                    assert at.keys() == {0, 1, 2} and min(at.values()) > 0, at
-                    assert not till.ended and not mint.ended
-                finally:
-                    mint.stop()
-            assemble(kafka, namespace, tmp_path, ["before", "meanwhile", "after"])
-            with till.at_rest():
-                admin.delete_topics([there])[there].result(15)
-                wait_until("the session to end", lambda: bool(till.left), timeout_s=30)
-            # This broker creates a topic again that a client asks for.
-            assert till.left in (f"its input {there} was deleted", f"its input {there} was recreated")
-        finally:
-            till.stop()
-    for name in ("before", "meanwhile", "after"):
-        assert json.loads((tmp_path / f"{name}.json").read_text())["verdict"] == "VERIFIED", name
-        assert sum(money(tmp_path, name).values()) == 2 * CASH, name
-    assert in_flight(tmp_path, "after", there, "till", above=0) > 0
-
-
 def look(folder: Path, names: list[str], app: str, where: list[str]) -> None:
     """A cut is drawn with the till, and a coin of it, near to some cut, is traced to the change that it was sent for,
     and further."""
@@ -300,11 +228,11 @@ def look(folder: Path, names: list[str], app: str, where: list[str]) -> None:
     assert "till" in picture.read_text()
 
 
-def in_flight(folder: Path, name: str, topic: str, receiver: str, above: int = -1) -> int:
-    """How many messages were in flight there, in partitions above one."""
+def in_flight(folder: Path, name: str, topic: str, receiver: str) -> int:
+    """How many messages were in flight there."""
     with duckdb.connect() as database:
-        ask = 'SELECT count(*) FROM read_parquet(?) WHERE topic = ? AND receiver_app = ? AND "partition" > ?'
-        where = [str(folder / name / "*" / "messages" / "*.parquet"), topic, receiver, above]
+        ask = "SELECT count(*) FROM read_parquet(?) WHERE topic = ? AND receiver_app = ?"
+        where = [str(folder / name / "*" / "messages" / "*.parquet"), topic, receiver]
         ((count,),) = database.execute(ask, where).fetchall()
     return int(count)
 
@@ -314,7 +242,7 @@ def test_a_process_in_go_and_faust_workers_are_in_one_snapshot_and_the_money_is_
 ) -> None:
     program = build_go(tmp_path / "go")
     names = [f"s{number}" for number in range(3)]
-    with coins(kafka, namespace, tmp_path, "change_app") as (system, observer, app, (address, _)):
+    with coins(kafka, namespace, tmp_path) as (system, observer, app, (address, _)):
         log = tmp_path / "go-till.log"
         command = [
             program,
