@@ -215,19 +215,6 @@ def test_r6_a_torn_event_counts_as_not_processed_and_those_after_it_as_started(w
     )
 
 
-def test_r6_a_torn_event_that_was_started_out_of_turn_counts_as_not_processed_too() -> None:
-    """An agent with concurrency: 11 was started before 9 and 10; what was never started is not torn."""
-    for torn, position, above in (
-        ((11,), 9, ()),
-        ((7, 8, 11), 7, ()),
-        ((7, 9, 10), 7, (8, 11)),
-        ((9,), 9, (11,)),
-    ):
-        closed = replace(REPORTED, torn=tuple(replace(REPORTED.torn[0], offset=offset) for offset in torn))
-        first = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, closed).inputs[0]
-        assert (first.agents[0].offset, first.agents[0].started_above) == (position, above)
-
-
 def test_r7_senders_with_their_white_ends(whole: Captured) -> None:
     assert whole.senders == (
         SenderEnd(
@@ -293,13 +280,6 @@ def test_r11_a_closed_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> No
     found = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, closed)
     assert found.contaminated == "the report of process 2 of app p, at ledger offset 5, is damaged"
     assert found.senders == ()
-
-
-def test_r11_the_ends_in_a_closed_are_read_once_somebody_asks_for_them(whole: Captured) -> None:
-    closed = decode(encode(REPORTED))
-    assert isinstance(closed, Report)
-    assert captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, closed) == whole
-    assert (closed.damaged, closed) == (False, REPORTED)
 
 
 def test_r8_ranges_that_the_receivers_recorded(whole: Captured) -> None:

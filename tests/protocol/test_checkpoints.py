@@ -25,8 +25,6 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerRecord,
     LedgerState,
-    Pause,
-    Retire,
     Status,
     StopAsked,
     Trigger,
@@ -38,7 +36,7 @@ from snapkafka.protocol.ledger_snapshots import KEEP_NAMES
 from tests.bench.ledgers import records
 from tests.sim.ledgers import ledger
 
-from .world import A, B, Process, World, settle
+from .world import A, Process, World, settle
 
 N = 10**9  # numbers of checkpoints: no other author without an id has these
 
@@ -156,19 +154,6 @@ def test_who_starts_from_a_checkpoint_accuses_no_earlier_reader(all_gone: bool) 
     assert [cut.earlier for cut in late.captured(epoch).inputs] == [(-1, p.id)]
 
 
-def test_who_had_an_input_when_a_snapshot_was_taken_is_kept_though_another_has_it_now(world: World) -> None:
-    p, heir = Process(world, "p", (A,)), Process(world, "p", (A,), assign=False)
-    epoch = world.trigger()
-    settle(p, heir)
-    heir.give(A, generation=2)
-    cuts = behind(world).captured(epoch).inputs
-    assert [(cut.receiver, cut.earlier) for cut in cuts] == [(p.id, (-1,))]
-
-
-def test_nothing_is_kept_of_an_empty_ledger() -> None:
-    assert take_checkpoint([], first_n=N) == [Checkpoint(n=N, upto=0, highest_epoch=0)]
-
-
 def test_chunks_stay_small_and_number_themselves(world: World) -> None:
     """They have room for all names, of which there may be more than of records."""
     for n in range(9):
@@ -238,37 +223,6 @@ def test_the_name_of_a_snapshot_that_is_kept_no_more_stays_taken(
         assert state.is_epoch(state.end) == (attempt == 2)
 
 
-def test_a_pause_that_is_over_refuses_nothing(world: World, pair: tuple[Process, Process]) -> None:
-    """R15: only the pause that holds is kept, and not one before a snapshot that was taken since."""
-    world.append(Pause(n=1, paused=True))
-    world.append(Pause(n=2, paused=False))
-    epoch = world.trigger()
-    settle(*pair)
-    world.append(Pause(n=3, paused=True))
-    state = behind(world)
-    assert (state.snapshots[epoch].status, state.paused) == (Status.CAPTURED, True)
-
-
-@pytest.mark.parametrize("soon", [False, True])
-def test_an_app_that_was_retired_is_not_expected_after_it_either(
-    world: World, pair: tuple[Process, Process], soon: bool
-) -> None:
-    """R10: also where somebody retires it again, and though somebody still sends to it."""
-    p, q = pair
-    q.send(A)
-    p.feed(StopAsked())
-    world.append(Retire(n=1, app="p"))
-    epoch = world.trigger()
-    if not soon:
-        settle(q)
-    world.append(Retire(n=2, app="p"))
-    settle(q)
-    state = behind(world)
-    world.fold.end = state.end
-    assert kept_of(state) == {epoch}
-    assert answers(state, {epoch}) == answers(world.fold, {epoch})
-
-
 def test_only_the_latest_captured_snapshots_are_kept(world: World, pair: tuple[Process, Process]) -> None:
     epochs = []
     for k in range(4):
@@ -279,24 +233,6 @@ def test_only_the_latest_captured_snapshots_are_kept(world: World, pair: tuple[P
     state = behind(world, snapshots=0)
     assert (state.snapshots, state.highest_epoch) == ({}, epochs[-1])
     assert not state.is_epoch(epochs[-1]), "nobody who starts here can meet it as news"
-
-
-def test_of_those_that_left_the_latest_are_kept_and_whoever_has_a_part_in_a_snapshot_or_an_input(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_checkpoint.KEEP_LEFT", 2)
-    p, q, owner = Process(world, "p", (A,)), Process(world, "q", ()), Process(world, "r", (B,))
-    settle(p, q, owner)
-    epoch = world.trigger(apps=("p", "q"))
-    settle(p, q, owner)
-    for process in (p, q, owner):
-        process.feed(StopAsked())
-    gone = [Process(world, "p").id for _ in range(5)]
-    for n, process_id in enumerate(gone):
-        world.append(Dead(n=n, dead=process_id))
-    state = behind(world)
-    assert {*state.processes} == {p.id, q.id, owner.id, *gone[-2:]}
-    assert forgetful(state.captured(epoch)) == forgetful(world.fold.captured(epoch))
 
 
 def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(

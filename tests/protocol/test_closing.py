@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from snapkafka.protocol import (
     Abort,
     Bye,
@@ -27,7 +25,7 @@ from snapkafka.protocol import (
 from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED
 from snapkafka.protocol.sent import RANGES_MAX
 
-from .world import A, B, Process, Stored, World, records, settle
+from .world import A, B, Process, World, records, settle
 
 
 def test_r7_who_has_sent_nothing_and_reads_nothing_asks_the_broker_for_nothing(world: World) -> None:
@@ -75,27 +73,6 @@ def test_r7_a_seq_that_was_never_appended_is_given_again(world: World, pair: tup
     effect = p.machine.send_entered(None)
     p.machine.send_unstamped(effect, B, p.machine.send_stamped(effect, B))
     p.machine.marker_unstamped(B, p.machine.marker_stamped(B))
-    assert p.send(B).seq == 1
-
-
-def test_r7_the_seqs_of_an_aborted_transaction_are_given_again(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """Nobody reads its records, so a gap would look like a loss; a snapshot for which they are white fails."""
-    p, q = pair
-    p.machine.send_no_markers()  # as in every transaction
-    assert p.send(B).seq == 0
-    for _ in range(2):
-        p.send(B, ack=False)
-    epoch = world.trigger()
-    settle(p, q)
-    while p.unacked:
-        effect, tp, seq, _ = p.unacked.pop()
-        p.do(p.machine.settled(effect, tp, seq, SendOutcome.ABORTED))
-    failure = world.failure(epoch)
-    assert (failure.code, failure.culprit) == ("send-failed", "b[0]")
-    assert "was undone with its transaction" in failure.reason
-    assert p.machine.colours.sent[B].unacknowledged == ()
     assert p.send(B).seq == 1
 
 
@@ -176,17 +153,6 @@ def sent_in(world: World, p: Process, q: Process) -> SentEnd:
     return sent
 
 
-def test_r7_failed_sends_are_reported_however_many(world: World, pair: tuple[Process, Process]) -> None:
-    """`SentEnd.unacknowledged`: the seqs that were given out and never acknowledged. In a row they are one range."""
-    p, q = pair
-    for _ in range(1_000):
-        fail(p, refused=True)
-    p.send(B)
-    sent = sent_in(world, p, q)
-    assert sent.unacknowledged == (SeqRange(first=0, last=999, refused=True),)
-    assert (sent.white_end, sent.last_seq) == (1_001, 1_000)
-
-
 def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_less(
     world: World, pair: tuple[Process, Process]
 ) -> None:
@@ -222,19 +188,6 @@ def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
     assert end.landed_end == sent.marker > sent.white_end
 
 
-def test_r7_an_unknown_result_of_a_white_send_aborts(world: World, pair: tuple[Process, Process]) -> None:
-    """R7: no `Report` for an open cut that it is white for; the reason says that it is unknown."""
-    p, q = pair
-    p.send(B, ack=False)
-    epoch = world.trigger()
-    settle(p, q)
-    effect, tp, seq, _ = p.unacked.popleft()
-    p.do(p.machine.settled(effect, tp, seq, SendOutcome.UNKNOWN, reason="timed out"))
-    failure = world.failure(epoch)
-    assert (failure.code, failure.culprit) == ("send-unsettled", "b[0]")
-    assert "has an unknown result: timed out" in failure.reason
-
-
 def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tuple[Process, Process]) -> None:
     """Nobody could tell it from a record that was lost."""
     p, q = pair
@@ -249,20 +202,6 @@ def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tupl
     ):
         p.feed(unknown)
     assert sent_in(world, p, q).unacknowledged == (SeqRange(first=seq, last=seq),)
-
-
-def test_r8_an_earlier_end_distinguishes_a_copy_from_what_was_sent_since(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """`SentEnd.earlier_seq`, `earlier_end`: every record up to this seq was appended below this offset."""
-    p, q = pair
-    p.send(B)
-    first = sent_in(world, p, q)
-    assert (first.earlier_seq, first.earlier_end) == (-1, 0)
-    p.send(B)
-    second = sent_in(world, p, q)
-    assert (second.earlier_seq, second.earlier_end) == (first.last_seq, first.white_end)
-    assert second.last_seq == first.last_seq + 1
 
 
 def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: World) -> None:
@@ -286,25 +225,6 @@ def test_r8_a_marker_ends_the_channel_of_just_the_cuts_that_it_is_for(world: Wor
     )
 
 
-def test_r7_closed_reports_where_the_changelogs_end(world: World) -> None:
-    """R7: per changelog partition its end: past our last white write, or what was recovered where we wrote nothing."""
-    changelog = TopicPartition("p-t-changelog", 0)
-    p = Process(world, "p", (A,), assign=False)
-    p.give(A, recovered=3)
-    world.log(changelog).extend([Stored(99, 0, 0)] * 3)
-    ends = []
-    for name in ("as recovered", "written since"):
-        world.trigger(name)
-        settle(p)
-        (end,) = records(p, Report)[-1].changelogs
-        ends.append((end.table, end.topic, end.partition, end.end))
-        p.send(changelog, p.start(A, len(ends)))
-        p.end(next(iter(p.machine.colours.running)))
-    assert ends == [("t", "p-t-changelog", 0, 3), ("t", "p-t-changelog", 0, 4)]
-    (sent,) = records(p, Report)[-1].sent
-    assert (sent.white_end, sent.marker) == (4, -1), "no marker goes into a changelog"
-
-
 def test_a_cut_for_a_snapshot_that_is_long_forgotten_still_closes_for_an_older_one(world: World) -> None:
     """One cut serves all epochs in (e, E]; E may be decided, and so many after it that nobody remembers it."""
     q = Process(world, "q", (B,), hear=frozenset({"headers"}))
@@ -321,37 +241,6 @@ def test_a_cut_for_a_snapshot_that_is_long_forgotten_still_closes_for_an_older_o
     q.end(running)
     q.catch_up()
     assert world.snapshot(first).status is Status.CAPTURED
-
-
-def test_a_cut_may_be_for_a_snapshot_that_was_forgotten_before_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It serves an older one, that is still open; nobody knows any more where its markers might go."""
-    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 1)
-    q = Process(world, "q", (B,), hear=frozenset({"headers"}))
-    q.send(A)
-    first, second, third = (world.trigger(name) for name in ("first", "second", "third"))
-    for n, epoch in enumerate((second, third)):
-        world.append(Abort(n=n, epoch=epoch, code="x", reason="y"))
-    q.catch_up()
-    assert second not in q.machine.ledger.snapshots
-    q.feed(RecordMet(epoch=second))
-    settle(q)
-    assert [sent.marker for report in records(q, Report) for sent in report.sent] == [-1]
-    assert world.snapshot(first).reports.keys() == {q.id}
-
-
-def test_a_cut_that_nobody_wants_is_dropped_though_the_one_before_is_open(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """It serves the epochs in (previous, epoch], and `previous` is none of them."""
-    p, q = pair
-    p.start(A, 0)
-    first, second = world.trigger("first"), world.trigger("second")
-    settle(p, q)
-    world.append(Abort(n=1, epoch=second, code="x", reason="y"))
-    settle(p, q)
-    assert p.machine.open.cuts.keys() == {first}
 
 
 # -- log ends that the trigger has (R8) ------------------------------------------------------------------------------
@@ -376,22 +265,6 @@ def log_ends(world: World, epoch: int) -> dict[str, tuple[int, bool]]:
     return {cut.topic: (cut.log_end, cut.end_known) for cut in world.fold.captured(epoch).inputs}
 
 
-def test_r8_the_log_ends_are_those_of_the_trigger(world: World, pair: tuple[Process, Process]) -> None:
-    epoch = asking(world)
-    settle(*pair)
-    assert log_ends(world, epoch) == {"a": (5, True), "b": (5, True)}
-
-
-def test_r8_what_an_agent_has_started_lies_below_the_end(world: World, pair: tuple[Process, Process]) -> None:
-    """The trigger is read late: more was taken in since its author asked."""
-    p, q = pair
-    for offset in range(8):
-        p.end(p.start(A, offset))
-    epoch = asking(world)
-    settle(p, q)
-    assert log_ends(world, epoch)["a"] == (8, True)
-
-
 def test_r8_an_end_that_the_author_may_not_read_is_not_known(
     world: World, pair: tuple[Process, Process]
 ) -> None:
@@ -400,26 +273,6 @@ def test_r8_an_end_that_the_author_may_not_read_is_not_known(
     epoch = asking(world, topics=("b",))
     settle(p, q)
     assert log_ends(world, epoch) == {"a": (1, False), "b": (5, True)}
-
-
-@pytest.mark.parametrize("dead", [False, True])
-def test_r8_who_left_after_the_ends_were_asked_for_may_have_sent_behind_them(
-    world: World, pair: tuple[Process, Process], dead: bool
-) -> None:
-    """R8: so the snapshot fails by name, and the next one has other ends. A worker remembers only some of those that
-    left, and judges the same."""
-    third = Process(world, "r", ())
-    at = len(world.ledger)
-    world.append(Dead(n=77, dead=third.id) if dead else Bye(process=third.id, n=99))
-    epoch = asking(world, at)
-    settle(*pair)
-    for fold in (world.fold, pair[0].machine.ledger):
-        failure = fold.snapshots[epoch].failure
-        assert failure is not None
-        assert failure.code == "process-lost"
-    again = asking(world, name="again")
-    settle(*pair)
-    assert world.snapshot(again).status is Status.CAPTURED
 
 
 def test_r8_that_somebody_who_has_left_is_declared_dead_does_not_matter(

@@ -161,22 +161,6 @@ def test_r6_one_cut_may_serve_snapshots_of_which_some_are_torn(world: World, *, 
     assert torn == {first: [(0, first)], second: [(first, second)] if twice else []}
 
 
-def test_r5_a_send_has_the_colour_of_its_event_whenever_it_leaves(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R5: the colour of the running event that causes it (also when it leaves later); outside, of the process."""
-    p, _ = pair
-    event = p.start(A, 0)
-    effect = p.machine.send_entered(event)
-    epoch = world.trigger()
-    p.catch_up()
-    assert effect.epoch == 0
-    assert p.machine.send_entered(None).epoch == epoch, "a timer has the colour of the process"
-    p.end(event)
-    late = p.machine.send_entered(event)
-    assert (late.epoch, late.cause) == (epoch, None), "a task that outlives its event"
-
-
 def test_r5_a_send_at_once_is_the_three_steps_in_one(world: World, pair: tuple[Process, Process]) -> None:
     """R5, R7: the same colour, cause, seq and counts, whether its event runs, is over, or is none; and nothing is left
     of one that is undone."""
@@ -203,33 +187,6 @@ def test_r5_a_send_at_once_is_the_three_steps_in_one(world: World, pair: tuple[P
 
 def _counts(effect: Effect) -> tuple[int, int]:
     return effect.tally.unappended, effect.tally.unacked
-
-
-def test_r6_a_torn_event_is_listed_and_goes_on_in_red(world: World, pair: tuple[Process, Process]) -> None:
-    """R6: a white event that would take in something red (a table key written by a red event since the cut) stops
-    being white there. It is listed as torn: for every open cut its input counts as not processed."""
-    p, q = pair
-    white = p.start(A, 0)
-    before = p.send(B, white)
-    epoch = world.trigger()
-    settle(p, q)
-    red = p.start(A, 1)
-    assert p.machine.colours.tearing
-    p.do(p.machine.table_touched(red, "t", "k", write=True))
-    p.do(p.machine.table_touched(white, "t", "other", write=False))
-    assert world.snapshot(epoch).open
-    p.do(p.machine.table_touched(white, "t", "k", write=False))
-    p.do(p.machine.table_touched(white, "t", "k", write=True))
-    assert not p.machine.colours.white_running(epoch), "nothing white runs any more"
-    after = p.send(B, white)
-    assert (before.epoch, after.epoch) == (0, epoch)
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    captured = world.fold.captured(epoch)
-    (torn,) = next(cut.torn for cut in captured.inputs if cut.topic == "a")
-    assert (torn.agent, torn.offset, torn.met, torn.table) == ("agent", 0, epoch, "t")
-    assert captured.replays == 1
-    p.end(white)
 
 
 def test_r5_work_of_several_steps_outside_of_events_may_be_cut_between_two_of_them(

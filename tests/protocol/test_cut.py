@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from snapkafka.protocol import (
@@ -12,7 +10,6 @@ from snapkafka.protocol import (
     Cause,
     InputsAssigned,
     InputsRevoked,
-    MarkerMet,
     ReadLedgerTo,
     RecordMet,
     Report,
@@ -24,7 +21,7 @@ from snapkafka.protocol.captured_snapshot import NeverRead
 from snapkafka.protocol.cut import SKIPPED_MAX
 from snapkafka.protocol.records import Skipped, WhyUnread
 
-from .world import A, B, Process, World, cuts, records, settle
+from .world import A, B, Process, World, records, settle
 
 
 def test_r2_who_asked_hears_its_own_trigger(world: World) -> None:
@@ -64,20 +61,6 @@ def test_r2_turning_red_is_legal_though_nobody_wants_the_cut(world: World) -> No
     assert q.epoch == epoch
     assert not records(q, Report)
     assert not q.machine.colours.tearing, "nothing can be torn where nobody asks"
-
-
-def test_r4_of_two_reports_of_one_process_the_first_stands(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R11: What comes first stands."""
-    p, q = pair
-    q.start(B, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    report = records(p, Report)[-1]
-    at = world.snapshot(epoch).reports[p.id][0]
-    world.append(replace(report, n=500, heard="header"))
-    assert world.snapshot(epoch).reports[p.id] == (at, report)
 
 
 def test_r2_an_epoch_of_ones_own_is_no_news(world: World, pair: tuple[Process, Process]) -> None:
@@ -145,31 +128,3 @@ def test_r3_what_cannot_be_told_or_is_too_much_is_one_item(world: World) -> None
     assert len(p.machine.positions.skipped) == SKIPPED_MAX + 1
     item = NeverRead(app="p", process=1, topic="a", partition=0, start=-1, end=-1, reason="lost")
     assert item.records == 1 and "unknown" in str(item)
-
-
-@pytest.mark.parametrize("hear", ["headers", "markers"])
-def test_r2_headers_and_markers_alone_suffice(world: World, hear: str) -> None:
-    """R2: in the ledger (fast path), on a marker, or on the header: each alone makes a process red."""
-    q = Process(world, "q", (B,), hear=frozenset({hear}))
-    epoch = world.trigger()
-    q.catch_up()
-    assert q.epoch == 0, "it may not hear the ledger"
-    q.feed(RecordMet(epoch=epoch) if hear == "headers" else MarkerMet(epoch=epoch))
-    assert q.epoch == epoch
-    assert q.turned[-1].heard == hear.removesuffix("s")
-    (report,) = cuts(q)
-    assert (report.epoch, report.heard) == (epoch, hear.removesuffix("s"))
-
-
-@pytest.mark.parametrize("event", [RecordMet(epoch=77), MarkerMet(epoch=77)])
-def test_r2_a_forged_epoch_cannot_move_a_process(
-    world: World, pair: tuple[Process, Process], event: RecordMet
-) -> None:
-    """R2: a forged, foreign or stale header cannot move a process."""
-    p, _ = pair
-    assert p.machine.handle(event) == [ReadLedgerTo(offset=76)]
-    while len(world.ledger) < 80:
-        world.append(Abort(n=len(world.ledger), epoch=1, code="x", reason="y"))
-    p.catch_up()
-    assert p.machine.handle(event) == [], "the ledger holds no Trigger at 76"
-    assert p.epoch == 0

@@ -28,7 +28,7 @@ from snapkafka.protocol import (
     Verdict,
 )
 
-from .world import A, B, Process, World, settle
+from .world import A, B, Process, World
 
 POSITION = Position(agent="*", topic="a", partition=0, offset=0)
 
@@ -117,27 +117,6 @@ def test_what_external_and_dead_processes_state_of_themselves_moves_nothing() ->
     assert not fold.processes[0].dead, "it had said Bye"
 
 
-def test_r12_who_is_lost_is_named(world: World, pair: tuple[Process, Process]) -> None:
-    """R12: a required sender that dies fails E; the words say whether it died or stopped."""
-    p, q = pair
-    dies, stops = world.trigger("dies"), world.trigger("stops")
-    for epoch, end in ((dies, Dead(n=5, dead=p.id)), (stops, None)):
-        failures = {e for e, view in world.fold.snapshots.items() if view.failure}
-        if end is not None:
-            fold = fold_of(*world.ledger, end)
-        else:
-            fold = fold_of(*world.ledger, Bye(process=p.id, n=50))
-        assert not failures
-        how = "was lost" if end is not None else "stopped"
-        assert fold.snapshots[epoch].failure == Failure(
-            code="process-lost",
-            reason=f"process {p.id} (p on host, pid 0) {how} before it had reported",
-            culprit=f"process {p.id}",
-        )
-        assert fold.snapshots[epoch].failed_at == len(world.ledger)
-    settle(q)
-
-
 def test_r15_a_pause_fails_what_runs_and_refuses_what_comes(
     world: World, pair: tuple[Process, Process]
 ) -> None:
@@ -191,18 +170,6 @@ def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest
     assert service.by_id == {("2", 1): 3, ("3", 1): 4}
     assert service.latest_of == {"2": 3, "3": 4}
     assert service.is_epoch(1), "an epoch it stays all the same"
-
-
-def test_an_id_is_forgotten_with_its_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 1)
-    attempts = [Trigger(n=k, id="s", attempt=k) for k in (1, 2)]
-    others = [Trigger(n=2 + k, id=f"other-{k}") for k in (1, 2)]
-    aborts = [Abort(n=10 + k, epoch=k, code="x", reason="y") for k in (1, 2, 3, 4)]
-    service = fold_of(*attempts, *others, *aborts[:2], history=False)
-    assert (service.by_id.get(("s", 1)), service.latest_of["s"]) == (None, 2)
-    for abort in aborts[2:]:
-        service.apply(service.end, abort)
-    assert (*service.by_id, *service.latest_of) == (("other-2", 1), "other-2")
 
 
 TO_PAY = TopicPartition("to-pay", 0)

@@ -7,13 +7,10 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.protocol import (
-    LEDGER_CUT_SHORT,
-    NOBODY,
     AppendHello,
     AppendToLedger,
     LedgerCutShort,
     LedgerState,
-    Pause,
     Restore,
     RestoreStage,
     RestoreView,
@@ -22,7 +19,7 @@ from snapkafka.protocol import (
     take_checkpoint,
 )
 
-from .world import A, B, Process, World, settle
+from .world import A, Process, World, settle
 
 TP_C = TopicPartition("c", 0)
 
@@ -72,75 +69,6 @@ def captured(world: World, *processes: Process, name: str) -> int:
     settle(*processes)
     assert world.snapshot(epoch).captured_at is not None, world.snapshot(epoch).failure
     return epoch
-
-
-def test_r11_a_number_that_was_used_before_is_no_process_and_no_epoch(world: World) -> None:
-    """A worker starts, and a snapshot is asked for, while the ledger has not passed what it has lost."""
-    p = Process(world, "p", (A,))
-    settle(p)
-    since = len(world.ledger)
-    upto = since + 9
-    world.append(TailLost(n=77, since=since, upto=upto))  # and its author dies before it has passed that
-    epoch = world.trigger("too early")
-    assert world.snapshot(epoch).failure is not None
-    assert world.snapshot(epoch).failure.code == LEDGER_CUT_SHORT  # type: ignore[union-attr]
-    assert not world.fold.is_epoch(epoch)
-
-    late = Process(world, "q", (B,), assign=False)
-    assert late.machine.process is None
-    filling, again = late.asked[-2:]
-    assert isinstance(filling, AppendToLedger)
-    assert isinstance(filling.record, TailLost)
-    pass_by(world, filling.record)
-    assert isinstance(again, AppendHello)
-    assert join(late) >= upto
-    late.give(B)
-    settle(p, late)
-    epoch = captured(world, p, late, name="then")
-    assert epoch > upto
-
-
-def test_r12_a_hidden_process_that_comes_back_with_work_under_way_spoils_what_was_captured_since(
-    world: World,
-) -> None:
-    p = Process(world, "p", (A,))
-    settle(p)
-    since = len(world.ledger)
-    late = Process(world, "r", (TP_C,))
-    settle(late)
-    hidden = late.id
-    late.start(TP_C, 0)
-    lose(world, since)
-    notice(late, since)
-    settle(p)
-    epoch = captured(world, p, name="without it")
-    hello = late.asked[-1]
-    assert isinstance(hello, AppendHello)
-    assert hello.was == hidden
-    assert world.snapshot(epoch).contaminated == ""
-    join(late)
-    assert world.snapshot(epoch).contaminated == (
-        f"{LEDGER_CUT_SHORT}: process {hidden} continued, and the ledger has lost its Hello"
-    )
-
-
-def test_r11_a_loss_that_is_lost_again_is_said_again(world: World) -> None:
-    """Nobody else may know which numbers were used."""
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    for name in ("one", "two", "three"):
-        captured(world, p, q, name=name)
-    settle(p, q)
-    upto, since = len(world.ledger), 6
-    lose(world, since)
-    for n in range(3):
-        world.append(Pause(n=n, paused=False))
-    notice(p, since)
-    join(p)
-    lose(world, since + 2)
-    said = notice(p, since + 2)
-    assert said.since == since
-    assert said.upto >= upto
 
 
 def test_r11_a_checkpoint_keeps_what_is_lost(world: World) -> None:
@@ -214,42 +142,3 @@ def test_a_process_whose_leaving_failed_takes_no_part_any_more(world: World) -> 
     assert process.machine.process is None
     assert process.machine.stood_down == was
     assert process.asked[asked:] == []
-
-
-def test_r11_who_has_read_what_is_lost_joins_as_another_process_and_the_next_snapshot_is_good(
-    world: World,
-) -> None:
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    before = captured(world, p, q, name="before")
-    since = len(world.ledger)
-    captured(world, p, q, name="lost")
-    settle(p, q)
-    old, upto = (p.id, q.id), len(world.ledger)
-    lose(world, since)
-    for process, void in zip((p, q), old, strict=True):
-        said = notice(process, since)
-        assert (said.since, said.upto, said.void, said.process) == (since, upto, void, NOBODY)
-        assert process.machine.process is None
-        assert join(process) >= upto
-    settle(p, q)
-    assert [world.fold.is_alive(process) for process in old] == [False, False]
-    after = captured(world, p, q, name="after")
-    assert after > upto
-    assert [world.snapshot(epoch).contaminated for epoch in (before, after)] == ["", ""]
-    assert {p.epoch, q.epoch} == {after}
-
-
-def test_r11_whoever_lives_sees_to_it_that_the_ledger_passes_what_it_has_lost(world: World) -> None:
-    """The author of the loss is gone, and a snapshot fails for its number: the next one does not."""
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    upto = len(world.ledger) + 6
-    world.append(TailLost(n=77, since=len(world.ledger), upto=upto))
-    epoch = world.trigger("too early")
-    settle(p, q)
-    assert world.snapshot(epoch).failure is not None
-    filled = [record for record in world.ledger if isinstance(record, TailLost) and record.process >= 0]
-    assert [record.process for record in filled] == [p.id], "the first of them, and no other"
-    pass_by(world, filled[0])
-    captured(world, p, q, name="then")

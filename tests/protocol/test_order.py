@@ -9,13 +9,11 @@ from snapkafka.protocol import (
     Abort,
     Cause,
     Status,
-    TimerExpired,
-    TopicPartition,
 )
 from snapkafka.protocol.cut import NOTED_MAX
 
 from .steps import Play
-from .world import A, B, Process, World, records, settle
+from .world import A, Process, World, records, settle
 
 #: What a process does (`Play`), and which snapshots nobody can prove any more: those that took for started what starts
 #: only later.
@@ -65,47 +63,6 @@ def test_a_record_that_comes_after_a_later_one_fails_the_open_snapshot_and_names
     p.end(Cause("agent", A, 1))
     settle(p, q)
     assert world.snapshot(later).status is Status.CAPTURED, "the next one is none the worse"
-
-
-def test_what_fails_for_another_reason_is_not_reported_again(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    p.end(p.start(A, 5))
-    epoch = world.trigger()
-    world.append(Abort(n=1, epoch=epoch, code="ttl", reason="too slow"))
-    settle(p, q)
-    p.start(A, 1)
-    settle(p, q)
-    assert not records(p, Abort)
-    world.append(Abort(n=2, epoch=epoch, code=OUT_OF_ORDER, reason="another process had not read that"))
-    world.append(Abort(n=3, epoch=epoch + 100, code=OUT_OF_ORDER, reason="of no snapshot at all"))
-    assert world.snapshot(epoch).contaminated == "", "it failed, and for what came first"
-
-
-def test_what_this_process_has_given_up_on_is_not_reported_again(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    p, q = pair
-    p.start(A, 5)
-    epoch = world.trigger()
-    settle(p, q)
-    p.feed(TimerExpired(epoch=epoch))
-    p.start(A, 1)
-    settle(p, q)
-    assert [record.code for record in records(p, Abort)] == ["ttl"]
-
-
-def test_other_agents_and_inputs_go_their_own_way(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    p.end(p.start(A, 5))
-    epoch = world.trigger()
-    settle(p, q)
-    p.do(p.machine.event_started(Cause("other", A, 1)))
-    p.start(TopicPartition("A", 1), 1)
-    q.start(B, 0)
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED and not world.snapshot(epoch).contaminated
 
 
 def test_memory_of_cuts_is_bounded(world: World, pair: tuple[Process, Process]) -> None:

@@ -57,32 +57,6 @@ def test_r7_the_snapshot_to_which_it_happens_cannot_be_proven_and_the_next_one_i
     )
 
 
-def test_r7_what_a_red_acknowledgement_shows_counts_for_the_cut_that_is_open(world: World) -> None:
-    """White of it lies in a topic that is gone; the cut waits for another white event, and closes after that."""
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    p.send(B)
-    white = p.start(A, 0)
-    epoch = world.trigger()
-    settle(p, q)
-    world.logs[B] = []
-    p.send(B)
-    p.end(white)
-    settle(p, q)
-    assert (sent_to_b(p).white_end, sent_to_b(p).last_seq, sent_to_b(p).recreated) == (0, -1, True)
-    assert "was recreated" in contaminated(world, epoch)
-
-
-def test_r7_acknowledgements_of_the_old_topic_that_come_late_stand_for_nothing() -> None:
-    sent = Sent()
-    sent.acked(0, 78, 78)
-    sent.failed(77, 77, refused=False)
-    sent.acked(0, 82, 1)  # of the new one
-    sent.acked(0, 79, 79)
-    sent.acked(0, 81, 0)
-    assert sent.white(1) == (82, 2)
-    assert sent.unacknowledged == ()
-
-
 def test_r7_acknowledgements_in_any_order_show_no_other_topic() -> None:
     sent = Sent()
     for seq in (3, 1, 2, 0, 5, 4):

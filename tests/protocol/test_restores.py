@@ -15,11 +15,8 @@ from snapkafka.protocol import (
     InputTopic,
     LedgerState,
     LogEnd,
-    Position,
     Restore,
     RestoreView,
-    Rule,
-    Table,
     TopicId,
     TopicPartition,
     take_checkpoint,
@@ -97,23 +94,6 @@ def test_a_trigger_between_begun_and_done_is_no_epoch_and_fails_by_name(world: W
     assert b.machine.colours.epoch == other
 
 
-def test_the_process_that_restores_is_neither_waited_for_nor_a_stopped_app(world: World) -> None:
-    b = Process(world, "b", (B,))
-    settle(b)
-    author = opened(world, apps=("x",))
-    one = world.trigger(apps=("b",))
-    done(world, author, plan="r")
-    assert not world.fold.is_alive(author)
-    two = world.trigger("two")
-    settle(b)
-    for epoch in (one, two):
-        view = world.snapshot(epoch)
-        assert view.captured_at is not None
-        assert author not in view.required
-        assert "snapkafka-restore" not in view.apps
-    assert author in world.snapshot(two).left
-
-
 # -- the commit point -----------------------------------------------------------------------------------------------
 
 
@@ -127,17 +107,6 @@ def test_only_the_latest_author_commits(world: World) -> None:
     done(world, second, (B, 2))
     done(world, second, (B, 3))
     assert world.fold.restores.bases == {B: Base("r", second, 2, ("b",))}
-
-
-def test_a_run_that_takes_over_fences_the_author_before_it_has_one_of_its_own(world: World) -> None:
-    first = opened(world)
-    say(world, "begun")
-    done(world, first, (B, 1))
-    assert not world.fold.restores.bases
-    second = joins(world)
-    say(world, "begun", author=second)
-    done(world, second, (B, 2))
-    assert world.fold.restores.bases[B].end == 2
 
 
 def test_a_plan_in_parts_is_done_with_its_last_part(world: World) -> None:
@@ -202,29 +171,6 @@ def test_a_plan_is_aborted_only_before_it_appends(world: World) -> None:
     assert {tp: base.plan for tp, base in world.fold.restores.bases.items()} == {B: "two"}
 
 
-def test_what_an_earlier_author_may_have_appended_stays_known(world: World) -> None:
-    appending(world, (B, 2))
-    second = joins(world)
-    say(world, "begun", author=second)
-    say(world, "aborted")
-    say(world, "appending", author=second, ends=ends((A, 5), (B, 7)))
-    view = open_plan(world)
-    assert view is not None and view.appended == {B: 2, A: 5}
-    done(world, second, (A, 5))  # not all that the first one may have appended to lies below a base
-    assert not world.fold.restores.bases
-    third = joins(world)
-    say(world, "begun", author=third)
-    done(world, third, (A, 5), (B, 9))
-    assert world.fold.restores.bases[B].end == 9
-
-
-def test_only_its_author_is_about_to_append(world: World) -> None:
-    author = opened(world)
-    say(world, "appending", author=author + 1, ends=ends((B, 1)))
-    say(world, "aborted")
-    assert world.fold.restores.open is None
-
-
 def test_a_plan_is_replaced_by_one_that_names_it_and_covers_what_it_appended(world: World) -> None:
     appending(world, (B, 2))
     say(world, "begun", "other")
@@ -257,14 +203,6 @@ def test_a_checkpoint_keeps_what_an_open_plan_and_those_it_replaces_have_appende
     assert list(world.fold.restores.views) == ["r", "two", "three"]
 
 
-def test_a_run_owns_a_plan_as_long_as_its_begun_is_the_latest(world: World) -> None:
-    first = say(world, "begun")
-    view = open_plan(world)
-    assert view is not None and view.owner == first
-    second = say(world, "begun")
-    assert view.owner == second
-
-
 # -- void records ---------------------------------------------------------------------------------------------------
 
 
@@ -289,16 +227,6 @@ def test_what_an_earlier_process_appends_behind_the_base_is_void(world: World) -
 # -- positions per agent ----------------------------------------------------------------------------------------------
 
 
-def test_a_rule_is_what_an_agent_skips() -> None:
-    rule = Rule(3, frozenset({4, 6}))
-    assert [offset for offset in range(9) if rule.takes(offset)] == [3, 5, 7, 8]
-    assert rule.spent == 7
-    assert rule.start(0) == rule
-    assert rule.start(4) == Rule(5, frozenset({6}))
-    assert rule.start(6) == Rule(7)
-    assert rule.start(9) == Rule(9)
-
-
 def restored(world: World, *positions: AgentPosition) -> None:
     author = opened(world)
     done(world, author, (B, 0), positions=positions)
@@ -317,16 +245,6 @@ def test_a_snapshot_right_after_a_restore_has_a_position_for_each_agent(world: W
         "y": (0, (1,)),
         "z": (0, ()),
     }
-
-
-def test_what_an_agent_skips_is_passed_when_it_comes_there(world: World) -> None:
-    restored(world, at(0, 1, 4))
-    b = Process(world, "b", (B,))
-    settle(b)
-    for started, offset, above in ((0, 2, (4,)), (2, 3, (4,)), (3, 5, ())):
-        b.end(b.start(B, started))
-        note: tuple[Position, ...] = b.machine.positions.note()
-        assert [(p.offset, p.started_above) for p in note] == [(offset, above)]
 
 
 # -- topics that were recreated since ---------------------------------------------------------------------------------
@@ -366,45 +284,6 @@ def test_rules_of_a_restore_are_over_when_their_topic_was_recreated(world: World
     late = world.trigger("late")
     assert [fold.restores.bases_below(epoch)[B].end for epoch in (early, late)] == [9, 0]
     assert fold.restores.restored("b") == {"r"}
-
-
-def test_a_changelog_that_was_recreated_is_all_of_the_time_since(world: World) -> None:
-    restored_b(world)
-    world.numbers += 1
-    table = Table(name="t", changelog=CHANGELOG.topic, partitions=1, topic_id=f"{CHANGELOG.topic}-2")
-    world.append(Hello(n=world.numbers, app="b", tables=(table,)))
-    assert [world.fold.restores.bases[tp].end for tp in (CHANGELOG, B)] == [0, 9]
-    assert world.fold.restores.rules("b", B) == {"agent": Rule(4)}
-
-
-@pytest.mark.parametrize("topic_id", ["b-1", "", "b-0"], ids=["the same", "unknown", "known before"])
-def test_what_a_restore_asks_stands_unless_another_topic_is_shown(world: World, topic_id: str) -> None:
-    """A process that takes another identity names again what it has read when it started: that is no later topic."""
-    names(world, "c", "b", "b-0")
-    restored_b(world)
-    names(world, "c", "b", topic_id)
-    assert world.fold.restores.rules("b", B) == {"agent": Rule(4)}
-    assert world.fold.restores.bases[B].end == 9
-
-
-def test_a_later_restore_asks_of_the_topic_that_is_there_then(world: World) -> None:
-    restored_b(world)
-    names(world, "b", "b", "b-2")
-    author = opened(world, "later")
-    ids = (TopicId(topic="b", topic_id="b-2"),)
-    done(world, author, (B, 7), plan="later", positions=(at(5),), topics=ids)
-    names(world, "b", "b", "b-2")
-    assert world.fold.restores.rules("b", B) == {"agent": Rule(5)}
-    assert world.fold.restores.bases[B] == Base("later", author, 7, ("b",))
-
-
-def test_where_restored_inputs_start_if_their_group_has_committed_nothing(world: World) -> None:
-    assert world.fold.restored_starts("b") == {}
-    author = opened(world)
-    assert world.fold.restored_starts("b") == {}, "nothing is committed yet"
-    done(world, author, (B, 0), positions=(at(4, 6, agent="x"), at(2, agent="y")))
-    assert world.fold.restored_starts("b") == {B: 2}, "the lowest of its agents"
-    assert world.fold.restored_starts("a") == {}
 
 
 def captured_at(world: World, name: str, position: int, *others: Process) -> None:
@@ -459,14 +338,6 @@ def test_where_they_start_is_known_behind_a_checkpoint_and_to_who_forgets(
     assert list(late.restores.views) == ["r", "of c 2"], "what nobody goes by any more is not kept"
 
 
-def test_memory_is_bounded_however_many_restores_there_were() -> None:
-    world = World(fold=LedgerState(history=False))
-    for number in range(5):
-        author = opened(world, f"r{number}")
-        done(world, author, (B, number), plan=f"r{number}", positions=(at(number),))
-    assert list(world.fold.restores.views) == ["r4"]
-
-
 def test_a_snapshot_knows_the_bases_of_the_restores_before_it(world: World) -> None:
     b = Process(world, "b", (B,))
     before = world.trigger("before")
@@ -480,13 +351,3 @@ def test_a_snapshot_knows_the_bases_of_the_restores_before_it(world: World) -> N
     assert world.fold.captured(before).bases == ()
     (base,) = world.fold.captured(after).bases
     assert (base.topic, base.partition, base.end, base.plan, base.apps) == (*B, 0, "r", ("b",))
-
-
-def test_an_app_runs_on_the_restores_of_it_that_were_committed(world: World) -> None:
-    """Memory of before any of them is not to be used: a worker that reads of a new one stops."""
-    assert world.fold.restores.restored("b") == frozenset()
-    author = opened(world)
-    assert world.fold.restores.restored("b") == frozenset()
-    done(world, author, (B, 2))
-    assert world.fold.restores.restored("b") == {"r"}
-    assert world.fold.restores.restored("c") == frozenset()

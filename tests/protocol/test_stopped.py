@@ -19,17 +19,15 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerState,
     RanWithout,
-    SendOutcome,
     Status,
     StopAsked,
-    TopicPartition,
     Trigger,
     WorkerProtocol,
     take_checkpoint,
 )
 from tests.worlds.list_checks import v5
 
-from .world import A, B, Process, Stored, World, settle
+from .world import A, B, Process, World, settle
 
 
 def stopped(world: World) -> Process:
@@ -70,38 +68,6 @@ def test_r10_of_an_app_that_has_started_since_the_look_its_process_counts(world:
     assert world.snapshot(epoch).status is Status.CAPTURED
     (cut,) = (cut for cut in world.fold.captured(epoch).inputs if cut.app == "p")
     assert (cut.position, cut.receiver) == (0, heir.id)
-
-
-def test_r10_who_stands_down_fails_what_is_open_and_whatever_comes_until_somebody_else_has_its_inputs(
-    world: World,
-) -> None:
-    """R15: a worker that goes on without taking part says so, and its app never counts as stopped."""
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    before = world.trigger("before")
-    settle(p, q)
-    assert world.snapshot(before).status is Status.CAPTURED
-    under_way, process, since = world.trigger("under way"), p.id, p.machine.ledger.end
-    (bye,) = (action.record for action in p.machine.stand_down() if isinstance(action, AppendToLedger))
-    assert isinstance(bye, Bye)
-    assert (bye.process, bye.goes_on, bye.since) == (process, True, since)
-    world.append(bye)
-    settle(q)
-    assert world.snapshot(under_way).failure is not None
-    assert world.snapshot(under_way).failure.code == APP_RUNS_WITHOUT  # type: ignore[union-attr]
-    assert not world.snapshot(before).contaminated
-    later = world.trigger("later")
-    settle(q)
-    assert world.snapshot(later).failure.code == APP_RUNS_WITHOUT  # type: ignore[union-attr]
-    assert not world.fold.is_epoch(later)
-    heir = Process(world, "p", (A,), assign=False)
-    joining = world.trigger("its inputs are still those of who stood down")
-    settle(q, heir)
-    assert world.snapshot(joining).failure.code == APP_RUNS_WITHOUT  # type: ignore[union-attr]
-    heir.give(A, generation=2)
-    at_last = world.trigger("at last")
-    settle(q, heir)
-    assert world.snapshot(at_last).status is Status.CAPTURED
 
 
 def test_r10_who_stood_down_and_stops_says_that_too(world: World) -> None:
@@ -145,26 +111,6 @@ def test_r10_who_ran_before_its_hello_contaminates_what_was_captured_meanwhile(w
     assert "ran before its Hello" in world.snapshot(epoch).contaminated
     assert not world.snapshot(early).contaminated
     assert world.snapshot(under_way).failure.code == APP_RUNS_WITHOUT  # type: ignore[union-attr]
-
-
-def test_r10_what_was_written_to_tables_before_the_hello_is_in_the_state(world: World) -> None:
-    """R10: it bears no header, and lies below the end."""
-    p = Process(world, "p", (A,), join=False, assign=False)
-    changelog = TopicPartition("p-t-changelog", 0)
-    early, late = (p.machine.send_entered(None) for _ in range(2))
-    for effect in (early, late):
-        p.do(p.machine.send_appended(effect))
-    world.logs[changelog] = [Stored(-1, 0, -1)] * 4
-    p.do(p.machine.settled(early, changelog, None, SendOutcome.ACKED, offset=2))
-    p.join()
-    p.feed(RanWithout(since=0))
-    p.give(A)
-    epoch = world.trigger()
-    settle(p)
-    assert world.snapshot(epoch).open, "one is still on its way"
-    p.do(p.machine.settled(late, changelog, None, SendOutcome.ACKED, offset=3))
-    settle(p)
-    assert [end.end for end in world.fold.captured(epoch).changelogs] == [4]
 
 
 def test_a_checkpoint_keeps_who_goes_on_without(world: World) -> None:

@@ -9,7 +9,6 @@ from snapkafka.protocol import (
     SENT_BARE,
     Abort,
     Dead,
-    LogEnd,
     Report,
     SendOutcome,
     Status,
@@ -36,21 +35,6 @@ def pq(world: World) -> tuple[Process, Process]:
     return Process(world, "p", (A,)), Process(world, "q", (B,))
 
 
-def test_r15_a_bare_record_fails_every_snapshot_that_is_open(
-    world: World, pq: tuple[Process, Process]
-) -> None:
-    """Red or white: whoever reads it takes it for external."""
-    p, q = pq
-    epochs = [world.trigger("one"), world.trigger("two")]
-    p.catch_up()
-    send_bare(p, B)
-    settle(p, q)
-    for epoch in epochs:
-        failure = world.failure(epoch)
-        assert (failure.code, failure.culprit) == (SENT_BARE, "b[0]")
-    assert len(records(p, Abort)) == 2
-
-
 def test_r15_an_abort_that_comes_behind_the_capture_contaminates(
     world: World, pq: tuple[Process, Process]
 ) -> None:
@@ -62,37 +46,6 @@ def test_r15_an_abort_that_comes_behind_the_capture_contaminates(
     world.append(Abort(process=p.id, n=10_000, epoch=epoch, code=SENT_BARE, reason="it left bare"))
     assert world.snapshot(epoch).status is Status.CAPTURED
     assert world.snapshot(epoch).contaminated == "it left bare"
-
-
-def test_r15_a_bare_record_that_is_unread_at_the_cut_fails_the_snapshot(
-    world: World, pq: tuple[Process, Process]
-) -> None:
-    """It belongs to the channel, and nothing in the log tells so. Once it is read the next snapshot works."""
-    p, q = pq
-    end = send_bare(p, B)
-    first = world.trigger("unread")
-    settle(p, q)
-    failure = world.failure(first)
-    assert failure.code == SENT_BARE
-    assert failure.reason.endswith("without its header was in flight to q")
-    q.end(q.start(B, end - 1))
-    second = world.trigger("read")
-    settle(p, q)
-    assert world.snapshot(second).status is Status.CAPTURED
-    (closed,) = [closed for closed in records(p, Report) if closed.epoch == second]
-    assert closed.unstamped == (LogEnd(topic="b", partition=0, end=end),)
-    assert [sent.last_seq for sent in closed.sent if sent.topic == "b"] == [-1]
-
-
-def test_r15_bare_changes_of_a_table_are_in_its_state(world: World, pq: tuple[Process, Process]) -> None:
-    p, q = pq
-    changelog = TopicPartition("p-t-changelog", 0)
-    p.send(changelog)
-    end = send_bare(p, changelog)
-    epoch = world.trigger()
-    settle(p, q)
-    captured = world.fold.captured(epoch)
-    assert [(cut.process, cut.end) for cut in captured.changelogs if cut.app == "p"] == [(p.id, end)]
 
 
 def test_r15_a_new_identity_answers_for_what_left_bare_under_the_old_one(

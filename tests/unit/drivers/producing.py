@@ -54,7 +54,7 @@ class Driver:
             tuple[Any, int], int
         ] = {}  # partition and epoch of a marker -> the seq it is due before
         self.events = SimpleNamespace(cause_of_send=lambda: None)
-        self.follower: Any = LedgerWaits(self)  # type: ignore[arg-type]
+        self.follower: Any = LedgerWaits(self)
         self.restored = AppliedRestores(self)  # type: ignore[arg-type]
         self.sends = Sends(
             self,  # type: ignore[arg-type]
