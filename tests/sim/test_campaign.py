@@ -18,10 +18,6 @@ from snapkafka.protocol import APP_RUNS_WITHOUT, OUT_OF_ORDER, sent
 from snapkafka.sim import WorldPlan, make_plan, run
 from snapkafka.sim.__main__ import main
 from tests.sim.campaign import RULES, campaign
-from tests.sim.mutants.alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
-from tests.sim.mutants.lost import LOST, LOST_LIVENESS, LOST_VERDICTS
-from tests.sim.mutants.mutant import EXPLORED, SEEDS, Mutant
-from tests.sim.mutants.outside import OUTSIDE, RENEWED
 from tests.sim.mutants.plans import (
     acyclic,
     aligned_slowly,
@@ -40,16 +36,11 @@ from tests.sim.mutants.plans import (
     windows,
     without,
 )
-from tests.sim.mutants.rules import MUTANTS, STRIPPED, VERDICTS, WITHOUT
 from tests.sim.mutants.search import caught_by
+from tests.sim.mutants.table import MUTANTS, Mutant
 
 #: `make prove` runs 100,000.
 CAMPAIGN = 150
-#: The mutants that a run in a moment catches.
-NOT_LONG = (
-    *(MUTANTS + OUTSIDE + STRIPPED + VERDICTS + RENEWED + LOST + LOST_LIVENESS + LOST_VERDICTS),
-    *(ALIGNED + ALIGNED_LIVENESS + ALIGNED_VERDICTS),
-)
 #: Each showed something wrong once, in the protocol or in what judges it.
 PINNED = {
     31: "an input that came back was not known to be replayed",
@@ -282,21 +273,19 @@ def test_a_seed_that_once_showed_something(seed: int) -> None:
     assert (outcome.violations, outcome.condemned) == ([], [])
 
 
-def test_every_rule_has_a_seed_that_misses_it() -> None:
-    assert {mutant.name for mutant in (*NOT_LONG, *WITHOUT)} == SEEDS.keys() | EXPLORED
-
-
 @pytest.mark.parametrize(
     "mutant",
     [
-        *(mutant for mutant in NOT_LONG if mutant.name not in EXPLORED),
-        *(pytest.param(mutant, marks=pytest.mark.nightly) for mutant in WITHOUT),
+        pytest.param(mutant, marks=[pytest.mark.nightly] if mutant.nightly else [])
+        for mutant in MUTANTS
+        if mutant.seed is not None
     ],
     ids=lambda mutant: mutant.name.replace(" ", "-"),
 )
 def test_a_rule_that_is_switched_off_is_missed(mutant: Mutant) -> None:
     """By the causal checker, or by a verdict that is wrong, and not by an assertion; the same run of the protocol as it
     is breaks nothing."""
+    assert mutant.seed is not None
     violation = caught_by(mutant, mutant.seed)
     assert violation is not None, (
         f"seed {mutant.seed} does not catch it: python -m tests.sim mutate finds one"

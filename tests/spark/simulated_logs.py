@@ -16,7 +16,7 @@ from snapkafka.protocol import Captured, TopicPartition
 from snapkafka.sim import World as Simulated
 from snapkafka.sim import make_plan, played
 from snapkafka.sim.runs import judge
-from tests.sim.mutants.rules import MUTANTS
+from tests.sim.mutants.table import MUTANTS
 
 from .small_logs import EPOCH, World
 
@@ -49,7 +49,7 @@ def consistent(seed: int, n: int) -> Iterator[World]:
 def broken(name: str, n: int) -> World:
     """A snapshot of a mutant that is not consistent, and is known not to be by its log."""
     (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)
-    seed = ACCUSED.get(name, mutant.seed)
+    seed = ACCUSED.get(name, mutant.seed or 0)
     with mutant.patch():
         world, _ = played(seed, mutant.plan(replace(make_plan(seed), retries=0)))
         for epoch in world.fold.snapshots:

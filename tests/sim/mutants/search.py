@@ -1,4 +1,4 @@
-"""The search for a seed that catches a mutant."""
+"""The search for a seed that catches a mutant, in random worlds or in small ones."""
 
 from __future__ import annotations
 
@@ -8,36 +8,16 @@ from typing import Final
 
 from snapkafka.sim import make_plan, run
 from snapkafka.sim.judge import Violation
+from tests.sim.explore.lens import SmallWorld
+from tests.sim.explore.search import explore
+from tests.sim.explore.small import by_name
 
-from .alignment import ALIGNED, ALIGNED_LIVENESS, ALIGNED_VERDICTS
-from .lost import LOST, LOST_LIVENESS, LOST_VERDICTS
-from .mutant import EXPLORED, Mutant
-from .outside import OUTSIDE, RENEWED
-from .rules import LIVENESS, MUTANTS, STRIPPED, VERDICTS, WITHOUT
+from .table import CAUSAL, MUTANTS, Mutant
 
-#: All that random worlds are tried with.
-EVERY: Final = (
-    *MUTANTS,
-    *WITHOUT,
-    *OUTSIDE,
-    *STRIPPED,
-    *LIVENESS,
-    *VERDICTS,
-    *RENEWED,
-    *LOST,
-    *LOST_LIVENESS,
-    *LOST_VERDICTS,
-    *ALIGNED,
-    *ALIGNED_LIVENESS,
-    *ALIGNED_VERDICTS,
-)
-
-#: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
-CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
-
-#: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
-#: reports as lost is not in it.
-OF_VERDICTS: Final = frozenset({"accused", "doubted", "lost", "unlisted", "aligned"})
+#: In a small world a mutant is sought depth first, in an order drawn by a seed, and from the root again after so many
+#: states: a violation shows in many runs, and any of them will do. As many orders are tried.
+STATES_MAX: Final = 150
+ORDERS_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +32,13 @@ class Caught:
 def mutate(
     seeds: int,
     *,
-    mutants: Iterable[Mutant] = EVERY,
+    mutants: Iterable[Mutant] = MUTANTS,
     notify: Callable[[Caught], None] = lambda caught: None,
 ) -> list[Caught]:
     """Find a seed that catches each mutant of random worlds: first the known one, then those from 0 on."""
     found = []
     for mutant in mutants:
-        if mutant.name in EXPLORED:
+        if mutant.seed is None:
             continue
         caught = Caught(mutant, None)
         for seed in (mutant.seed, *range(seeds)):
@@ -74,20 +54,28 @@ def mutate(
 def caught_by(mutant: Mutant, seed: int) -> Violation | None:
     """Return a violation in one run with a mutant that the run without it does not have; None: there is none."""
     plan = mutant.plan(replace(make_plan(seed), retries=0))
-    wanted = (
-        CAUSAL | {"liveness"}
-        if mutant in LIVENESS + LOST_LIVENESS + ALIGNED_LIVENESS
-        else OF_VERDICTS
-        if mutant in VERDICTS + RENEWED + LOST_VERDICTS + ALIGNED_VERDICTS
-        else CAUSAL
-    )
     try:
         with mutant.patch():
             outcome = run(seed, plan)
     except (AssertionError, KeyError):
         return None  # it broke, and that is not what counts
-    reported = [v for v in (*outcome.violations, *outcome.condemned) if v.rule in wanted]
+    reported = [v for v in (*outcome.violations, *outcome.condemned) if v.rule in mutant.by]
     if not reported:
         return None
     sober = run(seed, mutant.whole(plan))
     return None if sober.violations or sober.condemned else reported[0]
+
+
+def catch(mutant: Mutant) -> tuple[SmallWorld, tuple[str, ...]] | None:
+    """Find a run in its small world in which the causal checker catches a mutant: the choices that lead there."""
+    assert mutant.small is not None
+    name, first = mutant.small
+    small = by_name(name)
+    assert small is not None
+    for order in range(first, first + ORDERS_MAX):
+        with mutant.patch():
+            found = explore(small, states_max=STATES_MAX, seed=order, first=True)
+        for broken in found.violations:
+            if broken.violation.rule in CAUSAL:
+                return small, broken.choices
+    return None

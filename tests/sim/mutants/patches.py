@@ -1,0 +1,158 @@
+"""The ways to break a rule: another text in a function of the machine, the fold, a driver's duty or a check; an answer
+in place of a function; or another function."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from snapkafka.protocol import Hello, LedgerState, LedgerView, Position, Report, gather
+from snapkafka.sim import Process, SimStored, World, runs
+
+Patch = Callable[[], AbstractContextManager[object]]
+
+
+@contextmanager
+def _set(place: Any, name: str, value: Any) -> Iterator[None]:
+    before = vars(place).get(name, getattr(place, name)) if isinstance(place, type) else getattr(place, name)
+    setattr(place, name, value)
+    try:
+        yield
+    finally:
+        setattr(place, name, before)
+
+
+def patching(place: Any, name: str, make: Callable[[Any], Any]) -> Patch:
+    """Replace `place.name` by the result of `make`."""
+    return lambda: _set(place, name, make(getattr(place, name)))
+
+
+def always(place: Any, name: str, answer: Any = None) -> Patch:
+    """Let a function give one answer, and do nothing."""
+    return patching(place, name, lambda _: lambda *given, **more: answer)
+
+
+def edit(place: Any, name: str, texts: Mapping[str, str]) -> Patch:
+    """Replace texts in the source of a function, each of which stands there once."""
+
+    def make(function: Any) -> Any:
+        source = textwrap.dedent(inspect.getsource(function))
+        for old, new in texts.items():
+            assert source.count(old) == 1, f"{name} has {old!r} {source.count(old)} times"
+            source = source.replace(old, new)
+        made: dict[str, Any] = {}
+        exec(
+            compile(f"from __future__ import annotations\n{source}", name, "exec"), function.__globals__, made
+        )
+        return made[name]
+
+    return patching(place, name, make)
+
+
+def both(*patches: Patch) -> Patch:
+    @contextmanager
+    def patch() -> Iterator[None]:
+        with ExitStack() as stack:
+            for each in patches:
+                stack.enter_context(each())
+            yield
+
+    return patch
+
+
+def unmet(*ways: str) -> Patch:
+    """Take in records from these sources, whatever their colour."""
+
+    def make(meets: Callable[..., bool]) -> Callable[..., bool]:
+        def blind(self: World, process: Process, record: SimStored, how: str) -> bool:
+            return how not in ways and meets(self, process, record, how)
+
+        return blind
+
+    return patching(World, "meets", make)
+
+
+def shifted(ends: int = 0, positions: int = 0) -> Patch:
+    """Shift ranges by one."""
+
+    def make(gather: Any) -> Any:
+        def shifted(state: Any, epoch: int) -> Any:
+            found = gather(state, epoch)
+            senders = tuple(replace(s, white_end=max(0, s.white_end + ends)) for s in found.senders)
+            inputs = tuple(
+                replace(
+                    i,
+                    agents=tuple(replace(a, offset=max(0, a.offset + positions)) for a in i.agents),
+                    position=max(0, i.position + positions),
+                )
+                for i in found.inputs
+            )
+            return replace(found, senders=senders, inputs=inputs)
+
+        return shifted
+
+    return patching(gather, "gather", make)
+
+
+def forget_the_unacknowledged(gather: Any) -> Any:
+    """Report no send of unknown outcome."""
+
+    def forgetful(state: Any, epoch: int) -> Any:
+        found = gather(state, epoch)
+        known = (replace(s, unacknowledged=(), landed_end=0) for s in found.senders)
+        return replace(found, senders=tuple(known))
+
+    return forgetful
+
+
+def report_for_the_dead(leave: Any) -> Any:
+    """Report for a process that is declared dead: no input of it has moved."""
+
+    def kind(self: LedgerState, offset: int, process: int, *, dead: bool) -> None:
+        for snapshot in list(self.open.values()):
+            if process in snapshot.required - snapshot.reports.keys():
+                view = self.processes[process]
+                positions = tuple(
+                    Position(agent="", topic=tp.topic, partition=tp.partition, offset=0) for tp in view.inputs
+                )
+                report = Report(
+                    process=process,
+                    n=-offset,
+                    epoch=snapshot.epoch,
+                    previous=0,
+                    heard="ledger",
+                    assigned=view.assigned,
+                    positions=positions,
+                )
+                snapshot.reports[process] = (offset, report)
+        leave(self, offset, process, dead=dead)
+        for snapshot in list(self.open.values()):
+            self._complete(offset, snapshot)
+
+    return kind
+
+
+def whoever_joined(state: LedgerView) -> dict[int, Hello]:
+    """Treat each process as if it had found the same as the last one of its app."""
+    last = {view.hello.app: view.hello for _, view in sorted(state.processes.items())}
+    return {process: last[view.hello.app] for process, view in sorted(state.processes.items())}
+
+
+def unseen(kind: str) -> Patch:
+    """Leave a kind of finding out of every verdict."""
+    return patching(
+        runs, "find", lambda find: lambda check, log: [it for it in find(check, log) if it.kind != kind]
+    )
+
+
+def unasked(place: Any, name: str) -> Patch:
+    """Let a question to the broker show nothing."""
+
+    async def nothing(*_: Any) -> str:
+        return ""
+
+    return patching(place, name, lambda _: nothing)
