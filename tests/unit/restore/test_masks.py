@@ -4,6 +4,7 @@ refused by name."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -379,49 +380,32 @@ def test_a_mask_of_nothing_and_wrong_sql_are_found_before_anything_is_written(cu
         Editing(cut, Suppression(sql=("key IN (SELECT content FROM read_text('/etc/passwd'))",)))
 
 
-def test_files(tmp_path: Path) -> None:
-    file = tmp_path / "erased.toml"
-    file.write_text('keys = ["ann"]\nprefixes = ["user-7:"]\nsql = ["key = \'x\'"]\nbinary = ["longs"]\n')
-    assert read_suppression(str(file)) == Suppression(
-        keys=("ann",), prefixes=("user-7:",), sql=("key = 'x'",), binary=("longs",)
-    )
-    for text in (
-        "",
-        "keys = []",
-        'binary = ["longs"]',
-        'keys = [""]',
-        'key = ["a"]',
-        'keys = "a"',
-        "keys = ",
-    ):
-        file.write_text(text)
-        with pytest.raises(BadInputError):
-            read_suppression(str(file))
-    file.write_text(
-        "[[mask]]\ntable = 't'\nfields = { 'a.b' = \"'*'\" }\n[[mask]]\ntopic = 'in'\nvalue = '1'\n"
-    )
-    assert read_masks(str(file)) == (Mask(table="t", fields={"a.b": "'*'"}), Mask(topic="in", value="1"))
-    file.write_text(
-        "[[mask]]\ntopic = 'in'\nvalue = '1'\nheaders = 'drop'\n[[mask]]\ntopic = 'raw'\nheaders = 'keep'\n"
-    )
-    assert read_masks(str(file)) == (
-        Mask(topic="in", value="1", headers="drop"),
-        Mask(topic="raw", headers="keep"),
-    )
-    for text in (
-        "",
-        "[[mask]]\ntable = 't'",
-        "[[mask]]\nvalue = '1'",
-        "[[mask]]\ntable = 't'\ntopic = 'x'\nvalue = '1'",
-        "[[mask]]\ntable = 't'\nvalue = 1",
-        "[[mask]]\ntable = 't'\nvalues = '1'",
-        "[[mask]]\ntable = 't'\nfields = 'name'",
-        "[[mask]]\ntable = 't'\nvalue = '1'\nfields = { name = '1' }",
-        "[[mask]]\ntable = 't'\nvalue = '1'\nheaders = 'drop'",
-        "[[mask]]\ntopic = 't'\nvalue = '1'\nheaders = 'lose'",
-        "[[mask]]\ntopic = 't'\nvalue = '1'\nheaders = { trace = 1 }",
-        "mask = 1",
-    ):
-        file.write_text(text)
-        with pytest.raises(BadInputError):
-            read_masks(str(file))
+ERASED = Suppression(keys=("ann",), prefixes=("user-7:",), sql=("key = 'x'",), binary=("longs",))
+TWO = (Mask(table="t", fields={"a.b": "'*'"}), Mask(topic="in", value="1", headers="drop"))
+FILES: list[tuple[Callable[[str], object], str, object]] = [
+    (read_suppression, "keys=['ann']\nprefixes=['user-7:']\nsql=[\"key = 'x'\"]\nbinary=['longs']", ERASED),
+    *((read_suppression, text, None) for text in (
+        "", "keys = []", "binary = ['longs']", "keys = ['']", "key = ['a']", "keys = 'a'", "keys = ",
+    )),
+    (read_masks, "[[mask]]\ntable='t'\nfields={'a.b'=\"'*'\"}\n[[mask]]\ntopic='in'\nvalue='1'\nheaders='drop'", TWO),
+    (read_masks, "[[mask]]\ntopic = 'raw'\nheaders = 'keep'", (Mask(topic="raw", headers="keep"),)),
+    *((read_masks, "[[mask]]\n" + text, None) for text in (
+        "table = 't'", "value = '1'", "table = 't'\ntopic = 'x'\nvalue = '1'", "table = 't'\nvalue = 1",
+        "table = 't'\nvalues = '1'", "table = 't'\nfields = 'name'", "topic = 't'\nvalue = '1'\nheaders = 'lose'",
+        "table = 't'\nvalue = '1'\nfields = { name = '1' }", "table = 't'\nvalue = '1'\nheaders = 'drop'",
+        "topic = 't'\nvalue = '1'\nheaders = { trace = 1 }",
+    )),
+    (read_masks, "", None),
+    (read_masks, "mask = 1", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("read", "text", "found"), FILES)
+def test_files(tmp_path: Path, read: Callable[[str], object], text: str, found: object) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(text)
+    if found is not None:
+        assert read(str(file)) == found
+        return
+    with pytest.raises(BadInputError):
+        read(str(file))

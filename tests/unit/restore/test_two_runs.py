@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from snapkafka import ops
 from snapkafka.errors import (
     ForkRefusedError,
     OvertakenError,
@@ -108,25 +107,6 @@ async def test_a_second_run_beside_the_first_changes_nothing(
     asleep.resumed.set()
     await asyncio.wait_for(first, 30)
     system.holds_the_snapshot()
-
-
-@pytest.mark.parametrize("step", STEPS[:5])
-async def test_a_suspended_restore_that_was_aborted_changes_nothing(world: World, step: str) -> None:
-    asleep = Suspended(step)
-    first = await asleep.run(world)
-    if step not in ("channels", "state"):  # from there on it may have appended
-        await ops.abort_restore(world.cluster, "shop", reason="a test")
-        before = world.fingerprint()
-        asleep.resumed.set()
-        with pytest.raises(OvertakenError):
-            await asyncio.wait_for(first, 30)
-        assert world.fingerprint() == before
-        return
-    with pytest.raises(RestoreRefusedError):
-        await ops.abort_restore(world.cluster, "shop", reason="a test")
-    asleep.resumed.set()
-    await asyncio.wait_for(first, 30)
-    world.holds_the_snapshot()
 
 
 async def test_a_run_that_loses_its_groups_while_it_appends_appends_no_more(
