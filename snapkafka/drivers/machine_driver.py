@@ -1,7 +1,7 @@
 """The one loop of every driver: feed the machine an event, do the actions that it returns, feed their results.
 
 A driver decides nothing. It implements the hooks below; docs/explanation/drivers.md shows how, step by step. Faust
-workers, foreign processes and the processes of the simulator are driven by this loop.
+workers, remote processes and the processes of the simulator are driven by this loop.
 """
 
 from __future__ import annotations

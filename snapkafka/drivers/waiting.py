@@ -83,7 +83,7 @@ class LedgerWaits:
             if asked is not None and not isinstance(asked, HoldRecord):
                 self._host.metrics.count(
                     "ignored", "no-such-trigger"
-                )  # the ledger holds no such trigger: forged or foreign
+                )  # the ledger holds no such trigger: forged, or of another ledger
             return isinstance(asked, HoldRecord)
         except Exception as error:
             self._host.stand_down("to handle a record from after a cut", error)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
 from snapkafka.protocol.ledger_view import LedgerView
-from snapkafka.protocol.records import FOREIGN_STATE, TopicPartition
+from snapkafka.protocol.records import REMOTE_STATE, TopicPartition
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, content, content_of_set, digest, shown
 
 #: The reason of a process that has a table, and no agent of Faust's.
@@ -104,7 +104,7 @@ class _Held(NamedTuple):
 
 def audited_cuts(captured: Captured) -> list[ChangelogCut]:
     """Return the table partitions that can be audited: a process that is not Faust's keeps no table."""
-    return [cut for cut in captured.changelogs if not cut.topic.startswith(FOREIGN_STATE)]
+    return [cut for cut in captured.changelogs if not cut.topic.startswith(REMOTE_STATE)]
 
 
 def audited_processes(captured: Captured) -> dict[int, str]:

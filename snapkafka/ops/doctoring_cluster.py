@@ -23,7 +23,7 @@ from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers
 from snapkafka.ports import Group, Topic
 from snapkafka.protocol.facts import unlike_counts
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.records import FOREIGN, TopicPartition
+from snapkafka.protocol.records import REMOTE, TopicPartition
 from snapkafka.topic_config import UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms
 from snapkafka.wire.headers import HEADER
@@ -62,7 +62,7 @@ def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -
             topic = source.topic
             if topic not in described:
                 yield find("topic-missing", topic, topic=topic, app=app)
-            elif (now := counts[topic]) != source.partitions and view.hello.mode != FOREIGN:
+            elif (now := counts[topic]) != source.partitions and view.hello.mode != REMOTE:
                 yield find("partitions-added", topic, topic=topic, app=app, now=now, then=source.partitions)
         yield from (find("partition-counts", what=what) for what in unlike_counts(view.hello, counts))
 

@@ -107,8 +107,6 @@ from .offsets import (
 from .records import (
     APP_RUNS_WITHOUT,
     APP_STOPPED,
-    FOREIGN,
-    FOREIGN_STATE,
     INPUT_MOVED,
     INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
@@ -116,6 +114,8 @@ from .records import (
     NOT_ALIGNED,
     NOT_GIVEN,
     OUT_OF_ORDER,
+    REMOTE,
+    REMOTE_STATE,
     RESTORE,
     RESTORING,
     RETRYABLE,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from .latest import Latest
 from .lost_tail import LostTails
 from .readers import Input, Reader
-from .records import FOREIGN, NOBODY, RESTORE, Fork, TopicPartition
+from .records import NOBODY, REMOTE, RESTORE, Fork, TopicPartition
 from .restores import Restores
 from .snapshots import ProcessView, SnapshotView, Unread, Waiting
 
@@ -198,7 +198,7 @@ class LedgerView:
         last = {
             v.hello.app: v.process
             for v in self.processes.values()
-            if v.hello.app not in alive and self.unretired(v) and v.hello.mode not in (RESTORE, FOREIGN)
+            if v.hello.app not in alive and self.unretired(v) and v.hello.mode not in (RESTORE, REMOTE)
         }
         return {*last.values()}
 

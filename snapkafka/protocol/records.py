@@ -47,9 +47,9 @@ RESTORE: Final = "restore"
 #: The `mode` of the `Hello` of a process that does not speak Kafka: it takes part through the service, which writes
 #: down its state when it cuts and at no other time. So where it has left nothing is known of it, and its app is never
 #: one that is stopped and stands still (R10).
-FOREIGN: Final = "foreign"
+REMOTE: Final = "remote"
 #: The topics with their state have names that begin so: no other one may.
-FOREIGN_STATE: Final = "_snapkafka-state."
+REMOTE_STATE: Final = "_snapkafka-state."
 # The codes of failures: docs/guide/runbook.md explains each.
 INPUT_MOVED: Final = "input-moved"
 INPUT_UNASSIGNED: Final = "input-unassigned"
@@ -86,7 +86,7 @@ class Hello:
     it among the processes that left can be proven. -2: it
     had work in flight when its ledger was recreated, and may have read any input of its app before.
     `uncaptured`: the state of the app that no snapshot holds, a sentence each. `mode`: "on", or "stamp" if it takes no
-    part in snapshots yet, "restore" for the process that re-appends records in a restore, or "foreign" (`FOREIGN`).
+    part in snapshots yet, "restore" for the process that re-appends records in a restore, or "remote" (`REMOTE`).
     `retention`: of the changelogs of its tables, as far as it may read their settings. `reset`: where it starts an
     input without a committed offset, "earliest" or "latest" (empty: unknown). `missing`: input topics to which it
     subscribed and that did not exist: it consumes none of them until it is assigned their partitions. `sources`:

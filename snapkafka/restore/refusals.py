@@ -15,7 +15,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.ports import Topic
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
-from snapkafka.protocol.records import FOREIGN_STATE, Agent, Hello, Table, TopicPartition
+from snapkafka.protocol.records import REMOTE_STATE, Agent, Hello, Table, TopicPartition
 from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire import headers as wire
 
@@ -141,9 +141,9 @@ def _set_codecs(facts: Facts) -> Iterator[str]:
             yield f"changelog {topic} of a table of sets has codecs {codecs[0]} and {codecs[1]}"
 
 
-def _foreign(facts: Facts) -> Iterator[str]:
+def _remote(facts: Facts) -> Iterator[str]:
     """Find state of processes without Kafka: appended to its topic it would change nothing."""
-    for app in sorted({c.app for c in facts.captured.changelogs if c.topic.startswith(FOREIGN_STATE)}):
+    for app in sorted({c.app for c in facts.captured.changelogs if c.topic.startswith(REMOTE_STATE)}):
         yield f"{app} does not speak Kafka: its state cannot be set back from here"
 
 
@@ -323,7 +323,7 @@ CHECKS: Final = (
     Check("log-shortened", "in-place", _shortened,
           "the broker lost records: choose a snapshot assembled since, or restore into another cluster (--into)"),
     Check("topic-settings", "in-place cluster", _settings, "run that command, and the restore again"),
-    Check("foreign-process", "in-place cluster fork", _foreign,
+    Check("remote-process", "in-place cluster fork", _remote,
           "choose a snapshot without it; `snapkafka query` reads its state"),
     Check("app-unknown", "in-place", _app_unknown,
           "start the app once, so that it announces its tables, and stop it"),

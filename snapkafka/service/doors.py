@@ -1,4 +1,4 @@
-"""The foreign processes of one instance of the service. A stream is a process: when it ends, the process leaves, and
+"""The remote processes of one instance of the service. A stream is a process: when it ends, the process leaves, and
 joins again as another one."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SESSION_KEY: Final = "snapkafka-session"
 
 
 class Doors:
-    """The foreign processes of this instance.
+    """The remote processes of this instance.
 
     Args:
         make: creates a participant for a node with a codec and a host, not joined yet.
@@ -51,7 +51,7 @@ class Doors:
         if (codec or CODECS[0]) not in CODECS:
             raise BadInputError(f"codec {codec[:20]!r} is unknown", hint=f"use {' or '.join(CODECS)}")
         if node in self._joining or len(self._sessions.keys() | self._joining | {node}) > self._most:
-            why = f"node {node[:40]!r} is joining, or {self._most} foreign processes take part"
+            why = f"node {node[:40]!r} is joining, or {self._most} remote processes take part"
             raise RefusedError("busy", why, "try again later")
         self._joining.add(node)
         try:
@@ -66,7 +66,7 @@ class Doors:
             self._sessions[node] = found = secrets.token_hex(SESSION_BYTES), participant
         finally:
             self._joining.discard(node)
-        logger.info("snapkafka: foreign process %s joined as process %s", node, participant.process)
+        logger.info("snapkafka: remote process %s joined as process %s", node, participant.process)
         return found
 
     def of(self, node: str, session: str) -> Participant:
@@ -99,7 +99,7 @@ class Doors:
     def _end(self, node: str, reason: str) -> Coroutine[Any, Any, None]:
         """Forget a process at once, and return what lets it leave."""
         _, participant = self._sessions.pop(node)
-        logger.info("snapkafka: foreign process %s left: %s", node, participant.left or reason)
+        logger.info("snapkafka: remote process %s left: %s", node, participant.left or reason)
         return participant.leave(reason)
 
     async def close(self) -> None:

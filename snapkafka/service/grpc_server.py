@@ -75,7 +75,7 @@ class Servicer:
 
     async def Send(self, process: Participant, request: Any) -> Any:  # noqa: N802
         """Append a record of the process."""
-        _require(request.topic, self._topics, "sent to", "foreign topic")
+        _require(request.topic, self._topics, "sent to", "remote topic")
 
         def given(name: str) -> Any:
             return getattr(request, name) if request.HasField(name) else None
@@ -100,7 +100,7 @@ class Servicer:
 
         async def join() -> tuple[str, Participant]:
             for item in request.inputs:
-                _require(item.topic, self._inputs, "received from", "foreign input")
+                _require(item.topic, self._inputs, "received from", "remote input")
             host = context.peer().rpartition(":")[0]
             return await self._doors.join(
                 request.node_id, request.codec, host, [*map(_input, request.inputs)]
@@ -283,7 +283,7 @@ async def serving(
     Args:
         make: creates a participant for a node with a codec and a host, not joined yet.
     """
-    doors = Doors(make, most=settings.foreign_max)
+    doors = Doors(make, most=settings.remote_max)
     connections = connections_max()
     server = grpc.aio.server(
         interceptors=[_Admission(settings)],
@@ -300,7 +300,7 @@ async def serving(
             ("grpc.so_reuseport", 0),
         ],
     )
-    servicer = Servicer(doors, settings.foreign_topics, settings.foreign_inputs, bounds.call_s)
+    servicer = Servicer(doors, settings.remote_topics, settings.remote_inputs, bounds.call_s)
     server.add_generic_rpc_handlers((handlers(servicer),))
     alive = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(alive, server)

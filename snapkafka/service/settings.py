@@ -49,13 +49,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     grpc_port: Annotated[
         int | None, option("--grpc-port PORT", "Also serve gRPC on this port; 0: any free port.")
     ] = None
-    foreign_topics: Annotated[
-        tuple[str, ...], option("--foreign-topic NAME", "Topic that gRPC processes may send to. Repeatable.")
+    remote_topics: Annotated[
+        tuple[str, ...], option("--remote-topic NAME", "Topic that gRPC processes may send to. Repeatable.")
     ] = ()
-    foreign_inputs: Annotated[
-        tuple[str, ...], option("--foreign-input NAME", "Topic that gRPC processes may read. Repeatable.")
+    remote_inputs: Annotated[
+        tuple[str, ...], option("--remote-input NAME", "Topic that gRPC processes may read. Repeatable.")
     ] = ()
-    foreign_max: Annotated[int, option("", "Processes without Kafka at once.")] = 100
+    remote_max: Annotated[int, option("", "Processes without Kafka at once.")] = 100
 
     def problems(self) -> list[str]:
         """List all problems, one line each."""
@@ -65,8 +65,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if self.grpc_port is not None and self.grpc_port not in PORTS:
             found.append(f"--grpc-port must be 0 to 65535, got {self.grpc_port}")
         for flag, topics in (
-            ("--foreign-topic", self.foreign_topics),
-            ("--foreign-input", self.foreign_inputs),
+            ("--remote-topic", self.remote_topics),
+            ("--remote-input", self.remote_inputs),
         ):
             if topics and self.grpc_port is None:
                 found.append(f"{flag} needs --grpc-port")

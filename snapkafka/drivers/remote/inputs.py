@@ -16,7 +16,7 @@ from snapkafka.ports import Topic
 from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import (
-    FOREIGN,
+    REMOTE,
     RESTORE,
     ChangelogEnd,
     Hello,
@@ -29,7 +29,7 @@ from snapkafka.protocol.records import (
 from .settings import CODECS, TABLE
 
 #: The one agent of a remote process: all of it.
-READER: Final = "foreign"
+READER: Final = "remote"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def hello_of(node: str, starts: Starts, table: Table, retention: Retention, *, h
         n=0,
         app=node,
         host=hostname or socket.gethostname(),
-        mode=FOREIGN,
+        mode=REMOTE,
         inputs=starts.topics,
         tables=(table,),
         retention=(retention,),
@@ -161,7 +161,7 @@ def require_alone(node: str, ledger: LedgerView) -> None:
         TriggerRefusedError: it runs, or snapshots still hold it.
     """
     for view in ledger.processes.values():
-        if view.hello.app != node or view.hello.mode in (FOREIGN, RESTORE):
+        if view.hello.app != node or view.hello.mode in (REMOTE, RESTORE):
             continue
         if view.left is None:
             raise TriggerRefusedError(f"an app {node} runs that speaks Kafka", hint="join by another node_id")

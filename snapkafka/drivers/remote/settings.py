@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.records import FOREIGN_STATE
+from snapkafka.protocol.records import REMOTE_STATE
 
 #: The one table that the state of a remote process is; its changelog is named after the process.
-TABLE: Final = "foreign"
+TABLE: Final = "remote"
 CODECS: Final = ("raw", "json")
 NODE: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 #: Of a channel's name; the empty one stands for the process itself.
@@ -81,7 +81,7 @@ def require_node(node: str) -> None:
 
 def changelog_of(namespace: str, node: str) -> str:
     """Return the name of the topic that holds the state of a process."""
-    return f"{FOREIGN_STATE}{namespace}.{node}"
+    return f"{REMOTE_STATE}{namespace}.{node}"
 
 
 def key_of(channel: str, chunk: int) -> bytes:

@@ -17,7 +17,7 @@ from snapkafka.ops.audit_comparison import (
     audited_processes,
 )
 from snapkafka.protocol import (
-    FOREIGN_STATE,
+    REMOTE_STATE,
     Agent,
     Captured,
     ChangelogCut,
@@ -184,7 +184,7 @@ def test_a_partition_without_an_answer_is_not_audited_and_says_why() -> None:
 
 def test_who_has_left_and_who_is_not_of_faust_is_not_asked() -> None:
     whole = captured()
-    foreign = replace(whole.changelogs[0], app="other", topic=f"{FOREIGN_STATE}n.other")
+    foreign = replace(whole.changelogs[0], app="other", topic=f"{REMOTE_STATE}n.other")
     processes = (
         *whole.processes,
         ProcessCut(process=3, app="app", left=True),

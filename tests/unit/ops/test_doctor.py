@@ -14,7 +14,7 @@ from snapkafka.errors import LedgerUnusableError
 from snapkafka.ops import pruning
 from snapkafka.ports import Access, Group, Topic
 from snapkafka.protocol import (
-    FOREIGN,
+    REMOTE,
     Bye,
     CheckResult,
     Hello,
@@ -168,7 +168,7 @@ CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
         lambda it: it.join(inputs=inputs(orders=3, gone=4)), {"problem topic-missing", "warning partitions-added"},
     ),
     "a process without Kafka reads what is added": (
-        lambda it: it.join(mode=FOREIGN, inputs=inputs(orders=3)), set(),
+        lambda it: it.join(mode=REMOTE, inputs=inputs(orders=3)), set(),
     ),
     "an input is deleted too soon by age or size": (
         lambda it: (it.join(), it.settings("orders", retention_ms="60000", retention_bytes="1000000")),

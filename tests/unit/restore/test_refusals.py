@@ -94,7 +94,7 @@ IN_PLACE: list[tuple[str, Harm]] = [
     ),
     ("set-codec", changelog(1, value_codec="pickle")),
     ("changelog-is-input", changelog_as_input),
-    ("foreign-process", changelog(0, topic="_snapkafka-state.shop.till")),
+    ("remote-process", changelog(0, topic="_snapkafka-state.shop.till")),
     ("log-shortened", lambda world: world.log.records[LOG].__delitem__(slice(1, None))),
     ("group-has-members", lambda world: world.admin.member_counts.extend([2] * 99)),
 ]

@@ -82,7 +82,7 @@ async def door(bounds: Bounds | None = None, **settings: Any) -> AsyncIterator[D
     def make(node: str, codec: str, host: str) -> Participant:
         return participant(cluster, broker, node=node, codec=codec, bounds=limits, consumer=consumer)
 
-    chosen = Settings(grpc_port=0, foreign_topics=("deposits",), foreign_inputs=("change",), **settings)
+    chosen = Settings(grpc_port=0, remote_topics=("deposits",), remote_inputs=("change",), **settings)
     async with serving(make, chosen, limits) as address:
         found = Door(cluster, broker, consumer, address)
         try:
@@ -239,7 +239,7 @@ async def test_a_process_ends_with_its_stream_and_who_joins_again_is_another() -
 
 
 async def test_what_is_wrong_has_a_status_and_a_reason() -> None:
-    async with door(Bounds(chunk_bytes_max=4), foreign_max=1) as here:
+    async with door(Bounds(chunk_bytes_max=4), remote_max=1) as here:
         send = pb.SendRequest(node_id="till", topic="deposits", value=b"1")
         assert await refused(here.stub.Send(send)) == (
             Status.FAILED_PRECONDITION,
@@ -305,7 +305,7 @@ async def test_what_may_be_received_is_named_and_a_stream_ends_with_its_process(
         other = here.stub.Join(pb.JoinRequest(node_id="till", inputs=[pb.Input(topic="deposits")]))
         assert await refused(other.read()) == (
             Status.PERMISSION_DENIED,
-            "topic 'deposits' may not be received from; the service has to be started with it as a foreign input",
+            "topic 'deposits' may not be received from; the service has to be started with it as a remote input",
         )
         receive = pb.ReceiveRequest(node_id="till")
         assert (await refused(here.stub.Receive(receive).read()))[0] is Status.FAILED_PRECONDITION

@@ -51,8 +51,8 @@ def service(
     folder.mkdir(exist_ok=True)
     log = folder / "service.log"
     command = [sys.executable, "-m", "snapkafka", "serve", "--bootstrap", kafka.bootstrap]
-    command += ["--namespace", namespace, "--port", "0", "--grpc-port", "0", "--foreign-topic", topic]
-    command += ["--foreign-input", change] if change else []
+    command += ["--namespace", namespace, "--port", "0", "--grpc-port", "0", "--remote-topic", topic]
+    command += ["--remote-input", change] if change else []
     command += more
     with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as running:
         try:
@@ -103,14 +103,14 @@ def assemble(kafka: Broker, namespace: str, folder: Path, names: list[str]) -> N
 
 
 def money(folder: Path, name: str) -> dict[str, int]:
-    """What a snapshot holds: cash of the foreign processes, coins in flight, purses."""
+    """What a snapshot holds: cash of the remote processes, coins in flight, purses."""
     state, messages = (str(folder / name / "*" / table / "*.parquet") for table in ("state", "messages"))
     with duckdb.connect() as database:
         found = {
             app: int(cash)
             for app, cash in database.execute(
                 "SELECT app, CAST(json_extract_string(value, '$.cash') AS BIGINT) FROM read_parquet(?)"
-                " WHERE table_name = 'foreign'",
+                " WHERE table_name = 'remote'",
                 [state],
             ).fetchall()
         }
