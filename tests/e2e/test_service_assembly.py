@@ -17,8 +17,8 @@ import pytest
 
 from snapkafka.demo import TOTAL, count_money
 from snapkafka.testing import RunningSystem, wait_until
+from tests.driver.served import service, trigger
 from tests.driver.test_operators import get
-from tests.driver.test_service import service, trigger
 from tests.e2e.parts import Live, live
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1500)]

@@ -18,8 +18,8 @@ import pytest
 
 from snapkafka.demo import TOTAL, count_money
 from snapkafka.testing import RunningSystem, wait_until
+from tests.driver.served import service, trigger
 from tests.driver.test_operators import get
-from tests.driver.test_service import service, trigger
 from tests.e2e.parts import live
 from tests.e2e.test_page import ROOT, WEB
 from tests.e2e.test_service_assembly import submit, text
