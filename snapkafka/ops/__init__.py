@@ -31,9 +31,7 @@ from .info import Details, SnapshotInfo, check_info, details, instant, summary
 from .invariants import (
     Evaluation,
     Holding,
-    InvariantDetails,
-    InvariantHistory,
-    InvariantInfo,
+    Invariant,
     history_in,
     invariants,
     invariants_in,

@@ -7,8 +7,8 @@ prove, are rows of no instant.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -61,10 +61,11 @@ class Evaluation(Result, frozen=True, kw_only=True):
     unreadable: str = ""
 
 
-class InvariantInfo(msgspec.Struct, frozen=True, kw_only=True):
+class Invariant(Result, frozen=True, kw_only=True):
     """An invariant. `last`: the newest snapshot that proves an answer; `last_ok`: the newest in which it holds;
     `not_evaluated_since`: the first of the newest that prove none; `broke`: the one in which it broke first, None while
-    it holds."""
+    it holds. Its history: `violations`, the snapshot in which it broke first and the newest one that violates it, with
+    rows; `evaluations`, newest first."""
 
     name: str
     holding: Holding
@@ -72,98 +73,47 @@ class InvariantInfo(msgspec.Struct, frozen=True, kw_only=True):
     last_ok: Evaluation | None
     not_evaluated_since: Evaluation | None
     broke: Evaluation | None
+    violations: tuple[Evaluation, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
 
+    @classmethod
+    def of(cls, name: str, evaluations: Iterable[Evaluation]) -> Invariant:
+        """Conclude from what the snapshots have found, newest first. It never holds by an answer of before."""
+        found = tuple(evaluations)
+        first = since = None
+        for item in found:
+            if item.holding is Holding.VIOLATED:
+                first = item
+            elif item.holding is Holding.HOLDS and first is not None:
+                break
+        for item in itertools.takewhile(lambda it: it.holding is Holding.UNPROVEN, found):
+            since = item
+        last = next((item for item in found if item.holding is not Holding.UNPROVEN), None)
+        ends = (item for item in (first, last) if item and item.holding is Holding.VIOLATED)
+        holding = Holding.UNPROVEN if last is None or since is not None else last.holding
+        violated = last is not None and last.holding is Holding.VIOLATED
+        return cls(
+            name=name,
+            holding=Holding.VIOLATED if violated else holding,
+            last=last,
+            last_ok=next((item for item in found if item.holding is Holding.HOLDS), None),
+            not_evaluated_since=since,
+            broke=first if violated else None,
+            violations=tuple(dict.fromkeys(ends)),
+            evaluations=found,
+        )
 
-class InvariantDetails(InvariantInfo, frozen=True, kw_only=True):
-    """An invariant with its history. `violations`: the snapshot in which it broke first, and the newest one, with rows;
-    `evaluations`: newest first."""
-
-    violations: tuple[Evaluation, ...]
-    evaluations: tuple[Evaluation, ...]
+    def listed(self, most: int = 0) -> Invariant:
+        """Return it with so many of the newest evaluations; 0: without its history."""
+        violations = self.violations if most else ()
+        return msgspec.structs.replace(self, violations=violations, evaluations=self.evaluations[:most])
 
 
 #: Reads the manifest of a snapshot; a text: why it cannot be read.
 Read = Callable[[Evaluation], Awaitable[StoredFiles | str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvariantHistory:
-    """An invariant in the snapshots that have evaluated it, oldest first."""
-
-    name: str
-    evaluations: tuple[Evaluation, ...]
-
-    @property
-    def last(self) -> Evaluation | None:
-        """The newest answer: it holds or is violated. None: no snapshot proves either."""
-        return self._last(Holding.HOLDS, Holding.VIOLATED)
-
-    @property
-    def last_ok(self) -> Evaluation | None:
-        """The newest snapshot in which it holds."""
-        return self._last(Holding.HOLDS)
-
-    @property
-    def broke(self) -> Evaluation | None:
-        """The snapshot in which it broke first: the beginning of the newest violations. None: it never did."""
-        first = None
-        for item in reversed(self.evaluations):
-            if item.holding is Holding.VIOLATED:
-                first = item
-            elif item.holding is Holding.HOLDS and first is not None:
-                break
-        return first
-
-    @property
-    def violated(self) -> bool:
-        """Whether the newest answer is a violation."""
-        return self.last is not None and self.last.holding is Holding.VIOLATED
-
-    @property
-    def not_evaluated_since(self) -> Evaluation | None:
-        """The first of the newest snapshots that prove no answer: what it was before need not be so any more. None:
-        the newest one proves an answer."""
-        since = None
-        for item in reversed(self.evaluations):
-            if item.holding is not Holding.UNPROVEN:
-                break
-            since = item
-        return since
-
-    @property
-    def state(self) -> Holding:
-        """What is known by now. It never holds by an answer of before."""
-        if self.violated:
-            return Holding.VIOLATED
-        return Holding.HOLDS if self.last and self.not_evaluated_since is None else Holding.UNPROVEN
-
-    def info(self) -> InvariantInfo:
-        """Return what every interface has of it."""
-        return InvariantInfo(
-            name=self.name,
-            holding=self.state,
-            last=self.last,
-            last_ok=self.last_ok,
-            not_evaluated_since=self.not_evaluated_since,
-            broke=self.broke if self.violated else None,
-        )
-
-    def details(self, most: int | None = None) -> InvariantDetails:
-        """Return the same with the history, of so many of the newest snapshots."""
-        ends = (item for item in (self.broke, self.last) if item and item.holding is Holding.VIOLATED)
-        return InvariantDetails(
-            **msgspec.structs.asdict(self.info()),
-            violations=tuple(dict.fromkeys(ends)),
-            evaluations=self.evaluations[::-1][:most],
-        )
-
-    def _last(self, *wanted: Holding) -> Evaluation | None:
-        return next((item for item in reversed(self.evaluations) if item.holding in wanted), None)
-
-
-async def invariants(
-    where: Connection | Cluster, namespace: str, name: str = ""
-) -> tuple[InvariantHistory, ...]:
+async def invariants(where: Connection | Cluster, namespace: str, name: str = "") -> tuple[Invariant, ...]:
     """List the invariants that the newest snapshots have evaluated, by name, each back to where it holds.
 
     Args:
@@ -178,7 +128,7 @@ async def invariants(
     return (await with_rows(history_in(reading, name)),) if name else invariants_in(reading)
 
 
-def invariants_in(reading: LedgerReading) -> tuple[InvariantHistory, ...]:
+def invariants_in(reading: LedgerReading) -> tuple[Invariant, ...]:
     """List the watched invariants of a ledger that was read, each back to the newest snapshot in which it holds."""
     found: dict[str, list[Evaluation]] = {}
     held: set[str] = set()
@@ -191,13 +141,10 @@ def invariants_in(reading: LedgerReading) -> tuple[InvariantHistory, ...]:
             found[name].append(item)
             if item.holding is Holding.HOLDS:
                 held.add(name)
-    return tuple(
-        InvariantHistory(name=name, evaluations=tuple(reversed(items)))
-        for name, items in sorted(found.items())
-    )
+    return tuple(Invariant.of(name, items) for name, items in sorted(found.items()))
 
 
-def history_in(reading: LedgerReading, name: str, *, most: int | None = None) -> InvariantHistory:
+def history_in(reading: LedgerReading, name: str, *, most: int | None = None) -> Invariant:
     """Return the history of an invariant of a ledger that was read, without rows.
 
     Args:
@@ -220,7 +167,7 @@ def history_in(reading: LedgerReading, name: str, *, most: int | None = None) ->
         raise BadInputError(
             f"invariant {name[:40]!r} is unknown", hint=f"{names}; see `snapkafka invariants`"
         )
-    return InvariantHistory(name=name, evaluations=tuple(reversed(found)))
+    return Invariant.of(name, found)
 
 
 async def _from_storage(item: Evaluation) -> StoredFiles | str:
@@ -230,14 +177,14 @@ async def _from_storage(item: Evaluation) -> StoredFiles | str:
         return error.message
 
 
-async def with_rows(history: InvariantHistory, read: Read = _from_storage) -> InvariantHistory:
+async def with_rows(history: Invariant, read: Read = _from_storage) -> Invariant:
     """Read the violating rows of the snapshot in which it broke first, and of the newest one."""
-    wanted = {item.epoch for item in (history.broke, history.last, history.last_ok) if item}
+    wanted = {item.epoch for item in (*history.violations, history.last, history.last_ok) if item}
     found = [
         _with_rows(item, history.name, await read(item)) if item.epoch in wanted else item
         for item in history.evaluations
     ]
-    return replace(history, evaluations=tuple(found))
+    return Invariant.of(history.name, found)
 
 
 def _with_rows(item: Evaluation, name: str, found: StoredFiles | str) -> Evaluation:

@@ -42,7 +42,7 @@ from snapkafka.units import wall_ms
 from snapkafka.verbs import Result
 
 from .info import Details, SnapshotInfo, details, summary
-from .invariants import Holding, InvariantHistory, invariants_in
+from .invariants import Holding, Invariant, invariants_in
 
 logger = logging.getLogger("snapkafka")
 
@@ -177,7 +177,7 @@ class Freshness:
     verified_ms: int | None = None
     verified_id: str = ""
     verdicts: Mapping[str, int]
-    invariants: tuple[InvariantHistory, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
     restorable: RestorableEntry | None = None
 
     @property
@@ -268,7 +268,7 @@ def gauges(found: Freshness) -> tuple[Gauge, ...]:
     kinds = sorted({*map(str, Kind), *found.verdicts})
     watched = found.invariants
     rows = [
-        (it.name, it.last.found if it.last and it.state is not Holding.UNPROVEN else None) for it in watched
+        (it.name, it.last.found if it.last and it.holding is not Holding.UNPROVEN else None) for it in watched
     ]
     held = [(it.name, it.last_ok.triggered_ms / 1_000 if it.last_ok else 0) for it in watched]
     since = [(it.name, of.triggered_ms / 1_000 if (of := it.not_evaluated_since) else None) for it in watched]

@@ -70,7 +70,7 @@ async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[s
             view = work.reading.state.restores.open
             watched = invariants_in(work.reading)
         for item in watched:
-            if item.violated and item.broke is not None:
+            if item.broke is not None:
                 why[item.broke.id] = f"invariant {item.name} is first violated in it"
         if view is not None:
             why[view.begun.snapshot] = f"plan {view.plan} restores it, and is {view.stage}"

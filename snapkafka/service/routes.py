@@ -195,10 +195,10 @@ class Handlers:
     @route("GET", "/v1/invariants")
     async def invariants(self) -> Invariants:
         """Invariants, and whether they hold."""
-        return Invariants(invariants=[it.info() for it in ops.invariants_in(self._follower.reading)])
+        return Invariants(invariants=[it.listed() for it in ops.invariants_in(self._follower.reading)])
 
     @route("GET", "/v1/invariants/{name}")
-    async def invariant(self, name: str) -> ops.InvariantDetails:
+    async def invariant(self, name: str) -> ops.Invariant:
         """The history of an invariant."""
 
         async def read(item: ops.Evaluation) -> StoredFiles | str:
@@ -207,7 +207,7 @@ class Handlers:
             return stored or "this service cannot read its manifest"
 
         found = ops.history_in(self._follower.reading, name, most=EVALUATIONS_MAX)
-        return (await ops.with_rows(found, read)).details(EVALUATIONS_MAX)
+        return (await ops.with_rows(found, read)).listed(EVALUATIONS_MAX)
 
     @route("GET", "/v1/restores")
     async def restores(self) -> Restores:

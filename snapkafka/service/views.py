@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from snapkafka.ops import Fork, InvariantInfo, SnapshotInfo, instant
+from snapkafka.ops import Fork, Invariant, SnapshotInfo, instant
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.restores import RestoreView
 
@@ -72,7 +72,7 @@ class Access(Answer, frozen=True):
 class Invariants(Answer, frozen=True):
     """The invariants of the newest snapshots."""
 
-    invariants: list[InvariantInfo]
+    invariants: list[Invariant]
 
 
 def describe_restore(view: RestoreView, times_ms: Mapping[int, int]) -> Restore:

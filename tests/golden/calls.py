@@ -39,9 +39,9 @@ CLUSTERS: Final[list[FakeCluster]] = []
 #: The time of all of them, in seconds since 1970; that of `FakeLedger` is a little earlier.
 NOW_S: Final = 1_060.0
 SNAPSHOTS: Final = ("friday", "saturday", "sunday")
-HISTORY: Final = ops.InvariantHistory(
-    name="money",
-    evaluations=tuple(
+HISTORY: Final = ops.Invariant.of(
+    "money",
+    (
         ops.Evaluation(
             id=f"keep-{number}",
             epoch=number,
@@ -54,7 +54,7 @@ HISTORY: Final = ops.InvariantHistory(
             rows=(WitnessEntry(topic="orders", partition=0, offset=7, what='{"owed": 5, "paid": 6}'),)
             * found,
         )
-        for number, found in enumerate((0, 1, 2))
+        for number, found in ((2, 2), (1, 1), (0, 0))
     ),
 )
 

@@ -29,7 +29,7 @@ from snapkafka.cli.running import (
 )
 from snapkafka.drivers.faust.offline import DescribedApp, describe_app_at
 from snapkafka.errors import EXIT_NOT_GOOD
-from snapkafka.ops import Evaluation, Holding, InvariantDetails, InvariantInfo
+from snapkafka.ops import Evaluation, Holding, Invariant
 from snapkafka.ops.drill import records_of
 from snapkafka.runtime.extras import extra_missing
 from snapkafka.units import format_seconds, rounded_ms, utc_time
@@ -243,10 +243,10 @@ def _print_drill(found: ops.Drill) -> None:
 EVALUATIONS_SHOWN = 20
 
 
-def _print_invariants(found: Sequence[InvariantInfo]) -> None:
+def _print_invariants(found: Sequence[Invariant]) -> None:
     if not found:
         console.print("No snapshot evaluates an invariant. Add some by `snapkafka keep --invariants DIR`.")
-    elif isinstance(found[0], InvariantDetails):
+    elif found[0].evaluations:
         _print_history(found[0])
     else:
         console.table(
@@ -260,12 +260,12 @@ def _print_invariants(found: Sequence[InvariantInfo]) -> None:
 
 
 @command("invariants", _print_invariants, key="invariants")
-async def invariants(at: Where, asked: Invariants) -> list[InvariantInfo]:
+async def invariants(at: Where, asked: Invariants) -> list[Invariant]:
     found = await ops.invariants(connect(at.bootstrap), at.namespace, asked.name)
-    return [it.details() if asked.name else it.info() for it in found]
+    return [it if asked.name else it.listed() for it in found]
 
 
-def _print_history(found: InvariantDetails) -> None:
+def _print_history(found: Invariant) -> None:
     console.print("invariant ", (found.name, "bold"), "  ", coloured(_state(found)))
     for item in found.violations if found.broke else found.violations[:1]:
         _print_rows("first violated in" if item == found.violations[0] else "last violated in", item)
@@ -290,7 +290,7 @@ def _print_rows(title: str, item: Evaluation) -> None:
             console.print(f"    causes: snapkafka trace {row.topic} {row.partition} {row.offset}")
 
 
-def _state(found: InvariantInfo) -> str:
+def _state(found: Invariant) -> str:
     if found.holding is Holding.UNPROVEN and found.not_evaluated_since is not None:
         return f"not evaluated since {found.not_evaluated_since.id}"
     return found.holding

@@ -102,7 +102,7 @@ def test_every_metric_of_a_query_is_exported_with_its_labels() -> None:
         captured_ms=90_000,
         verified_ms=40_000,
         verdicts={"VERIFIED": 3},
-        invariants=(ops.InvariantHistory(name="money", evaluations=()),),
+        invariants=(ops.Invariant.of("money", ()),),
         restorable=RestorableEntry(how="always"),
     )
     worker, _ = rendered(Metrics(), participating=True, ledger_lag=1)

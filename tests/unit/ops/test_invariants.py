@@ -134,8 +134,9 @@ async def test_where_it_holds_and_where_it_broke_first(
     cluster = judged(tmp_path, rounds)
     (found,) = await ops.invariants(cluster, "ns", "money")
     assert found.name == "money"
-    assert [item.holding for item in found.evaluations] == holding
-    named = [item.id if item else None for item in (found.last, found.last_ok, found.broke)]
+    assert [item.holding for item in reversed(found.evaluations)] == holding
+    first = next(iter(found.violations), None)
+    named = [item.id if item else None for item in (found.last, found.last_ok, first)]
     assert named == [last, last_ok, broke]
     (listed,) = await ops.invariants(cluster, "ns")
     assert (listed.last, listed.last_ok) == tuple(
@@ -153,7 +154,7 @@ async def test_what_is_not_evaluated_any_more_does_not_hold(
     for found in (0, None, None):
         ledger.take("passed", found)
     (listed,) = await ops.invariants(ledger.cluster, "ns")
-    assert listed.state is Holding.UNPROVEN
+    assert listed.holding is Holding.UNPROVEN
     since = listed.not_evaluated_since
     assert since is not None and since.id == "s1"
     with served(ledger.cluster) as client:
@@ -165,11 +166,11 @@ async def test_what_is_not_evaluated_any_more_does_not_hold(
     assert (one["holding"], one["not_evaluated_since"]["snapshot_id"]) == ("unproven", "s1")
     ledger.take("passed", 0)
     (listed,) = await ops.invariants(ledger.cluster, "ns")
-    assert (listed.state, listed.not_evaluated_since) == (Holding.HOLDS, None)
+    assert (listed.holding, listed.not_evaluated_since) == (Holding.HOLDS, None)
     ledger.take("passed", 2)
     ledger.take("passed", None)
     (listed,) = await ops.invariants(ledger.cluster, "ns")
-    assert listed.state is Holding.VIOLATED
+    assert listed.holding is Holding.VIOLATED
 
 
 async def test_one_that_cannot_be_evaluated_leaves_the_others(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ async def test_rows_of_a_contaminated_snapshot_violate_nothing(tmp_path: Path) -
         "a process forgot its colour",
     ]
     (found,) = ops.invariants_in(reading)
-    assert [item.holding for item in found.evaluations] == [Holding.HOLDS, Holding.UNPROVEN]
+    assert [item.holding for item in found.evaluations] == [Holding.UNPROVEN, Holding.HOLDS]
     assert (found.last, found.broke) == (found.last_ok, None)
     assert found.last_ok is not None and found.last_ok.id == "s0"
 
