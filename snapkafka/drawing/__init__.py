@@ -1,3 +1,4 @@
 """Space-time diagrams: what is near a cut, where each event is drawn, and SVG or PNG of it."""
 
-from .layout import DrawnMessage, Lane, Layout, Picture, lay_out
+from .layout import Lane, Layout, Picture, lay_out
+from .order import DrawnMessage

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from snapkafka.manifest import AROUND, Manifest
 
-from .layout import EXTERNAL, DrawnMessage
+from .layout import EXTERNAL
+from .order import DrawnMessage
 
 #: Of one channel and side so many are drawn that do not cross the cut.
 OF_A_SIDE: Final = 3

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from .order import CUT, WALL, Division, Event, in_order
+from .order import CUT, END, START, WALL, Division, DrawnMessage, Event, in_order
 
 #: Everything in pixels of the drawing.
 WIDTH: Final = 1_040
@@ -52,31 +52,6 @@ class Lane:
     @property
     def name(self) -> str:
         return "external" if self.process == EXTERNAL else f"{self.app} {self.process}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnMessage:
-    """A message near the cut. `kind`: "in-flight" across it; "backward", received and not sent; "received" before it;
-    "later", sent after it; "waiting", an external one from before it that was not received yet; or "marker".
-
-    `sent_ms`, `received_ms`: milliseconds since 1970, None: unknown. `cause`: topic, partition and offset of the
-    message whose event sent it. `at_cut`: in a picture with a wall-clock cut, `kind` refers to that one, and this to
-    the snapshot's own.
-    """
-
-    kind: str
-    sender: int
-    receiver: int
-    topic: str
-    partition: int
-    offset: int = -1
-    key: str = ""
-    value: str = ""
-    what: str = ""
-    sent_ms: int | None = None
-    received_ms: int | None = None
-    cause: tuple[str, int, int] | None = None
-    at_cut: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +133,11 @@ def lay_out(picture: Picture) -> Layout:
         ends = CUTS[0] - 2 * CLEAR if lane.left and lane.process != EXTERNAL else RIGHT
         placed[lane.process] = DrawnEvent(lane=lane, y=TOP + gap / 2 + number * gap, cut=x, end=ends)
     bottom = TOP + gap * max(1, len(lanes))
-    if picture.wall is None:
-        arrows, hidden = _arrows(picture.messages, placed), 0
-    else:
-        arrows, hidden = _arrows_about_two(picture.messages, placed, picture.wall)
+    known = [one for one in picture.messages if one.sender in placed and one.receiver in placed]
+    wall = picture.wall
+    arrows = _arrows(known, placed) if wall is None else _arrows_about_two(known, placed, wall)
     return Layout(
-        picture=replace(picture, hidden=picture.hidden + hidden),
+        picture=replace(picture, hidden=picture.hidden + len(known) - len(arrows)),
         width=WIDTH,
         height=bottom + 84 + 16 * len(picture.notes),
         lanes=tuple(placed.values()),
@@ -189,71 +163,67 @@ def _cut_x(cut_ms: int | None, cuts: Sequence[int]) -> float | None:
     return CUTS[0] + (CUTS[1] - CUTS[0]) * (cut_ms - low) / (high - low)
 
 
-def _arrows(messages: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> list[Arrow]:
-    """Place the arrows: every send and receipt of a side of the cut has a place of its own, from left to right in their
-    order."""
-    known = [one for one in messages if one.sender in placed and one.receiver in placed]
-    cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
-    ends = [place.end for place in placed.values()]
-    spans = {"left": (LABELS + 6, min(min(cuts) - CLEAR, *ends)), "right": (max(cuts) + CLEAR, RIGHT - 12)}
-    sides: dict[str, list[tuple[int, str]]] = {"left": [], "right": []}
-    for index, end in in_order(known):
-        sends, receives = _sides(known[index].kind)
-        sides[sends if end == "start" else receives].append((index, end))
-    places: dict[tuple[int, str], float] = {}
-    for side, events in sides.items():
-        low, high = spans[side]
-        for number, event in enumerate(events, 1):
-            places[event] = low + (high - low) * number / (len(events) + 1)
+def _placed(
+    known: Sequence[DrawnMessage], x: Mapping[Event, float], lanes: Mapping[int, DrawnEvent]
+) -> list[Arrow]:
     return [
         Arrow(
             message=message,
-            start=(places[index, "start"], placed[message.sender].y),
-            end=(places[index, "end"], placed[message.receiver].y),
+            start=(x[index, START], lanes[message.sender].y),
+            end=(x[index, END], lanes[message.receiver].y),
         )
         for index, message in enumerate(known)
     ]
 
 
-def _arrows_about_two(
-    messages: Sequence[DrawnMessage], placed: dict[int, DrawnEvent], wall: WallClock
-) -> tuple[list[Arrow], int]:
-    """Place messages and the points of both cuts in one order of all events; both curves follow from it.
+def _arrows(known: Sequence[DrawnMessage], placed: Mapping[int, DrawnEvent]) -> list[Arrow]:
+    """Place the arrows: every send and receipt of a side of the cut has a place of its own, from left to right in their
+    order."""
+    cuts = [place.cut for place in placed.values() if place.cut is not None] or [sum(CUTS) / 2]
+    ends = [place.end for place in placed.values()]
+    spans = {"left": (LABELS + 6, min(min(cuts) - CLEAR, *ends)), "right": (max(cuts) + CLEAR, RIGHT - 12)}
+    sides: dict[str, list[Event]] = {"left": [], "right": []}
+    for index, end in in_order(known):
+        sides[_sides(known[index].kind)[end == END]].append((index, end))
+    x = {
+        event: spans[side][0] + (spans[side][1] - spans[side][0]) * number / (len(events) + 1)
+        for side, events in sides.items()
+        for number, event in enumerate(events, 1)
+    }
+    return _placed(known, x, placed)
 
-    Returns:
-        The arrows, and the number of messages without a place that fits both cuts: clocks ran back.
-    """
-    known = [one for one in messages if one.sender in placed and one.receiver in placed]
+
+def _arrows_about_two(
+    known: Sequence[DrawnMessage], placed: dict[int, DrawnEvent], wall: WallClock
+) -> list[Arrow]:
+    """Place messages and the points of both cuts in one order of all events; both curves follow from it. Messages
+    without a place that fits both cuts are left out: clocks ran back."""
     cutting = {process: at for process, at in wall.cuts.items() if process in placed}
     divisions = (
         Division(CUT, cutting, [_sides(one.at_cut) for one in known]),
         Division(WALL, dict.fromkeys(cutting, wall.at_ms), [_sides(one.kind) for one in known]),
     )
-    order = in_order(known, divisions)
     at: dict[Event, int] = {}
     slot, last = 0, ""
-    for event in order:  # points of one cut with no event between them stand one below the other
+    for event in in_order(
+        known, divisions
+    ):  # points of one cut with no event between them stand one below the other
         slot += 0 if event[1] == last and last in (CUT, WALL) else 1
         at[event], last = slot, event[1]
     low, high = LABELS + 6, RIGHT - 12
     x = {event: low + (high - low) * number / (slot + 1) for event, number in at.items()}
     for process in cutting:
         placed[process] = replace(placed[process], cut=x[process, CUT], wall=x[process, WALL])
-    arrows = [
-        Arrow(
-            message=message,
-            start=(x[index, "start"], placed[message.sender].y),
-            end=(x[index, "end"], placed[message.receiver].y),
-        )
-        for index, message in enumerate(known)
-        if all(_is_right(at, index, message, division) for division in divisions)
+    return [
+        arrow
+        for index, arrow in enumerate(_placed(known, x, placed))
+        if all(_is_right(at, index, arrow.message, division) for division in divisions)
     ]
-    return arrows, len(known) - len(arrows)
 
 
 def _is_right(at: Mapping[Event, int], index: int, message: DrawnMessage, division: Division) -> bool:
     for end, process, side in zip(
-        ("start", "end"), (message.sender, message.receiver), division.sides[index], strict=True
+        (START, END), (message.sender, message.receiver), division.sides[index], strict=True
     ):
         if process in division.times and (at[index, end] < at[process, division.name]) is not (
             side == "left"

@@ -15,7 +15,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 #: A message by its number, and whether it is its send ("start") or its receipt ("end"); or a process, and which of its
 #: cuts ("cut", "wall").
@@ -26,25 +26,29 @@ CUT, WALL = "cut", "wall"
 UNKNOWN: Final = -1
 
 
-class Timed(Protocol):
-    """The fields of a message that order its send and its receipt."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnMessage:
+    """A message near the cut. `kind`: "in-flight" across it; "backward", received and not sent; "received" before it;
+    "later", sent after it; "waiting", an external one from before it that was not received yet; or "marker".
 
-    @property
-    def sender(self) -> int: ...
-    @property
-    def receiver(self) -> int: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def sent_ms(self) -> int | None: ...
-    @property
-    def received_ms(self) -> int | None: ...
-    @property
-    def cause(self) -> tuple[str, int, int] | None: ...
+    `sent_ms`, `received_ms`: milliseconds since 1970, None: unknown. `cause`: topic, partition and offset of the
+    message whose event sent it. `at_cut`: in a picture with a wall-clock cut, `kind` refers to that one, and this to
+    the snapshot's own.
+    """
+
+    kind: str
+    sender: int
+    receiver: int
+    topic: str
+    partition: int
+    offset: int = -1
+    key: str = ""
+    value: str = ""
+    what: str = ""
+    sent_ms: int | None = None
+    received_ms: int | None = None
+    cause: tuple[str, int, int] | None = None
+    at_cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Division:
     sides: Sequence[tuple[str, str]]
 
 
-def in_order(messages: Sequence[Timed], divisions: Sequence[Division] = ()) -> list[Event]:
+def in_order(messages: Sequence[DrawnMessage], divisions: Sequence[Division] = ()) -> list[Event]:
     """Return every send, receipt and point of a cut, each after those on which it depends; the same messages give the
     same order."""
     follows: dict[Event, list[Event]] = defaultdict(list)
@@ -108,7 +112,7 @@ def _contradicts(pair: tuple[Event, Event], division: Division) -> bool:
     return of_one and _side(pair[0], division) == "right" and _side(pair[1], division) == "left"
 
 
-def _about(messages: Sequence[Timed], division: Division) -> Iterator[tuple[Event, Event]]:
+def _about(messages: Sequence[DrawnMessage], division: Division) -> Iterator[tuple[Event, Event]]:
     """Yield the order of each send and receipt and the point of its process."""
     for number, message in enumerate(messages):
         for event, process in (((number, START), message.sender), ((number, END), message.receiver)):
@@ -117,7 +121,7 @@ def _about(messages: Sequence[Timed], division: Division) -> Iterator[tuple[Even
                 yield (event, point) if _side(event, division) == "left" else (point, event)
 
 
-def _edges(messages: Sequence[Timed]) -> Iterator[tuple[Event, Event]]:
+def _edges(messages: Sequence[DrawnMessage]) -> Iterator[tuple[Event, Event]]:
     """Yield the certain pairs: each is in this order."""
     receipts: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     logs: dict[tuple[str, str, int, int], list[int]] = defaultdict(list)

@@ -45,11 +45,11 @@ EXPLAINED: Final = {
 
 
 WALL_EXPLAINED: Final = {
-    "in-flight": "by the wall clock: in flight, in no state",
-    "received": "by the wall clock: received before it",
-    "later": "by the wall clock: sent after it",
-    "waiting": "by the wall clock: external, not received before it",
-    "backward": "by the wall clock: received before it, sent after it: inconsistent",
+    "in-flight": "in flight, in no state",
+    "received": "received before it",
+    "later": "sent after it",
+    "waiting": "external, not received before it",
+    "backward": "received before it, sent after it: inconsistent",
 }
 
 
@@ -151,7 +151,7 @@ def _arrow(arrow: Arrow, names: Mapping[int, str], *, glyphs: bool) -> str:
     title += [f"value {message.value}"] if message.value else []
     title += [message.what] if message.what else []
     if message.at_cut:
-        title += [WALL_EXPLAINED.get(message.kind, ""), EXPLAINED[message.at_cut]]
+        title += [f"by the wall clock: {WALL_EXPLAINED[message.kind]}", EXPLAINED[message.at_cut]]
     elif not message.what:
         title += [EXPLAINED.get(message.kind, "")]
     title += [f"because of {_place(message.cause)}"] if message.cause else []

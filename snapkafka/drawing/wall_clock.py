@@ -18,7 +18,8 @@ from snapkafka.manifest import AROUND, Manifest
 from snapkafka.units import utc_time
 
 from .around import OF_A_SIDE, has_around
-from .layout import EXTERNAL, DrawnMessage, WallClock
+from .layout import EXTERNAL, WallClock
+from .order import DrawnMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

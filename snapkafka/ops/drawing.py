@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from snapkafka.drawing.around import has_around, messages_of, sql_of
-from snapkafka.drawing.layout import EXTERNAL, DrawnMessage, Lane, Picture, lay_out
+from snapkafka.drawing.layout import EXTERNAL, Lane, Picture, lay_out
+from snapkafka.drawing.order import DrawnMessage
 from snapkafka.drawing.svg import svg
 from snapkafka.drawing.wall_clock import WallCut, at_wall_clock, instant_of, wall_notes
 from snapkafka.errors import BadInputError
