@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from dataclasses import replace
 
 import pytest
 
@@ -113,22 +112,6 @@ def test_a_world_is_left_as_it_is_by_what_comes_after_it() -> None:
         following = [world.after(choice) for choice in options]
         assert _key(world) == before
         world = following[len(world.broker.ledger) % len(following)]
-
-
-def test_independent_steps_in_either_order_are_one_state() -> None:
-    """Two processes start an event each: whichever came first, what came of it is the same."""
-    small = replace(
-        _world("tiny-channel"), inputs=(*_world("tiny").inputs, *(_world("global").inputs[1:])), reduced=False
-    )
-    world = small.root()
-    first, second = [choice for choice in choices(world, small) if choice.kind == "fetch"]
-    one, other = world.after(first).after(second), world.after(second).after(first)
-    assert one.key() == other.key() != world.after(first).key()
-
-
-def test_the_same_world_twice_is_the_same() -> None:
-    first, second = explore(_world("torn")), explore(_world("torn"))
-    assert first.as_json() == second.as_json()
 
 
 def test_a_violation_comes_with_the_choices_that_lead_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from snapkafka.sim import play_story
 from snapkafka.sim.story.file import parse_story
-from snapkafka.sim.story.play import main
+from snapkafka.sim.story.play import main, outcomes
 
 from .causality import Recorded, complaints
 from .scenarios import Scenario, random_scenario, textbook
@@ -98,7 +99,7 @@ def test_in_one_ledger_every_snapshot_is_a_consistent_cut_of_its_own() -> None:
         scenario = random_scenario(seed, snapshots=3, joint=seed % 2 == 0)
         run = Recorded(parse_story(scenario), one_ledger=True)
         run.run()
-        found = _outcomes(run)
+        found = outcomes(run)
         for outcome, theirs in zip(found, textbook(scenario).result(), strict=True):
             assert complaints(run.history, outcome) == [], (seed, outcome.id)
             compared += 1
@@ -111,13 +112,11 @@ def test_in_one_ledger_every_snapshot_is_a_consistent_cut_of_its_own() -> None:
 
 def test_the_judge_of_cuts_sees_a_wrong_one() -> None:
     """The checker above is no rubber stamp: move a cut by one event, or lose a message, and it complains."""
-    from dataclasses import replace
-
     moved = lost = 0
     for seed in range(200):
         run = Recorded(parse_story(random_scenario(seed)))
         run.run()
-        (outcome,) = _outcomes(run)
+        (outcome,) = outcomes(run)
         for channel, messages in outcome.channels.items():
             if messages:
                 wrong = replace(outcome, channels={**outcome.channels, channel: messages[1:]})
@@ -133,12 +132,6 @@ def test_the_judge_of_cuts_sees_a_wrong_one() -> None:
                 moved += bool(complaints(run.history, wrong))
     assert lost > 50
     assert moved > lost / 3
-
-
-def _outcomes(run: Recorded) -> list[Any]:
-    from snapkafka.sim.story.play import outcomes
-
-    return outcomes(run)
 
 
 # -- by hand ----------------------------------------------------------------------------------------------------------
@@ -192,29 +185,6 @@ def test_a_process_that_no_marker_path_reaches_is_named(
     assert err == "snapshot 0: no marker can reach N4; it waits in vain\n"
 
 
-def test_deliver_up_to_a_message_and_names_of_events() -> None:
-    """Everything up to and including that message, each of them an event of that name; `#k` where none is given."""
-    steps = [
-        send("N1", "N2", "m0"),
-        send("N1", "N2", "m1"),
-        send("N1", "N2", "m2", event="third"),
-        deliver("N1", "N2", message="m1", event="got"),
-        start("N2"),
-        DRAIN,
-    ]
-    (found,) = run(steps)
-    assert found["processes"] == {"N1": ["#0", "#1", "third"], "N2": ["got", "got"]}
-    assert found["channels"] == {"N1->N2": ["m2"]}
-
-
-def test_a_channel_to_oneself() -> None:
-    steps = [send("N1", "N1", "a"), send("N1", "N1", "b"), deliver("N1", "N1"), start("N1"), DRAIN]
-    (found,) = run(steps, processes=["N1"], channels=[["N1", "N1"]])
-    assert found["complete"]
-    assert found["channels"] == {"N1->N1": ["b"]}
-    assert found["processes"] == {"N1": ["#0", "#1", "#2"]}
-
-
 def test_one_cut_serves_two_snapshots_in_one_ledger() -> None:
     """N2 starts "1" while the marker of "0" is on its way. In one ledger that cut serves both (R2); apart, it cuts
     for "0" when the marker comes, as in the textbook."""
@@ -239,11 +209,7 @@ BAD_STEPS = [
     ([DRAIN, {"do": "internal", "at": "N9"}], 1, "there is no process N9"),
     ([send("N1", "N1", "m")], 0, "there is no channel N1->N1"),
     ([{"do": "fly"}], 0, "Invalid value"),
-    ([{"at": "N1"}], 0, "Object missing required field `do`"),
-    ([{"do": ["drain"]}], 0, "Expected `str`, got `list`"),
     ([{"do": "send", "from": "N1", "to": "N2"}], 0, "Object missing required field `message`"),
-    ([{"do": "snapshot", "at": "N1"}], 0, "Object missing required field `id`"),
-    ([{"do": "snapshot", "at": "N1", "id": 0}], 0, "Expected `str`, got `int`"),
     ([{"do": "internal", "at": "N1", "event": ""}], 0, "Expected `str` of length >= 1"),
     ([deliver("N1", "N2", mesage="m1")], 0, "Object contains unknown field `mesage`"),
     ([M1, M1], 1, "a message m1 was sent in step 0 already"),
@@ -252,7 +218,6 @@ BAD_STEPS = [
     ([M1, deliver("N2", "N1", message="m1")], 1, "message m1 is not in flight from N2->N1"),
     ([M1, DRAIN, deliver("N1", "N2", message="m1")], 2, "message m1 is not in flight from N1->N2"),
     ([M1, DRAIN, deliver("N1", "N2")], 2, "channel N1->N2 is empty"),
-    (["drain"], 0, "Expected `object`, got `str`"),
 ]
 
 
@@ -273,16 +238,12 @@ def test_a_bad_step_is_named(
 BAD_FILES = [
     ("{", "is not JSON"),
     ("[" * 200_000, "is not JSON"),
-    ('"\\ud800', "is not JSON"),
-    ("[]", "Expected `object`, got `array`"),
     ('{"processes": ["N1"], "channels": []}', "missing required field `steps`"),
-    ('{"channels": [], "steps": []}', "missing required field `processes`"),
     (
         '{"processes": ["N1", "N1"], "channels": [], "steps": []}',
         "two processes of one name",
     ),
     ('{"processes": ["a->b"], "channels": [], "steps": []}', "$.processes[0]"),
-    ('{"processes": [1], "channels": [], "steps": []}', "$.processes[0]"),
     ('{"processes": ["N1"], "channels": [["N1"]], "steps": []}', "$.channels[0]"),
     ('{"processes": ["N1"], "channels": [["N1", "N2"]], "steps": []}', "there is no process N2"),
     (
@@ -303,10 +264,3 @@ def test_a_bad_file_is_one_line(
     assert out == ""
     assert err.count("\n") == 1
     assert problem in err
-
-
-def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "none.json")]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert "cannot be read" in err

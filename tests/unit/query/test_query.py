@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
-from snapkafka.assembly import SCHEMAS, columns, comments
+from snapkafka.assembly import columns, comments
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -318,13 +318,9 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
         ("SELECT offset FROM messages", '"offset"'),
         ("SELECT left FROM processes WHERE left", '"left"'),
         ("SELECT topic FROM messages m LEFT JOIN state s USING (key) WHERE", "SELECT"),
-        ("SELECT topic, FROM messages LIMIT 1 OFFSET 2 'OFFSET'", "SELECT"),
         ("SELECT value FROM state WHERE value > 3", "CAST(value AS BIGINT)"),
         ("SELECT value FROM state WHERE CAST(value AS TIMESTAMP) > 'x'", "TRY_CAST"),
-        ("SELECT sum(value) FROM state", "CAST(value AS BIGINT)"),
-        ("SELECT value + 1 FROM state", "CAST(value AS BIGINT)"),
         ("SELECT value->>'x' > 3 FROM state", "CAST(value->>'field' AS BIGINT)"),
-        ("SELECT CAST(key AS BIGINT) FROM state", "TRY_CAST"),
         ("SELECT value.x FROM state", "value->>'field'"),
         ('SELECT * FROM state WHERE key = "ann"', "quotes"),
         ("SELECT * FROM stat", "SHOW TABLES"),
@@ -335,22 +331,6 @@ async def test_what_is_refused_most_often_has_a_hint_of_its_own(storage: str, sq
         await rows(storage, sql)
     assert hint in raised.value.hint
     assert len(raised.value.message) < 250
-
-
-async def test_the_columns_that_are_words_of_sql_have_a_hint(storage: str) -> None:
-    """Each column of a table that DuckDB takes in double quotes alone."""
-    found = await rows(
-        storage,
-        "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')",
-    )
-    words = {word for (word,) in found}
-    named = [(table, column) for table in SCHEMAS for column in columns(table) if column in words]
-    assert {column for _, column in named} == {"offset", "left"}
-    for table, column in named:
-        if table in TABLES:
-            with pytest.raises(BadInputError) as raised:
-                await rows(storage, f"SELECT {column} FROM {table}")
-            assert f'"{column}"' in raised.value.hint
 
 
 @pytest.mark.parametrize(
