@@ -16,11 +16,12 @@ from snapkafka.errors import BadInputError, RestoreRefusedError
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.query.locate import manifest_places
-from snapkafka.restore.channels import Bulk
+from snapkafka.restore.channels import Bulk, sender_of
 from snapkafka.restore.plan import Request
 from snapkafka.restore.refusals import with_members
 from snapkafka.restore.rules import Suppression
@@ -31,7 +32,6 @@ from snapkafka.restore.topics import workers_of
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
 from snapkafka.verbs import Result
-from snapkafka.wire import headers as wire
 
 #: How often the members of groups are counted.
 WAIT_POLL_S: Final = 0.5
@@ -139,9 +139,11 @@ async def check_restored(
     """
     started = time.monotonic()
     request = Request(namespace=namespace, name=name, storage=storage, suppress=suppress)
-    async with opened_session(
-        where, request, lambda manifest: namespace or manifest.namespace, bulk=bulk
-    ) as session:
+
+    def into(manifest: Manifest) -> str:
+        return namespace or manifest.namespace
+
+    async with opened_session(where, request, into, bulk=bulk) as session:
         apps, views = apps_of(session.captured), [*session.state.restores.views.values()]
         last = next((view for view in reversed(views) if view.done_at and view.concerns(apps)), None)
         tables, misplaced = await _compared(session), await _misplaced(session, last)
@@ -168,20 +170,17 @@ async def _compared(session: RecoverySession) -> tuple[CheckedTable, ...]:
     workers = with_members(await workers_of(session.admin, apps_of(session.captured)))
     reasons = [f"{group} (group-has-members)" for group in workers]
     reasons += [f"{session.tables.damage} (files)"] * bool(session.tables.damage)
-    reasons += [f"a transaction on {tp} is open (transaction-open)" for tp in there if stable[tp] < ends[tp]][
-        :1
-    ]
+    late = [tp for tp in there if stable[tp] < ends[tp]]
+    reasons += [f"a transaction on {tp} is open (transaction-open)" for tp in late[:1]]
     if reasons:
         raise RestoreRefusedError(
             f"nothing was compared: {'; '.join(reasons)}",
             hint="stop all workers; a broker aborts a transaction after 60 s",
         )
-    ledger_id = wire.ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else -1
 
     def is_void(record: KafkaRecord) -> bool:
-        header = wire.find(record.headers)
-        stamp = None if header is None else wire.read(header, ledger_id, wire.tp_check(*record.tp))
-        return stamp is not None and session.state.is_void(stamp.process, record.tp, record.offset)
+        sender = sender_of(record, session.ledger_id)
+        return sender is not None and session.state.is_void(sender, record.tp, record.offset)
 
     lacking, counts = await target.lacking(ends, is_void), Counter[tuple[str, str]]()
     named = defaultdict[tuple[str, str], list[str]](list)

@@ -63,11 +63,12 @@ class Author:
         stamp = wire.stamp(self.ledger_id, wire.tp_check(topic, partition), self.epoch, self.process, number)
         return NewRecord(topic, partition, key, value, (*own, (wire.HEADER, stamp)), timestamp_ms)
 
-    def process_of(self, record: KafkaRecord) -> int | None:
-        """Return the process that has stamped a record for this ledger; None: nobody."""
-        header = wire.find(record.headers)
-        stamp = None if header is None else wire.read(header, self.ledger_id, wire.tp_check(*record.tp))
-        return None if stamp is None else stamp.process
+
+def sender_of(record: KafkaRecord, ledger_id: int) -> int | None:
+    """Return the process that has stamped a record for this ledger and its place; None: it is external."""
+    header = wire.find(record.headers)
+    stamp = None if header is None else wire.read(header, ledger_id, wire.tp_check(*record.tp))
+    return None if stamp is None else stamp.process
 
 
 def read_back(
@@ -91,7 +92,7 @@ def read_back(
     wanted = iter(expected or ())
     place = None
     for record in records:
-        place, process = record.tp, author.process_of(record)
+        place, process = record.tp, sender_of(record, author.ledger_id)
         if process != author.process:
             if not allowed(record):
                 sender = "an external producer" if process is None else named(process)
@@ -131,13 +132,6 @@ class Channel(NamedTuple):
     records: tuple[KafkaRecord, ...]
 
 
-def is_external(record: KafkaRecord, ledger_id: int) -> bool:
-    """Return whether a record has no stamp of this ledger, or one that does not belong there."""
-    header = wire.find(record.headers)
-    check = wire.tp_check(record.topic, record.partition)
-    return header is None or wire.read(header, ledger_id, check) is None
-
-
 def holds_own(
     bulk: Bulk,
     ranges: Sequence[ReadRange],
@@ -160,7 +154,7 @@ def holds_own(
         if tp in own or item.start >= item.end:
             continue
         for record in bulk.read([item]):
-            if not is_external(record, ledger_id):
+            if sender_of(record, ledger_id) is not None:
                 own.add(tp)
                 break
             count(record)
@@ -195,7 +189,7 @@ def channels(
         records = {record.offset: record for record in in_flight.get(tp, ())}
         if item.start < item.end:
             for record in bulk.read([item]):
-                if is_external(record, ledger_id):
+                if sender_of(record, ledger_id) is None:
                     offset = record.offset + NEW_LOG * apart
                     records.setdefault(offset, record._replace(offset=offset))
         ordered = (record for _, record in sorted(records.items()))

@@ -32,6 +32,7 @@ from snapkafka.query.locate import manifest_places
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
+from snapkafka.wire import headers as wire
 
 from .channels import Bulk
 from .plan import Plan, Request
@@ -40,6 +41,8 @@ from .topics import StoredTables, load
 #: A run that was killed keeps its groups until its sessions are over, and a little longer.
 LEFT_BEHIND_S: Final = 40.0
 POLL_S: Final = 0.5
+#: No stamp is of this ledger.
+NO_LEDGER: Final = -1
 HINTS: Final = {
     "group-has-members": "stop all workers; after kill -9 add --wait 90: Kafka drops them after 60 s",
     "run-at-work": "let the other run finish, or end it: its hold ends 30 s later",
@@ -72,6 +75,11 @@ class RecoverySession:
     @property
     def captured(self) -> Captured:
         return self.placed.manifest.captured
+
+    @property
+    def ledger_id(self) -> int:
+        """The id of the ledger there in stamps; if it does not exist, that of none."""
+        return wire.ledger_id(bytes.fromhex(self.topic_id)) if self.topic_id else NO_LEDGER
 
     @property
     def hellos(self) -> dict[str, Hello]:

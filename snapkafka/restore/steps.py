@@ -48,7 +48,7 @@ from snapkafka.protocol.restores import RESTORED_METADATA, RestoreView
 from snapkafka.until import Tries
 from snapkafka.wire import headers as wire
 
-from .channels import Author, Channel, append_channels, is_external, read_back
+from .channels import Author, Channel, append_channels, read_back, sender_of
 from .plan import Plan
 from .session import RecoverySession, topic_id_of
 from .state import Appended, NewRecord, changelogs_of, group_offsets, inputs_of, new_positions, spread
@@ -221,7 +221,7 @@ class RecoveryRun:
         def allowed(record: KafkaRecord) -> bool:
             if wire.find(record.headers) is None:
                 return self.target.takes_external(record.topic)
-            return self.target.takes_others(record.topic) and is_external(record, self.ledger_id)
+            return self.target.takes_others(record.topic) and sender_of(record, self.ledger_id) is None
 
         def check(tp: TopicPartition, expected: Sequence[KafkaRecord] | None) -> None:
             there = self.session.bulk.read([ReadRange(*tp, ends[tp], now[tp])]) if ends[tp] < now[tp] else ()

@@ -34,12 +34,10 @@ from .channels import Channel, channels, holds_own
 from .editing import Editing
 from .lost_inputs import lost_arrivals, lost_inputs
 from .plan import Plan, Refusal
-from .session import RecoverySession
+from .session import NO_LEDGER, RecoverySession
 from .state import Difference, Row, apps_of, changelogs_of, differences, lowest_positions, renamed
 from .topics import Contents, NewTopic, rows_of_state
 
-#: No stamp is of this ledger.
-NO_LEDGER: Final = -1
 #: Above every offset: where the log of a topic starts that does not exist.
 NO_LOG: Final = 1 << 63
 
@@ -124,7 +122,7 @@ class Target:
             bases = await admin.log_ends(there) if there else {}
         if self.elsewhere:
             if own_id is None:
-                own_id = ledger_id(bytes.fromhex(session.topic_id)) if session.topic_id else NO_LEDGER
+                own_id = session.ledger_id
             stored, begin, lost = session.tables.unread(lowest), starts, lost_arrivals(starts)
         else:
             own_id = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
