@@ -3,7 +3,7 @@
 | module | content |
 |---|---|
 | `spec` | the options of the job, and its result, as values and as JSON |
-| `command`, `pipeline` | the job: its command line, and its work in order |
+| `command`, `job`, `pipeline` | the job: its command line, its options, and its work in order |
 | `ledger` | the ledger's side: captured snapshots, and their verdicts |
 | `cluster` | facts about the cluster: existing offsets, topics |
 | `base` | the base of an incremental snapshot |
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from .engines import opened
     from .invariant_files import Invariant, load, parameters_of, parse_parameters, ready_made
     from .invariants import Tables, in_folder, published
+    from .job import Job
     from .ledger import Desk
     from .manifest import check_entries
     from .order import HandOverError
-    from .pipeline import Job, isolation_of
+    from .pipeline import isolation_of
     from .progress import Step, Work, Working
     from .schemas import SCHEMAS, columns, comments, schema
     from .settings import Settings

@@ -155,7 +155,7 @@ class Around:
                     received = not in_flight(source, record.offset)
                     side = _side(self._view, record, source)
                     kind = (tp, item.app, record.log.process, side, received)
-                    self._kinds[kind].append((record.offset, record, source))
+                    self._kinds[kind].append((record.offset, record._replace(headers=()), source))
         for kind, items in self._kinds.items():
             if kind[0] == tp and len(items) > 2 * self._window:
                 self._kinds[kind] = _nearest(kind, items, self._window + 1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from snapkafka.checks import CutView, Keeping, LogBounds, bounds_findings
+from snapkafka.checks import KINDS, CutView, Keeping, LogBounds, bounds_findings, witness_of
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import LedgerEntry, Manifest, ParentEntry, state_table
@@ -223,39 +223,22 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
         OffsetsGoneError: records that the tables need have been deleted, or their topic was.
     """
     assert view.bounds is not None, "what the log holds has to be known"
-    for tp in sorted(view.recreated):
-        if (then := view.renewed.get(tp.topic)) is not None:
+    name = f"snapshot {view.captured.id}"
+    lacks = ("recreated", "renewed", "gone")
+    for finding in bounds_findings(view)[0]:
+        if finding.kind.partition("-")[0] in lacks and finding.kind != "gone-left":
+            witness = witness_of(finding)
             raise OffsetsGoneError(
-                f"topic {tp.topic} was recreated since process {then.process} of {then.app} joined",
-                hint="restart that process, write its tables again where the topic is a changelog, and take a new "
-                "snapshot",
+                f"{name} needs {witness.topic}[{witness.partition}]: {witness.what}",
+                hint=KINDS[finding.kind].why,
             )
-        if tp not in view.bounds:
-            raise OffsetsGoneError(
-                f"topic {tp.topic} of snapshot {view.captured.id} has no partition {tp.partition}"
-            )
-        raise OffsetsGoneError(
-            f"topic {tp.topic} was deleted and recreated (or truncated) since snapshot {view.captured.id}",
-            hint="take a new snapshot",
-        )
-    findings, _ = bounds_findings(view)
-    gone = next((finding for finding in findings if finding.kind == "gone"), None)
-    if gone is not None:
-        raise OffsetsGoneError(
-            f"snapshot {view.captured.id} needs {gone.topic}[{gone.partition}] from offset {gone.offset} to"
-            f" {gone.a - 1}, but its log now starts at {gone.b}"
-        )
     for tp, changelogs in sorted(view.changelogs.items()):
+        begins = view.log_start(tp)
         for changelog in changelogs:
-            if view.log_start(tp) > changelog.end:
+            start = min((starts or {}).get(tp, changelog.end), changelog.end)
+            if start < begins:
                 raise OffsetsGoneError(
-                    f"snapshot {view.captured.id} needs {tp} (table {changelog.table}) below offset"
-                    f" {changelog.end}, but its log now starts at {view.log_start(tp)}"
-                )
-            start = (starts or {}).get(tp, changelog.end)
-            if start < min(changelog.end, view.log_start(tp)):
-                raise OffsetsGoneError(
-                    f"snapshot {view.captured.id} builds on {tp} (table {changelog.table}) from"
-                    f" offset {start}, but its log now starts at {view.log_start(tp)}",
+                    f"{name} needs {tp} (table {changelog.table}) from offset {start}, but its log now starts at"
+                    f" {begins}",
                     hint="take a full snapshot, and assemble those that build on it sooner",
                 )

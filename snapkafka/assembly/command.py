@@ -21,10 +21,10 @@ import msgspec
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, InternalError, OutputError, SnapkafkaError
 from snapkafka.runtime.signals import Interrupted, exit_status
 
-from . import engines
 from .command_line import parser, spec_of
 from .failures import Failures
-from .pipeline import Job, assemble, verify
+from .job import Job
+from .pipeline import assemble, verify
 from .progress import LINE_EVERY_S, Working, as_line, now_and_then
 from .spec import JobError, JobReport
 
@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace, output: TextIO) -> int:
     try:
         spec = spec_of(options)
         progress = _print_progress if options.progress else now_and_then(_print_line, LINE_EVERY_S)
-        job = Job(spec=spec, notify=_print_line, progress=progress, engine=engines.opened)
+        job = Job(spec=spec, notify=_print_line, progress=progress)
         failures = Failures(_print_line)
         results = verify(job, failures) if spec.manifests else assemble(job, failures)
     except Exception as error:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Final, TypeVar
 
-from snapkafka.checks import Checked, CutView
 from snapkafka.errors import BadInputError
-from snapkafka.manifest import Manifest
 from snapkafka.runtime.extras import missing_of, require_engine, require_extra
 
-from .order import HandOverError
-from .pipeline import Engine, Job, Task
-from .progress import Work
-from .settings import Settings
+from .job import Job
+from .order import Engine, HandOverError
 
 #: Up to so many offsets `auto` takes the embedded engine.
 OFFSETS_MAX: Final = 2_000_000
@@ -24,7 +19,7 @@ _T = TypeVar("_T")
 
 
 @contextmanager
-def opened(job: Job, offsets: int) -> Iterator[Engine]:
+def opened(job: Job, offsets: int) -> Iterator[Chosen]:
     """Provide the engine for the length of the block.
 
     Args:
@@ -36,7 +31,7 @@ def opened(job: Job, offsets: int) -> Iterator[Engine]:
     """
     require_engine(job.spec.engine)
     with ExitStack() as stack:
-        engine = _Chosen(job, offsets, stack)
+        engine = Chosen(job, stack)
         needed = _needs_spark(job, offsets)
         if job.spec.engine == "spark" or needed:
             engine.hand_over(needed)
@@ -51,11 +46,11 @@ def _needs_spark(job: Job, offsets: int) -> str:
     return f"anything without {missing[0]}" if missing else ""
 
 
-class _Chosen:
+class Chosen:
     """The embedded engine until it hands over, and Spark from then on."""
 
-    def __init__(self, job: Job, offsets: int, stack: ExitStack) -> None:
-        self._job, self._offsets, self._stack = job, offsets, stack
+    def __init__(self, job: Job, stack: ExitStack) -> None:
+        self._job, self._stack = job, stack
         self._engine: Engine | None = None
 
     def hand_over(self, reason: str) -> Engine:
@@ -74,10 +69,11 @@ class _Chosen:
         require_extra("spark", f"Spark (for {reason})" if reason else "Spark")
         from .spark.engine import spark_engine
 
-        self._engine = self._stack.enter_context(spark_engine(self._job, self._offsets))
+        self._engine = self._stack.enter_context(spark_engine(self._job))
         return self._engine
 
-    def _done(self, work: Callable[[Engine], _T]) -> _T:
+    def do(self, work: Callable[[Engine], _T]) -> _T:
+        """Do some work with the engine; with Spark, if the embedded one hands over."""
         if self._engine is None:
             from .embedded import EmbeddedEngine
 
@@ -86,13 +82,3 @@ class _Chosen:
             return work(self._engine)
         except HandOverError as reason:
             return work(self.hand_over(str(reason)))
-
-    def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
-        """Assemble a snapshot."""
-        return self._done(lambda engine: engine.assemble(task, settings))
-
-    def verify(
-        self, view: CutView, settings: Settings, folder: Path | None
-    ) -> tuple[Checked, Callable[[Manifest], Work]]:
-        """Verify a snapshot."""
-        return self._done(lambda engine: engine.verify(view, settings, folder))

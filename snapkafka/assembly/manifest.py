@@ -57,21 +57,15 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-class Made(NamedTuple):
-    """The work of an engine: its name, the offsets, the tables, the findings, and its own versions."""
-
-    engine: str
-    ranges: Sequence[ReadRange]
-    tables: tuple[TableEntry, ...]
-    checked: Checked
-    versions: Mapping[str, str]
-
-
 def manifest_of(
     view: CutView,
     settings: Settings,
-    made: Made,
     *,
+    engine: str,
+    versions: Mapping[str, str],
+    ranges: Sequence[ReadRange],
+    tables: tuple[TableEntry, ...],
+    checked: Checked,
     base: Base | None,
     wanted: Sequence[Invariant],
     facts: ClusterFacts,
@@ -80,9 +74,10 @@ def manifest_of(
     """Return the manifest of an assembly that has ended now; the verdict follows from the outcomes of the checks.
 
     Args:
+        engine, versions: who assembled it.
         wanted: the invariants that were checked.
     """
-    captured, spec, checked = view.captured, settings.spec, made.checked
+    captured, spec = view.captured, settings.spec
     openness = openness_of(
         captured,
         checked.external,
@@ -98,15 +93,15 @@ def manifest_of(
         epoch=captured.epoch,
         namespace=spec.namespace,
         verdict=verdict_of(captured, checked.outcomes, openness),
-        content=content_digest(made.tables, parents),
-        engine=made.engine,
+        content=content_digest(tables, parents),
+        engine=engine,
         ledger=settings.ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
-        tables=made.tables,
+        tables=tables,
         checks=check_entries(checked.outcomes),
-        captured=replace(captured, alignment=alignment_of(captured, made.tables)),
+        captured=replace(captured, alignment=alignment_of(captured, tables)),
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
-        read=_entries(made.ranges),
+        read=_entries(ranges),
         inputs=_entries(unread_ranges(view)) if spec.with_inputs else (),
         parents=parents,
         settled=settled(view, checked.held),
@@ -118,7 +113,7 @@ def manifest_of(
         restorable=facts.restorable,
         topics=facts.topics,
         logs=logs_of(view, None if base is None else base.parent),
-        versions={"snapkafka": __version__, "python": platform.python_version(), **made.versions},
+        versions={"snapkafka": __version__, "python": platform.python_version(), **versions},
     )
 
 

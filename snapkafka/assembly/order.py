@@ -30,20 +30,39 @@ from snapkafka.checks import (
 from snapkafka.checks.v4_channels import look_back_ranges
 from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, CheckEntry, Manifest, TableEntry
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.store import open_store, state_parents
+from snapkafka.store import Store, open_store, state_parents
 
 from . import invariants, split_keys
 from .around import around_rows
-from .base import require_offsets, view_on
+from .base import Base, require_offsets, view_on
 from .examine import Part, Reading
-from .manifest import Clock, Made, manifest_of
-from .pipeline import Job, Task
+from .invariant_files import Invariant
+from .job import Job
+from .ledger import ClusterFacts
+from .manifest import Clock, manifest_of
 from .progress import Work, Working, work_of
 from .rows import Channel, channel_rows, position_rows, process_rows
 from .settings import Settings
 from .spec import changed
 from .state import Fold
 from .table_files import Written, entry_of, write_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A captured snapshot to assemble: with the bounds of its log, its base, invariants, and facts for its
+    manifest.
+
+    `require_same_log` is called when the log was read, before the manifest is written; it refuses a log that is not the
+    one of the bounds any more.
+    """
+
+    view: CutView
+    store: Store
+    base: Base | None
+    wanted: tuple[Invariant, ...]
+    facts: ClusterFacts
+    require_same_log: Callable[[], None]
 
 
 class HandOverError(Exception):
@@ -142,9 +161,18 @@ class Engine(ABC):
             checked = split_keys.noted(checked, split)
             of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, there))
             checked = checked._replace(outcomes=checked.outcomes + of_tables)
-            made = Made(self.name, ranges, entries, checked, self.versions())
             manifest = manifest_of(
-                view, settings, made, base=base, wanted=task.wanted, facts=task.facts, clock=clock
+                view,
+                settings,
+                engine=self.name,
+                versions=self.versions(),
+                ranges=ranges,
+                tables=entries,
+                checked=checked,
+                base=base,
+                wanted=task.wanted,
+                facts=task.facts,
+                clock=clock,
             )
             task.require_same_log()
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again

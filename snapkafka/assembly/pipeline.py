@@ -3,125 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from snapkafka.assembly.invariant_files import Invariant, load, parse_parameters
-from snapkafka.checks import Checked, CutView, Verdict, reading_ranges
+from snapkafka.assembly.invariant_files import Invariant
+from snapkafka.checks import CutView, Verdict
 from snapkafka.config import namespace_problem
 from snapkafka.errors import BadInputError, BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.cluster.external_groups import external_readers, still_open
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import InvariantEntry, LedgerEntry, Manifest
+from snapkafka.manifest import InvariantEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
-from . import split_keys
+from . import engines, split_keys
 from .base import Base, base_or_whole, require_offsets, view_on
 from .cluster import (
     DEFAULT_ISOLATION,
     ask_once,
-    kafka_options,
     look,
     require_same_topics,
 )
 from .failures import Failures
 from .invariants import check, in_folder, published, require_valid
-from .ledger import ClusterFacts, Desk
+from .job import Job
+from .ledger import Desk
 from .manifest import check_entries, openness_of, verdict_of
-from .progress import Work, Working, in_words
-from .settings import Settings
-from .spec import JobResult, JobSpec, changed
+from .order import Task
+from .progress import in_words
+from .spec import JobResult, JobSpec
 from .stored_tables import compare
-from .values.avro import read_schemas
 from .values.decoding import Decoding
-from .values.registry import Registry
-
-
-class Engine(Protocol):
-    """An engine: it reads the log, writes tables and runs the checks."""
-
-    def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
-        """Write the tables of a snapshot, verify it, and write its manifest; see `order.Engine`."""
-
-    def verify(
-        self, view: CutView, settings: Settings, folder: Path | None
-    ) -> tuple[Checked, Callable[[Manifest], Work]]:
-        """Run the checks from the log alone; see `order.Engine`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """A captured snapshot to assemble: with the bounds of its log, its base, invariants, and facts for its
-    manifest.
-
-    `require_same_log` is called when the log was read, before the manifest is written; it refuses a log that is not the
-    one of the bounds any more.
-    """
-
-    view: CutView
-    store: Store
-    base: Base | None
-    wanted: tuple[Invariant, ...]
-    facts: ClusterFacts
-    require_same_log: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """The options of a job, and what it works with.
-
-    `notify`, `progress`: called with each line of its log, and with its progress. `engine`: opens one for snapshots of
-    so many offsets.
-    """
-
-    spec: JobSpec
-    notify: Callable[[str], None]
-    progress: Callable[[Working], None]
-    engine: Callable[[Job, int], AbstractContextManager[Engine]]
-
-    def connection(self) -> Connection:
-        if not self.spec.bootstrap:
-            raise BadInputError(
-                "no broker is given",
-                hint="add --bootstrap host:port, or set SNAPKAFKA_BOOTSTRAP",
-            )
-        return Connection.from_environment(self.spec.bootstrap, os.environ)
-
-    def sql(self) -> tuple[tuple[Invariant, ...], tuple[Invariant, ...]]:
-        """Return the invariants, and the predicates that are asked instead; the parameters are those of either."""
-        spec = self.spec
-        found = load(spec.invariants or spec.asked, parse_parameters(spec.parameters))
-        return ((), found) if spec.asked else (found, ())
-
-    def decoding(self) -> Decoding:
-        spec, registry = self.spec, None
-        if spec.schema_registry:
-            registry = Registry.from_environment(spec.schema_registry, os.environ)
-        schemas = read_schemas(spec.avro)
-        return Decoding(codecs=spec.codecs, unpickle=spec.unpickle, avro=schemas, registry=registry)
-
-    @property
-    def isolation(self) -> str:
-        return self.spec.isolation or DEFAULT_ISOLATION
-
-    def settings(self, ledger: LedgerEntry, decoding: Decoding, isolation: str) -> Settings:
-        """Return the settings by which the log of a snapshot is read."""
-        spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
-        options = kafka_options(os.environ)
-        return Settings(spec=spec, ledger=ledger, options=options, decoding=decoding)
-
-    def offsets(self, view: CutView) -> int:
-        ranges = reading_ranges(view, tail_max=self.spec.tail_max, starts=view.starts)
-        return sum(item.end - item.start for item in ranges)
-
 
 # --- Assembly -------------------------------------------------------------------------------------------------------
 
@@ -141,7 +58,7 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
         if not work:
             return []
         results = []
-        with job.engine(job, offsets) as engine:
+        with engines.opened(job, offsets) as engine:
             for captured, store in work:
                 with failures.of(captured.id):
                     results.append(_assembled(job, engine, desk, (captured, store), decoding, wanted, asked))
@@ -173,7 +90,7 @@ def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[C
 
 def _assembled(
     job: Job,
-    engine: Engine,
+    engine: engines.Chosen,
     desk: Desk,
     stored: tuple[Captured, Store],
     decoding: Decoding,
@@ -194,7 +111,7 @@ def _assembled(
         facts=facts,
         require_same_log=lambda: desk.require_same_topics(view),
     )
-    manifest, work = engine.assemble(task, settings)
+    manifest, work = engine.do(lambda it: it.assemble(task, settings))
     job.notify(in_words(work))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
     desk.record(manifest, place)
@@ -285,7 +202,7 @@ def verify(job: Job, failures: Failures) -> list[JobResult]:
     if not work:
         return []
     offsets = max(job.offsets(item.view) for _, item in work)
-    with job.engine(job, offsets) as engine:
+    with engines.opened(job, offsets) as engine:
         for path, item in work:
             with failures.of(path):
                 results.append(_verified(job, engine, connection, item, decoding, given))
@@ -294,7 +211,7 @@ def verify(job: Job, failures: Failures) -> list[JobResult]:
 
 def _verified(
     job: Job,
-    engine: Engine,
+    engine: engines.Chosen,
     connection: Connection,
     item: _Again,
     decoding: Decoding,
@@ -305,7 +222,7 @@ def _verified(
     settings = job.settings(manifest.ledger, decoding, manifest.isolation)
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
         folder = Path(scratch) if wanted or spec.tables else None
-        found, work_of = engine.verify(item.view, settings, folder)
+        found, work_of = engine.do(lambda it: it.verify(item.view, settings, folder))
         if folder is not None:
             computed = in_folder(folder)
             found = split_keys.noted(found, split_keys.find(item.view, computed))

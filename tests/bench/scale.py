@@ -167,7 +167,7 @@ def _measured(bootstrap: str, records: int) -> dict[str, float]:
 
 
 def _measure(bootstrap: str, records: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder, session(offsets=records) as spark:
+    with tempfile.TemporaryDirectory() as folder, session() as spark:
         shop, store = Shop(bootstrap), LocalStore(Path(folder))
         shop.ends = dict.fromkeys(range(PARTITIONS), WARM // PARTITIONS)
         shop.assemble(shop.captured("warm"), store, spark)

@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from snapkafka.assembly import Job, Settings, opened
+from snapkafka.assembly import Job, Settings
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.embedded import EmbeddedEngine, EmbeddedLog
 from snapkafka.assembly.examine import Examination, Reading
@@ -120,7 +120,7 @@ def tables_of(
 
 def job_of(settings: Settings) -> Job:
     """Return a job that reports to nobody."""
-    return Job(spec=settings.spec, notify=lambda line: None, progress=lambda working: None, engine=opened)
+    return Job(spec=settings.spec, notify=lambda line: None, progress=lambda working: None)
 
 
 def checked(engine: Engine, view: CutView, ranges: Sequence[ReadRange], settings: Settings) -> Checked:

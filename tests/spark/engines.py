@@ -18,12 +18,11 @@ from snapkafka.assembly import (
     Work,
     Working,
     find_base,
-    opened,
 )
 from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.ledger import ClusterFacts
-from snapkafka.assembly.pipeline import Engine as OfJob
-from snapkafka.assembly.pipeline import Task
+from snapkafka.assembly.order import Engine as OfJob
+from snapkafka.assembly.order import Task
 from snapkafka.checks import Checked, CutView
 from snapkafka.kafka import Connection
 from snapkafka.manifest import Manifest
@@ -43,7 +42,7 @@ class Engine:
 
     def of(self, settings: Settings) -> OfJob:
         """Return the engine of a job with these settings."""
-        job = Job(spec=settings.spec, notify=lambda line: None, progress=self.progress, engine=opened)
+        job = Job(spec=settings.spec, notify=lambda line: None, progress=self.progress)
         if self.session is None:
             return EmbeddedEngine(job)
         from snapkafka.assembly.spark.engine import SparkEngine

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,16 +15,14 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from snapkafka import ops
-from snapkafka.assembly import SCHEMAS, Invariant, compare, in_folder, published
+from snapkafka.assembly import SCHEMAS, Invariant
 from snapkafka.assembly.rows import process_rows
 from snapkafka.assembly.spark import engine as spark_engine
 from snapkafka.assembly.spark import kafka_source
-from snapkafka.checks import CutView, Status, Verdict
+from snapkafka.checks import CutView, Verdict
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
 from snapkafka.testing import Broker
-from tests.spark.altering import Rows, alter
 from tests.spark.engines import Engine, rows
 from tests.spark.scene import Stage, play
 from tests.worlds.stores import LocalStore
@@ -192,31 +188,6 @@ def test_times_are_in_the_manifest_so_that_verification_has_the_same(assembled: 
     }
 
 
-async def test_what_was_assembled_is_asked_and_compared_without_spark(assembled: Assembled) -> None:
-    storage = str(assembled.store.root)
-    sql = "SELECT key, value_raw, (SELECT count(*) FROM messages) AS flying FROM state ORDER BY changelog_offset"
-    found = await ops.query(None, "", sql, storage=storage)
-    assert (found.id, found.verdict) == (assembled.manifest.id, "VERIFIED")
-    assert [tuple(row.values()) for row in found.rows] == [
-        ("old", b"100".hex(), 6),
-        ("x", b"11".hex(), 6),
-        ("poison", "ff", 6),
-        ("late", b"2".hex(), 6),
-    ]
-    sql = "SELECT headers, timestamp FROM messages WHERE sender_app = 'beta' AND len(headers) > 0"
-    (row,) = (await ops.query(None, "", sql, storage=storage)).rows
-    assert row["headers"] == [{"key": "trace", "value": value.hex()} for value in (b"1", b"2")]
-    age = datetime.now(UTC) - datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC)
-    assert timedelta() <= age < timedelta(hours=1), "times are in UTC"
-    same = await ops.diff(None, "", "latest", assembled.manifest.id, storage=storage, keys=1)
-    assert [(t.table, t.unchanged, t.added + t.changed + t.removed) for t in same.tables] == [
-        ("balances", 4, 0)
-    ]
-    assert {(c.messages_before, c.messages_after) for c in same.channels} == {(4, 4), (2, 2)}
-    assert len(same.progress) == 4
-    assert {item.processed for item in same.progress} == {0}
-
-
 def test_schemas_are_those_stated(assembled: Assembled) -> None:
     for table in assembled.manifest.tables:
         assert ", ".join(f"{column.name} {column.type}" for column in table.schema) == SCHEMAS[table.name]
@@ -255,53 +226,6 @@ def test_manifest_fits_its_schema_and_its_files(assembled: Assembled) -> None:
             assert (file.bytes, file.sha256) == (len(content), hashlib.sha256(content).hexdigest())
         assert sum(1 for _ in assembled.rows(table.name)) == table.rows
     assert assembled.manifest.captured == assembled.stage.captured
-
-
-async def test_verified_offline_against_its_files(assembled: Assembled) -> None:
-    found = await ops.verify_offline(assembled.manifest.id, storage=assembled.store.uri)
-    assert (found.damage, found.verdict) == ((), assembled.manifest.verdict)
-    assert found.files == sum(len(table.files) for table in assembled.manifest.tables)
-
-
-@pytest.mark.parametrize(
-    ("table", "column", "value", "status", "offset"),
-    [
-        ("", "", None, Status.PASSED, -1),
-        ("state", "value_raw", b"12", Status.FAILED, 2),
-        pytest.param("state", "value", "12", Status.UNVERIFIABLE, 2),
-        pytest.param("positions", "position", 999, Status.FAILED, -1),
-    ],
-)
-def test_a_value_that_was_altered_is_not_what_the_log_gives(
-    assembled: Assembled,
-    tmp_path: Path,
-    table: str,
-    column: str,
-    value: Any,
-    status: Status,
-    offset: int,
-) -> None:
-    """`verify --tables` names the row; to `--offline` the checksum of the manifest tells."""
-    store = LocalStore(tmp_path)
-    shutil.copytree(assembled.store.root, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "again").mkdir()
-    manifest = assembled.manifest
-    if table:
-
-        def change(rows: Rows) -> Rows:
-            at = max(range(len(rows)), key=lambda n: rows[n].get("key") == "x")
-            return [row | ({column: value} if n == at else {}) for n, row in enumerate(rows)]
-
-        alter(store, manifest.id, table, change)
-    checked = assembled.engine.verify(assembled.stage, folder=tmp_path / "again", isolation=ISOLATION)
-    stored = published(store, store.read(manifest.id))
-    found = compare(stored, in_folder(tmp_path / "again"), checked.outcomes)
-    assert (found.name, found.status) == ("tables", status)
-    assert [witness.what.split(" ")[2] for witness in found.witnesses] == ([table] * 2 if table else [])
-    if table == "state":
-        assert {witness.offset for witness in found.witnesses} == {offset}
-    damage = asyncio.run(ops.verify_offline(manifest.id, storage=store.uri)).damage
-    assert [item.what[:16] for item in damage] == (["has changed sinc"] if table else [])
 
 
 def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:

@@ -126,29 +126,3 @@ def test_read_committed_ends_where_an_open_transaction_begins(
     # The record that was aborted, and the word that it was: the broker writes that after it has answered.
     wait_until("the transaction to be over", lambda: stable_end() > 10, timeout_s=20)
     assert stable_end() == 12
-
-
-@pytest.mark.parametrize(
-    ("environ", "options"),
-    [
-        ({}, {}),
-        (
-            {
-                "SNAPKAFKA_KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
-                "SNAPKAFKA_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
-                "SNAPKAFKA_KAFKA_SASL_USERNAME": "me",
-                "SNAPKAFKA_KAFKA_SASL_PASSWORD": 'a"b\\c',
-            },
-            {
-                "kafka.security.protocol": "SASL_PLAINTEXT",
-                "kafka.sasl.mechanism": "SCRAM-SHA-512",
-                "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
-                'username="me" password="a\\"b\\\\c";',
-            },
-        ),
-    ],
-)
-def test_credentials_of_the_environment_go_to_spark_too(
-    environ: dict[str, str], options: dict[str, str]
-) -> None:
-    assert cluster.kafka_options(environ) == options

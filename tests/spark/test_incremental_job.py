@@ -13,10 +13,9 @@ import duckdb
 import pytest
 
 from snapkafka.assembly import invariants, main
-from snapkafka.assembly.pipeline import Task
+from snapkafka.assembly.order import Task
 from snapkafka.errors import EXIT_NOT_GOOD, InternalError, StorageError
 from snapkafka.manifest import AROUND, Manifest
-from snapkafka.protocol import TopicPartition
 from snapkafka.store import state_parts, state_sql
 from snapkafka.testing import Broker
 from tests.spark.altering import Rows, alter
@@ -146,45 +145,6 @@ def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:
         ("red", "1", False),
         ("x", "999", False),
     ]
-
-
-def test_where_each_log_started_and_ended_is_recorded(chain: Chain) -> None:
-    """By the broker's word and the topic's id; every later assembly finds the log further on, the starts stay."""
-    stage = chain.stage
-    ends = {}
-    for which in ("snap", "next", "last"):
-        manifest = chain.manifest(which)
-        logs = {TopicPartition(log.topic, log.partition): log for log in manifest.logs}
-        captured = manifest.captured
-        ids = {TopicPartition(cut.topic, cut.partition): cut.topic_id for cut in captured.inputs}
-        ids |= {TopicPartition(cut.topic, cut.partition): cut.topic_id for cut in captured.changelogs}
-        assert {tp: log.topic_id for tp, log in logs.items()} == ids
-        assert {log.start for log in logs.values()} == {0}
-        for cut in manifest.captured.changelogs:
-            assert logs[TopicPartition(cut.topic, cut.partition)].end >= cut.end
-        ends[which] = logs[stage.tp("balances")].end
-    assert ends["snap"] < ends["next"] == ends["last"], "both were assembled after the last record"
-
-
-def test_assembled_twice_is_the_same(chain: Chain) -> None:
-    before = {path: path.stat().st_mtime_ns for path in chain.store.root.rglob("*.parquet")}
-    content = chain.manifest("next").content
-    assert {path.parts[-4] for path in before} == {chain.name(which) for which in ("snap", "next", "last")}
-    assert main(chain.arguments("next")) == 0
-    assert chain.manifest("next").content == content
-    assert {path: path.stat().st_mtime_ns for path in chain.store.root.rglob("*.parquet")} == before
-
-
-def test_a_deleted_parent_is_said_before_an_engine_starts(
-    chain: Chain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copied = replace(chain, store=LocalStore(shutil.copytree(chain.store.root, tmp_path / "copy")))
-    copied.store.manifest_path(chain.name("next")).unlink()
-    assert main(copied.arguments("last")) == 5
-    said = capsys.readouterr()
-    assert "builds on" in json.loads(said.out)["error"]["message"]
-    assert "starting Spark" not in said.err
-    assert not list(copied.store.root.glob("*.tmp-*"))
 
 
 def test_on_a_broken_parent_nothing_is_built_and_the_whole_state_is_read(

@@ -139,30 +139,6 @@ def test_what_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize(
-    ("avro", "said"),
-    [
-        ("orders={file}", "is not NAME=FILE"),
-        ("7={file}.not", "invalid Avro schema"),
-        ("t-value={file}", "invalid Avro schema"),
-    ],
-)
-def test_a_schema_that_is_none_is_refused(
-    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str], avro: str, said: str
-) -> None:
-    (tmp_path / "file").write_text("")
-    spec = spec_file(
-        tmp_path,
-        bootstrap=stage.bootstrap,
-        namespace=stage.namespace,
-        snapshots=(f"{stage.namespace}-snap",),
-        avro=(avro.format(file=tmp_path / "file"),),
-    )
-    status, reported, _ = run(capsys, *spec)
-    assert (status, reported["error"]["code"]) == (2, "bad-input")
-    assert said in reported["error"]["message"]
-
-
 def test_namespace_and_broker_are_needed(capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
     assert run(capsys, "--snapshot", "x", "--bootstrap", stage.bootstrap)[0] == 2
     assert run(capsys, "--snapshot", "x", "--namespace", "n", "--bootstrap", "")[0] == 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -24,13 +26,46 @@ SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 ENTRY = Path(snapkafka.assembly.__file__).with_name("__main__.py")
 
 
+#: What executors need of the packages here, as `pip install --target` brings them.
+PACKAGES = ("aiokafka", "async_timeout", "dateutil", "fastavro", "msgspec", "numpy", "packaging", "pandas", "pyarrow",
+            "pytz", "six", "snapkafka", "typing_extensions")  # fmt: skip
+
+
 def environment() -> dict[str, str]:
-    java = {"JAVA_HOME": str(spark_java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
-    return os.environ | java | {"PYSPARK_PYTHON": sys.executable}
+    return os.environ | {"JAVA_HOME": str(spark_java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def submit(master: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    options = ["--master", master, "--jars", ",".join(map(str, locked_jars("spark")))]
+def packed(folder: Path) -> list[str]:
+    """Pack the packages; return the options by which executors have these, and none of this environment."""
+    archive = folder / "env.tar"
+    with tarfile.open(archive, "w") as tar:
+        for name in PACKAGES:
+            place = importlib.import_module(name).__file__
+            assert place is not None
+            found = Path(place).parent if place.endswith("__init__.py") else Path(place)
+            tar.add(found, found.name)
+            if (libraries := found.with_name(f"{found.name}.libs")).is_dir():
+                tar.add(libraries, libraries.name)
+    bare = Path(sys.base_prefix) / "bin" / "python3"
+    return [
+        *("--archives", f"{archive}#env", "--conf", "spark.executorEnv.PYTHONPATH=./env"),
+        *(
+            "--conf",
+            f"spark.pyspark.python={bare}",
+            "--conf",
+            f"spark.pyspark.driver.python={sys.executable}",
+        ),
+    ]
+
+
+def submit(master: str, more: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    options = [
+        *(more or ["--conf", f"spark.pyspark.python={sys.executable}"]),
+        "--master",
+        master,
+        "--jars",
+        ",".join(map(str, locked_jars("spark"))),
+    ]
     options += ["--driver-java-options", "-XX:TieredStopAtLevel=1", "--conf", "spark.ui.enabled=false"]
     options += ["--conf", "spark.executor.memory=600m"]
     return subprocess.run(
@@ -72,18 +107,20 @@ def standalone(folder: Path) -> Iterator[str]:
 def test_a_snapshot_is_assembled_and_what_is_refused_has_its_exit_status(
     on: str, kafka: Broker, namespace: str, tmp_path: Path
 ) -> None:
+    """The workers of the cluster have the packages that are sent along, and no others."""
     (tmp_path / "cluster").mkdir()
+    more = packed(tmp_path) if on == "standalone" else []
     with nullcontext(on) if on != "standalone" else standalone(tmp_path / "cluster") as master:
-        _assembled(master, kafka, namespace, tmp_path / "storage")
+        _assembled(master, more, kafka, namespace, tmp_path / "storage")
 
 
-def _assembled(master: str, kafka: Broker, namespace: str, tmp_path: Path) -> None:
+def _assembled(master: str, more: list[str], kafka: Broker, namespace: str, tmp_path: Path) -> None:
     stage, result = play(kafka.bootstrap, namespace), tmp_path.parent / "result"
     name = f"{namespace}-snap"
     common = ["--bootstrap", kafka.bootstrap, "--namespace", namespace, "--storage", str(tmp_path)]
     common += ["--result", str(result)]
 
-    done = submit(master, *common, "--snapshot", name)
+    done = submit(master, more, *common, "--snapshot", name)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     (reported,) = json.loads(result.read_text())["snapshots"]
     manifest = json.loads((tmp_path / f"{name}.json").read_text())
@@ -94,7 +131,7 @@ def _assembled(master: str, kafka: Broker, namespace: str, tmp_path: Path) -> No
     for table in manifest["tables"]:
         assert list((tmp_path / name).glob(f"*/{table['name']}/*.parquet")), table
 
-    refused = submit(master, *common, "--snapshot", "unknown")
+    refused = submit(master, more, *common, "--snapshot", "unknown")
     assert refused.returncode == 5, refused.stdout + refused.stderr[-4000:]
     assert json.loads(result.read_text())["error"]["code"] == "unknown-snapshot"
     assert [path.name for path in tmp_path.glob("*.json")] == [f"{name}.json"]

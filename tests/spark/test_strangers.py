@@ -102,7 +102,9 @@ def test_verification_looks_for_them_again_and_remembers_those_of_then(
         capsys.readouterr()
         sources = (stage.topic("orders"),) if declared else ()
         named = spec_file(tmp_path, sinks=sinks, sources=sources)
-        status = main(["--bootstrap", stage.bootstrap, "--manifest", str(place), *named])
+        status = main(
+            ["--bootstrap", stage.bootstrap, "--manifest", str(place), "--engine", engine.name, *named]
+        )
         (found,) = json.loads(capsys.readouterr().out)["snapshots"]
         return status, found["verdict"], [it["group"] for it in found["open"]]
 

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
-from pyspark import TaskContext
+from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.examine import Examination, Part, Reading
+from snapkafka.assembly.job import Job
 from snapkafka.assembly.order import Engine, Log
-from snapkafka.assembly.pipeline import Job
 from snapkafka.assembly.records import Record, pieces, record_of
 from snapkafka.assembly.settings import Settings
 from snapkafka.assembly.state import Change, Fold
@@ -29,7 +29,7 @@ from snapkafka.wire import headers as wire
 from .interrupts import interruptible_again
 from .kafka_source import read_ranges
 from .meter import Meter, step
-from .session import session, storage_level
+from .session import session
 
 #: What the tasks give: changes, and in a last row what else they have made.
 EXAMINED: Final = (
@@ -44,10 +44,10 @@ BATCH: Final = 10_000
 
 
 @contextmanager
-def spark_engine(job: Job, offsets: int) -> Iterator[SparkEngine]:
+def spark_engine(job: Job) -> Iterator[SparkEngine]:
     """Provide Spark for the length of the block."""
     job.notify("starting Spark")
-    with session(offsets=offsets, ui=job.spec.ui) as spark:
+    with session(ui=job.spec.ui) as spark:
         interruptible_again()
         if job.spec.ui and spark.sparkContext.uiWebUrl:
             job.notify(f"Spark's page: {spark.sparkContext.uiWebUrl}")
@@ -110,7 +110,7 @@ class SparkLog(Log):
         done = records.mapInArrow(examined, EXAMINED)
         if not reading.is_again:
             self._reading, self._offsets = reading, sum(item.end - item.start for item in ranges)
-            self._changes = done = done.persist(storage_level(self._offsets))
+            self._changes = done = done.persist(StorageLevel.DISK_ONLY)
         with step(self._spark, "reading once more" if reading.is_again else "reading every record"):
             rows = done.where("part IS NOT NULL").select("part").collect()
         return [pickle.loads(row.part) for row in rows]

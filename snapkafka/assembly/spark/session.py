@@ -21,7 +21,6 @@ from snapkafka.runtime.maven import locked_jars
 from snapkafka.runtime.memory import memory_bytes
 
 try:
-    from pyspark import StorageLevel
     from pyspark.sql import SparkSession
 except ImportError as error:  # pragma: no cover -- the extra is not installed
     raise DependencyMissingError(
@@ -47,22 +46,11 @@ LOCAL: Final[Mapping[str, str]] = {
 }
 
 
-#: With more offsets a local session is set up for long work.
-SMALL_MAX: Final = 500_000
-#: With more than that a local session may have a quarter of the memory, within these bounds: with the
-#: gigabyte that Spark takes by itself, a quarter of all CPU time went into clearing up; more than two save no time, and
-#: what is there Java fills before it clears up, so the peak grows with the data for long.
+#: A local session may have a quarter of the memory, within these bounds: with less, a quarter of all CPU time went into
+#: clearing up; more save no time, and what is there Java fills before it clears up.
 MEMORY_MIN, MEMORY_MAX = 1 << 30, 2 << 30
-#: Spark makes code for each query, a snapshot some 10 MB of it, and Java keeps it; where there is no room left it
-#: compiles nothing any more. With one compiler Java reserves 48 MB by itself. It is addresses that are reserved, no
-#: memory.
-CODE_CACHE: Final = "-XX:ReservedCodeCacheSize=512m"
-#: Java's second compiler makes code faster that runs for long, and halves the speed of what does not, on two cores.
-JAVA_SMALL: Final = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {CODE_CACHE}"
-#: Java leaves methods beyond a certain size to its interpreter; what Spark makes of decoding is one, and
-#: a tenth of the CPU time went into that. Nobody waits for an answer within milliseconds, for which Java would clear up
-#: beside the work and have all of it take note of that.
-JAVA_LARGE: Final = f"-XX:-DontCompileHugeMethods -XX:+UseParallelGC {CODE_CACHE}"
+#: Nobody waits for an answer within milliseconds, for which Java would clear up beside the work.
+JAVA: Final = "-XX:+UseParallelGC"
 #: Where another Spark is, what it is to connect to, how its shell starts. (Spark's own settings for whoever has
 #: them, `SPARK_CONF_DIR` and `HADOOP_CONF_DIR`, stay.)
 OF_ANOTHER_SPARK: Final = (
@@ -74,14 +62,12 @@ OF_ANOTHER_SPARK: Final = (
 @contextlib.contextmanager
 def session(
     *,
-    offsets: int = 0,
     ui: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Provide a Spark session for the length of the `with` block; an existing one stays after it.
 
     Args:
-        offsets: about how many one snapshot has to read.
         ui: serve Spark's web page while it runs (local sessions only).
         settings: Spark settings on top of `LOCAL` (local sessions only).
 
@@ -96,17 +82,11 @@ def session(
     if submitted:  # spark-submit has started the JVM and set everything
         spark = SparkSession.builder.appName("snapkafka").getOrCreate()
     else:
-        spark = _local(offsets, ui, settings or {})
+        spark = _local(ui, settings or {})
     try:
         yield spark
     finally:
         spark.stop()
-
-
-def storage_level(offsets: int) -> StorageLevel:
-    """Return the storage level of records that are read several times. Many in memory would be copied again and again
-    by garbage collection there, and Spark would move most of them to the disk in the end."""
-    return StorageLevel.MEMORY_AND_DISK if offsets <= SMALL_MAX else StorageLevel.DISK_ONLY
 
 
 @contextlib.contextmanager
@@ -125,14 +105,11 @@ def having(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-def _of_java(offsets: int) -> tuple[str, dict[str, str]]:
-    """Return options of a local session's Java, and the settings of Spark's that belong to them."""
+def heap_bytes() -> int:
+    """Return the memory of a local session's Java: in a container half of it is for what Java keeps outside of its
+    heap, and for Python."""
     limit = memory_bytes()
-    large = offsets > SMALL_MAX
-    memory = min(max(limit // 4, MEMORY_MIN), MEMORY_MAX) if large else MEMORY_MIN
-    # In a container the other half is for what Java keeps outside of its heap, and for Python.
-    memory = min(memory, limit // 2)
-    return JAVA_LARGE if large else JAVA_SMALL, {"spark.driver.memory": f"{memory >> 20}m"}
+    return min(max(limit // 4, MEMORY_MIN), MEMORY_MAX, limit // 2)
 
 
 def set_environment(environ: MutableMapping[str, str]) -> None:
@@ -161,17 +138,16 @@ def require_user_name() -> None:
         ) from None
 
 
-def _local(offsets: int, ui: bool, settings: Mapping[str, str]) -> SparkSession:
+def _local(ui: bool, settings: Mapping[str, str]) -> SparkSession:
     require_user_name()
     java_home = spark_java_home()
     os.environ["JAVA_HOME"] = str(java_home)
     builder = SparkSession.builder.appName("snapkafka").master(MASTER)
-    java, fitting = _of_java(offsets)
     own = {
         "spark.jars": ",".join(map(str, locked_jars("spark"))),
         "spark.ui.enabled": str(ui).lower(),
-        "spark.driver.extraJavaOptions": " ".join((f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", java)),
-        **fitting,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J.as_uri()} {JAVA}",
+        "spark.driver.memory": f"{heap_bytes() >> 20}m",
     }
     for key, value in {**LOCAL, **own, **settings}.items():
         builder = builder.config(key, value)

@@ -56,10 +56,10 @@ def taken(
     offsets: int = SMALL,
 ) -> str:
     """Return the name of the engine that assembles."""
-    job = Job(spec=spec, notify=lines.append, progress=lambda working: None, engine=engines.opened)
+    job = Job(spec=spec, notify=lines.append, progress=lambda working: None)
     nothing: Any = None
     with engines.opened(job, offsets) as engine:
-        return str(engine.assemble(nothing, nothing))
+        return str(engine.do(lambda it: it.assemble(nothing, nothing)))
 
 
 @pytest.mark.parametrize("name", ["spark", "embedded", "auto"])

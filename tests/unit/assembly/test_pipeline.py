@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from snapkafka.assembly import Invariant, Job, JobSpec, opened, pipeline
+from snapkafka.assembly import Invariant, Job, JobSpec, pipeline
 from snapkafka.assembly.failures import Failures
 from snapkafka.assembly.pipeline import invariants_of
 from snapkafka.errors import BadInputError, BrokerUnavailableError, SnapkafkaError, StorageError
@@ -15,7 +15,7 @@ from snapkafka.manifest_entries import InvariantEntry
 
 
 def job(**options: Any) -> Job:
-    return Job(spec=JobSpec(**options), notify=print, progress=lambda working: None, engine=opened)
+    return Job(spec=JobSpec(**options), notify=print, progress=lambda working: None)
 
 
 def test_parameters_are_those_of_whatever_sql_there_is() -> None:

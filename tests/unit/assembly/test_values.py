@@ -11,6 +11,7 @@ import sys
 import zlib
 from base64 import b64encode
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,10 +19,11 @@ from avro.io import BinaryEncoder, DatumWriter
 from avro.schema import parse
 
 from snapkafka.assembly import PLAIN, Decoding
-from snapkafka.assembly.values.avro import JSON, Schema, reader_of
+from snapkafka.assembly.values.avro import JSON, Schema, read_schemas, reader_of
 from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.assembly.values.decoding import normal_name
 from snapkafka.assembly.values.registry import Registry
+from snapkafka.errors import BadInputError
 
 OWN = Decoding(codecs=("tests.spark.own_codecs",))
 PICKLED = "is not decoded: pickles execute code (the option unpickle)"
@@ -332,6 +334,13 @@ def test_what_is_no_schema_or_has_items_without_bytes_is_refused(schema: Any) ->
     """A few bytes may have any number of such items."""
     with pytest.raises(ValueError, match=":"):
         reader_of(Schema(json.dumps(schema)))
+
+
+@pytest.mark.parametrize("given", ["orders={file}", "7={file}.not", "t-value={file}"])
+def test_a_file_that_is_no_schema_is_refused(tmp_path: Path, given: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInputError):
+        read_schemas([given.format(file=tmp_path / "file")])
 
 
 def test_random_values_are_read_as_they_were_written() -> None:

@@ -145,22 +145,23 @@ def test_a_topic_that_was_recreated_while_a_process_ran_is_reported_with_that_pr
     ]
     assert "recreated since process 1 of app joined" in witness_of(findings[0]).what
     why, hint = refused(twice, now)
-    assert "topic table was recreated since process 1 of app joined" in why
+    assert "table[0]: the topic was recreated since process 1 of app joined" in why
     assert "restart that process" in hint
 
 
 def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     now = bounds(start=0)
     require_offsets(CutView(CAPTURED, now))
-    assert refused(CAPTURED, {STATE: now[STATE]})[0].endswith("topic in of snapshot snap has no partition 0")
+    assert "needs in[0]: the topic was deleted" in refused(CAPTURED, {STATE: now[STATE]})[0]
     made_anew, hint = refused(CAPTURED, now | {TP: LogBounds(start=0, end=9, topic_id="t9")})
-    assert made_anew.endswith("topic in was deleted and recreated (or truncated) since snapshot snap")
-    assert hint == "take a new snapshot"
-    assert refused(CAPTURED, bounds(start=4))[0].endswith(
-        "snapshot snap needs in[0] from offset 2 to 4, but its log now starts at 4"
+    assert "needs in[0]: the topic was deleted and recreated" in made_anew
+    assert "take another snapshot" in hint
+    assert (
+        "needs in[0]: this offset, in flight to app as all up to 5, is no"
+        in refused(CAPTURED, bounds(start=4))[0]
     )
     require_offsets(CutView(CAPTURED, now | {STATE: LogBounds(start=3, end=9, topic_id="t2")}))
     eaten = now | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
     assert refused(CAPTURED, eaten)[0].endswith(
-        "snapshot snap needs table[0] (table t) below offset 3, but its log now starts at 4"
+        "snapshot snap needs table[0] (table t) from offset 3, but its log now starts at 4"
     )
