@@ -20,7 +20,7 @@ from snapkafka.assembly import PLAIN, Decoding
 from snapkafka.assembly import records as pieces_of
 from snapkafka.checks import CutView, LogRecord
 from snapkafka.protocol import ChangelogCut, TopicPartition
-from tests.spark.at_hand import ENTRY, row_of, state_of
+from tests.spark.at_hand import ENTRY, record, row_of, state_of
 from tests.spark.reading import settings_of
 from tests.worlds.cleaned_log import Changelog, captured
 
@@ -287,6 +287,23 @@ def test_deletes_repeats_and_partitions_that_nobody_has_written() -> None:
     assert [(row.key, row.value) for row in folded(records)] == [("a", "2"), ("c", "3")]
     assert folded([(b'"b"', None)]) == []
     assert folded([]) == folded([], sets=True) == []
+
+
+def test_tables_in_one_changelog_end_where_each_of_them_ends() -> None:
+    written = [row_of(LogRecord(*TOPIC, n), b'"k"', b"%d" % n) for n in range(4)]
+    whole = captured([Changelog(TOPIC, 1)])
+    cuts = tuple(
+        dataclasses.replace(whole.changelogs[0], app=app, end=end) for app, end in (("one", 2), ("two", 4))
+    )
+    rows = state_of(CutView(dataclasses.replace(whole, changelogs=cuts)), written)
+    assert [(row["app"], row["value"]) for row in rows] == [("one", "1"), ("two", "3")]
+
+
+def test_a_piece_ends_where_offsets_fall_or_others_may_lie_between() -> None:
+    jump = pieces_of.JUMP_MAX
+    offsets = [0, 1, 1 + jump, 2 + 2 * jump, 5, 5]
+    found = pieces_of.pieces(record(row_of(LogRecord(*TOPIC, at))) for at in offsets)
+    assert [[it.offset for it in piece] for _, piece in found] == [[0, 1, 1 + jump], [2 + 2 * jump], [5], [5]]
 
 
 def test_a_state_and_the_changes_since_give_the_state_after_them() -> None:
