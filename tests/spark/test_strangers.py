@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
@@ -11,11 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
-from rich.console import Console
 
-from snapkafka.assembly import JobResult, Work, main
-from snapkafka.cli import Screen
-from snapkafka.cli.commands import snapshots
+from snapkafka.assembly import main
 from snapkafka.manifest import Manifest
 from snapkafka.manifest_entries import ExternalEntry, OpenEntry
 from snapkafka.testing import Broker
@@ -23,16 +19,6 @@ from tests.spark.engines import Engine
 from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play
 from tests.worlds.stores import LocalStore
-
-WORK = Work(
-    id="one",
-    offsets_read=0,
-    tables_written=0,
-    rows_written=0,
-    bytes_written=0,
-    checks=(),
-    seconds=1.0,
-)
 
 
 def read_as(group: str, stage: Stage, name: str) -> None:
@@ -57,15 +43,6 @@ def stage(kafka: Broker) -> Stage:
         f"{stage.namespace}-audit", stage, "balances"
     )  # a changelog: what is read there is nobody's message
     return stage
-
-
-def printed(manifest: Manifest) -> str:
-    """Return what the command prints of it."""
-    output = io.StringIO()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(snapshots, "console", Screen(Console(width=1_000, file=output)))
-        snapshots.print_assembled((JobResult.of(manifest, "place", WORK),))
-    return output.getvalue()
 
 
 def assembled(
