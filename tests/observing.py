@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
 from snapkafka.demo import Load
-from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
-from snapkafka.protocol import LedgerRecord, LedgerState
+from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, compose_trigger
+from snapkafka.protocol import LedgerRecord, LedgerState, SnapshotView
 from snapkafka.testing import START_TIMEOUT_S, RunningSystem, settled, wait_until
 
 T = TypeVar("T")
@@ -80,6 +80,31 @@ class Observer:
         await self._cancel(*self._tasks)
         await self.ledger.close()
         await self.admin.close()
+
+    # -- snapshots ----------------------------------------------------------------------------------------------
+
+    def ask(self, name: str, **options: Any) -> int:
+        """Append a trigger, as from outside; its epoch. `options` are those of `compose_trigger`."""
+        work = compose_trigger(self.admin, self.state, snapshot_id=name, **options)
+        return self.call(self.ledger.append(self.call(work))) + 1
+
+    def decided(
+        self, epoch: int, timeout_s: float = 60, meanwhile: Callable[[], None] = lambda: None, **waits: Any
+    ) -> SnapshotView:
+        """Wait until a snapshot is decided, and do something all the while; `waits` as of `wait_until`."""
+
+        def is_decided() -> bool:
+            meanwhile()
+            return epoch in self.state.snapshots and not self.state.snapshots[epoch].open
+
+        what = f"the snapshot of epoch {epoch}"
+        wait_until(what, is_decided, timeout_s=timeout_s, period_s=0.02, **waits)
+        return self.state.snapshots[epoch]
+
+    def take(self, name: str, *, timeout_s: float = 0, **options: Any) -> SnapshotView:
+        """Trigger and wait until the snapshot is decided."""
+        patience_s = timeout_s or options.get("ttl_ms", 0) / 1_000 + 30
+        return self.decided(self.ask(name, **options), patience_s)
 
     # -- what one waits for -----------------------------------------------------------------------------------
 

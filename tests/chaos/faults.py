@@ -145,7 +145,7 @@ class Faults:
     def twin(self) -> str:
         """The trigger of a snapshot that exists, once more."""
         view = list(self.live.observer.state.snapshots.values())[-1]
-        self.live.trigger(view.trigger.id)
+        self.live.observer.ask(view.trigger.id)
         return view.trigger.id
 
     # -- parts ------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from typing import Final
 from aiokafka import AIOKafkaProducer
 
 from snapkafka.checks import CutView, Verdict
-from snapkafka.kafka import compose_trigger
 from snapkafka.protocol import SnapshotView
 from snapkafka.testing import RunningSystem, Worker, create_topics, wait_until
 from tests.observing import Observer, observing
@@ -57,7 +56,7 @@ class Lane:
         (worker,) = self.system.workers
         dead = set(self.observer.state.processes)
         self.order.write_text(f"{self.observer.state.end} {step}")
-        epoch = self._trigger(f"dying-{len(self.deaths)}", TTL_MS)
+        epoch = self.observer.ask(f"dying-{len(self.deaths)}", ttl_ms=TTL_MS)
         wait_until(f"death at: {step}", lambda: worker.status is not None, timeout_s=STEP_S)
         assert worker.status == -signal.SIGKILL, worker.last_lines()
         assert not self.order.exists(), f"it died, but not at: {step}"
@@ -71,13 +70,13 @@ class Lane:
             timeout_s=120,
             system=self.system,
         )
-        self.deaths[step] = self._decided(epoch)
+        self.deaths[step] = self.observer.decided(epoch, STEP_S)
         self.take(f"after-{len(self.deaths)}")
 
     def take(self, name: str) -> None:
         """A snapshot, and another if the first waits in vain for somebody dead whom it names."""
         for attempt in range(ATTEMPTS):
-            view = self._decided(self._trigger(f"{name}-{attempt}", TTL_MS))
+            view = self.observer.take(f"{name}-{attempt}", ttl_ms=TTL_MS, timeout_s=STEP_S)
             if view.failure is None:
                 self.captured.append(view.epoch)
                 return
@@ -85,21 +84,6 @@ class Lane:
             living = max(self.observer.state.processes)
             assert named and int(named[1]) != living, f"not by the name of one that is dead: {view.failure}"
         raise AssertionError(f"{view.failure}\n{self.system.workers[-1].last_lines(40)}")
-
-    def _trigger(self, name: str, ttl_ms: int) -> int:
-        """Trigger a snapshot; return its epoch."""
-        work = compose_trigger(self.observer.admin, self.observer.state, snapshot_id=name, ttl_ms=ttl_ms)
-        trigger = self.observer.call(work)
-        return self.observer.call(self.observer.ledger.append(trigger)) + 1
-
-    def _decided(self, epoch: int) -> SnapshotView:
-        snapshots = self.observer.state.snapshots
-        wait_until(
-            f"the snapshot of epoch {epoch} to be decided",
-            lambda: epoch in snapshots and not snapshots[epoch].open,
-            timeout_s=STEP_S,
-        )
-        return snapshots[epoch]
 
     def verdicts(self, log: Log) -> dict[int, tuple[Verdict, Counter[str]]]:
         """Of every captured snapshot, those in which the worker died after all was written among them."""

@@ -202,7 +202,7 @@ def _ask(live: Live, found: Storm, over: threading.Event) -> None:
         due += found.slowness
         now = _now_ms()
         try:
-            found.asked[live.trigger(f"storm-{number}", ttl_ms=round(TTL_MS * found.slowness))] = now
+            found.asked[live.observer.ask(f"storm-{number}", ttl_ms=round(TTL_MS * found.slowness))] = now
         except TriggerRefusedError as error:
             found.refused.append((now, str(error)))
         number += 1

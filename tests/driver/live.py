@@ -9,38 +9,11 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from snapkafka.kafka import compose_trigger
 from snapkafka.protocol import SnapshotView, TopicPartition
 from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
 from tests.observing import Observer, observing
 
 SMALL_APP = "tests.driver.small_app"
-
-
-def ask(observer: Observer, name: str, **options: Any) -> int:
-    """Append a trigger; its epoch. `options` are those of `compose_trigger`."""
-    work = compose_trigger(observer.admin, observer.state, snapshot_id=name, **options)
-    return observer.call(observer.ledger.append(observer.call(work))) + 1
-
-
-def decided(
-    observer: Observer, epoch: int, timeout_s: float = 60, meanwhile: Callable[[], None] = lambda: None
-) -> SnapshotView:
-    """Wait until a snapshot is decided, and do something all the while."""
-    snapshots = observer.state.snapshots
-
-    def is_decided() -> bool:
-        meanwhile()
-        return epoch in snapshots and not snapshots[epoch].open
-
-    wait_until(f"the snapshot of epoch {epoch}", is_decided, timeout_s=timeout_s, period_s=0.02)
-    return snapshots[epoch]
-
-
-def take(observer: Observer, name: str, *, timeout_s: float = 0, **options: Any) -> SnapshotView:
-    """Trigger and wait until the snapshot is decided."""
-    patience_s = timeout_s or options.get("ttl_ms", 0) / 1_000 + 30
-    return decided(observer, ask(observer, name, **options), patience_s)
 
 
 class Live:
@@ -73,7 +46,7 @@ class Live:
         self.observer.call(produce(self.system.bootstrap, self.topic(name), count))
 
     def take(self, name: str, **options: Any) -> SnapshotView:
-        return take(self.observer, name, **options)
+        return self.observer.take(name, **options)
 
 
 async def produce(bootstrap: str, topic: str, count: int) -> None:

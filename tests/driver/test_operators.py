@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from snapkafka.testing import Broker
 from tests.driver.live import SMALL_APP, Live, live
+from tests.features.harness import free_port
 from tests.observing import Observer
 
 pytestmark = pytest.mark.timeout(300)
@@ -37,9 +37,7 @@ def two_workers(kafka: Broker, namespace: str, folder: Path, **env: str) -> Iter
 
 def start_with_pages(run: Live, **env: str) -> str:
     """Start one more worker; the address of its pages."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = int(found.getsockname()[1])
+    port = free_port()
     settings = {"SMALL_APP_ID": run.app, "SMALL_APP_INSTALL": "early", "SMALL_APP_LAG": "36h"}
     settings |= {"SMALL_APP_WEB_PORT": str(port), **env}
     run.system.start_worker(run.app, settings, module=SMALL_APP, options=())

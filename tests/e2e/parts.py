@@ -17,7 +17,7 @@ from typing import Any
 from snapkafka import ops
 from snapkafka.demo import CHECKED, TOTAL, Load, open_accounts, running_system
 from snapkafka.demo.load import RATE, SLOW_EVERY
-from snapkafka.kafka import Connection, compose_trigger
+from snapkafka.kafka import Connection
 from snapkafka.protocol import SnapshotView
 from snapkafka.testing import EmbeddedKafka, RunningSystem, wait_until
 from tests.observing import Observer, observing
@@ -59,26 +59,9 @@ class Live:
     load: Load
     broker: EmbeddedKafka
 
-    def trigger(self, name: str, **options: object) -> int:
-        """Ask for a snapshot from outside; the epoch."""
-        work = compose_trigger(self.observer.admin, self.observer.state, snapshot_id=name, **options)  # type: ignore[arg-type]
-        return self.observer.call(self.observer.ledger.append(self.observer.call(work))) + 1
-
-    def decided(self, epoch: int, *, timeout_s: float = 30) -> SnapshotView:
-        """Wait until it is captured or has failed."""
-        snapshots = self.observer.state.snapshots
-        wait_until(
-            f"the snapshot of epoch {epoch} to be decided",
-            lambda: epoch in snapshots and not snapshots[epoch].open,
-            timeout_s=timeout_s,
-            system=self.system,
-            period_s=0.02,
-        )
-        return snapshots[epoch]
-
-    def take(self, name: str, **options: object) -> SnapshotView:
+    def take(self, name: str, **options: Any) -> SnapshotView:
         """Trigger and wait; the snapshot must be captured."""
-        view = self.decided(self.trigger(name, **options))
+        view = self.observer.take(name, **options)
         assert view.failure is None, view.failure
         return view
 
@@ -93,7 +76,7 @@ class Live:
             system=self.system,
         )
         (epoch,) = self.observer.state.snapshots.keys() - before
-        return self.decided(epoch)
+        return self.observer.decided(epoch, system=self.system)
 
     def rest(self) -> None:
         """End the load and stop the workers: who reads what is left has the machine for itself."""

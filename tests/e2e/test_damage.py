@@ -127,7 +127,7 @@ def _red_below_a_position(system: Live) -> tuple[str, int, int]:
     )
     work = compose_trigger(system.observer.admin, system.observer.state, snapshot_id="red-below")
     trigger = dataclasses.replace(system.observer.call(work), ends=())
-    view = system.decided(system.observer.call(system.observer.ledger.append(trigger)) + 1)
+    view = system.observer.decided(system.observer.call(system.observer.ledger.append(trigger)) + 1)
     assert view.failure is None, view.failure
     (source,) = [i for i in system.observer.state.captured(view.epoch).inputs if (i.topic, i.partition) == tp]
     assert source.position > offset, "the forged record must have been taken in, else this test shows nothing"

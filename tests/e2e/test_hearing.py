@@ -42,7 +42,7 @@ def test_each_way_alone_makes_every_worker_red(namespace: str, tmp_path: Path, w
 def test_without_the_recording_agent_there_is_no_snapshot(namespace: str) -> None:
     """With the recording agent paused, the end-to-end test fails: nothing is captured, and the culprit is named."""
     with live(namespace, modules={"accounts-1": "tests.e2e.paused_accounts"}) as system:
-        view = system.decided(system.trigger("paused", ttl_ms=2000))
+        view = system.observer.decided(system.observer.ask("paused", ttl_ms=2000))
         assert view.captured_at is None
         assert view.failure is not None
         assert view.failure.code == "ttl"

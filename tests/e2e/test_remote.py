@@ -18,7 +18,6 @@ import duckdb
 import pytest
 
 from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
-from tests.driver.live import take
 from tests.e2e.till import Till
 from tests.observing import Observer, observing
 
@@ -138,7 +137,7 @@ def test_money_goes_both_ways_and_is_conserved_with_messages_in_flight_both_ways
                     timeout_s=60,
                     system=system,
                 )
-                view = take(observer, name, timeout_s=60, ttl_ms=30_000)
+                view = observer.take(name, timeout_s=60, ttl_ms=30_000)
                 assert view.failure is None, view.failure
                 assert till.process in view.required
                 inputs = observer.state.captured(view.epoch).inputs
@@ -176,7 +175,7 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
         till = Till(first.address, "till", f"{app}-in", CASH, [f"{app}-change"])
         try:
             earns(till)
-            assert take(observer, "before", **patient).failure is None
+            assert observer.take("before", **patient).failure is None
             with till.at_rest():
                 first.instance.kill()
                 first.instance.wait(20)
@@ -186,11 +185,11 @@ def test_where_its_instance_is_killed_a_process_goes_on_at_another_and_the_money
         again = Till(second.address, "till", f"{app}-in", till.cash, [f"{app}-change"], till.positions)
         try:
             earns(again)
-            vain = take(observer, "vain", ttl_ms=5_000)
+            vain = observer.take("vain", ttl_ms=5_000)
             assert vain.failure is not None and f"process {till.process} " in vain.failure.culprit
             lost, processes = till.process, observer.state.processes
             wait_until("it to be declared dead", lambda: processes[lost].dead, timeout_s=30, system=system)
-            view = take(observer, "after", **patient)
+            view = observer.take("after", **patient)
             assert view.failure is None, view.failure
             assert again.process in view.required and till.process not in view.required
             assert (till.cut, again.cut[-1]) == (["before"], "after")
@@ -266,7 +265,7 @@ def test_a_process_in_go_and_faust_workers_are_in_one_snapshot_and_the_money_is_
                     system=system,
                 )
                 for name in names:
-                    view = take(observer, name)
+                    view = observer.take(name)
                     assert view.failure is None, view.failure
                     assert running.poll() is None, log.read_text()
             finally:

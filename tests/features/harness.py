@@ -175,13 +175,7 @@ class Pair:
         return self.captured(summary.epoch)
 
     def captured(self, epoch: int) -> Captured:
-        snapshots = self.observer.state.snapshots
-        wait_until(
-            f"the observer to have read of epoch {epoch}",
-            lambda: epoch in snapshots and not snapshots[epoch].open,
-            timeout_s=20,
-            period_s=0.02,
-        )
+        self.observer.decided(epoch, 20)
         return self.observer.state.captured(epoch)
 
     # -- afterwards -------------------------------------------------------------------------------------------
@@ -379,14 +373,18 @@ def free_port() -> int:
 
 
 def produce(
-    bootstrap: str, topic: str, records: Sequence[tuple[str, bytes, int | None]]
+    bootstrap: str,
+    topic: str,
+    records: Sequence[tuple[str, bytes, int | None]],
+    *,
+    partition: int | None = None,
 ) -> list[tuple[int, int]]:
     """Send all at once; the partition and offset of each."""
 
     async def send() -> list[tuple[int, int]]:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
             acked = [
-                await producer.send(topic, key=key.encode(), value=value, timestamp_ms=at)
+                await producer.send(topic, value, key.encode(), partition, timestamp_ms=at)
                 for key, value, at in records
             ]
             return [(place.partition, place.offset) for place in await asyncio.gather(*acked)]

@@ -15,7 +15,7 @@ from snapkafka.errors import TimedOutError
 from snapkafka.protocol import Captured, ChangelogCut, TopicPartition
 from snapkafka.testing import Broker, RunningSystem, Worker, create_topics, wait_until
 from tests.chaos.judge import read_log, verdict_of
-from tests.driver.live import live, take
+from tests.driver.live import live
 from tests.observing import Observer
 
 from .harness import count_records, produce, read_topics
@@ -83,7 +83,7 @@ class Counting:
 
     def bury(self, dead: set[int]) -> None:
         """A snapshot in vain: these processes are waited for, and after that they are not waited for again."""
-        take(self.observer, "with a corpse", ttl_ms=500)
+        self.observer.take("with a corpse", ttl_ms=500)
         self.wait_until(
             "the dead to be named",
             lambda: all(self.observer.state.processes[process].left is not None for process in dead),
@@ -142,6 +142,6 @@ def counting(kafka: Broker, folder: Path, env: dict[str, str]) -> Iterator[Count
 
 
 def capture(observer: Observer, name: str) -> Captured:
-    view = take(observer, name, ttl_ms=10_000)
+    view = observer.take(name, ttl_ms=10_000)
     assert view.failure is None, view.failure
     return observer.state.captured(view.epoch)

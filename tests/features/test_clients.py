@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import subprocess
@@ -11,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from snapkafka.testing import Broker
 from tests.driver.live import live
+
+from .harness import produce
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -90,7 +90,8 @@ def test_a_crashed_worker_that_left_its_group_and_hangs_holds_no_snapshot_up(
             "each worker to have an input",
             lambda: sorted(len(view.inputs) for view in state.living()) == [1, 1],
         )
-        asyncio.run(ask_every_partition(kafka.bootstrap, run.topic("asked"), -1))
+        for partition in range(2):
+            produce(kafka.bootstrap, run.topic("asked"), [("k", b"-1", None)], partition=partition)
         heir = next(view for view in state.living() if view.hello.pid != crashing.pid)
         run.until("the other one to have both", lambda: len(heir.inputs) == 2, 90)
         for n in range(5):
@@ -101,9 +102,3 @@ def test_a_crashed_worker_that_left_its_group_and_hangs_holds_no_snapshot_up(
         assert crashing.status is None, "it hangs"
         for worker in list(run.system.workers):
             run.system.kill(worker)
-
-
-async def ask_every_partition(bootstrap: str, topic: str, number: int) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        for partition in range(2):
-            await producer.send_and_wait(topic, str(number).encode(), key=b"k", partition=partition)

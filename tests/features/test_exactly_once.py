@@ -11,7 +11,6 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from snapkafka.testing import Broker, wait_until
-from tests.driver.live import ask, decided
 
 from .compared import APPS
 from .harness import Pair, Side, count_records, produce, read_topics, running
@@ -111,22 +110,22 @@ def test_white_sends_count_when_they_are_committed(pair: Pair, signals: Signals)
     """R7: `Report` after every open transaction is committed. Where they are aborted instead, since somebody else has
     taken the transactional ids, there is no `Report`, but an `Abort` that says so. Faust ends its worker then, with
     snapkafka or without."""
-    view = decided(pair.observer, ask(pair.observer, "never committed", ttl_ms=2_000))
+    view = pair.observer.decided(pair.observer.ask("never committed", ttl_ms=2_000))
     assert view.failure is not None, "captured, and what it says was sent may yet be aborted"
     assert view.failure.code == "ttl"
 
-    epoch = ask(pair.observer, "committed late", ttl_ms=40_000)
+    epoch = pair.observer.ask("committed late", ttl_ms=40_000)
     signals.commit()
-    view = decided(pair.observer, epoch)
+    view = pair.observer.decided(epoch)
     assert view.failure is None, view.failure
 
     pair.wait_for(dict.fromkeys(EFFECTS, 2 * FEW))
     _few(pair)
     _open(pair, appended=3 * FEW, committed=2 * FEW)
-    epoch = ask(pair.observer, "fenced", ttl_ms=40_000)
+    epoch = pair.observer.ask("fenced", ttl_ms=40_000)
     fence(pair)
     signals.commit()
-    view = decided(pair.observer, epoch)
+    view = pair.observer.decided(epoch)
     assert view.failure is not None
     assert view.failure.code == "send-failed"
     assert "ProducerFenced" in view.failure.reason
@@ -143,18 +142,16 @@ def test_a_transaction_that_a_rebalance_leaves_open_has_failed(pair: Pair, signa
     """Faust forgets what it may commit before it gives partitions away (docs/reference/features.md): what is open then
     for those that another worker gets is aborted, and the events run again there. The snapshot under way fails at once
     and by name; the next one is captured, and what was sent twice is listed."""
-    epoch = ask(pair.observer, "taken away", ttl_ms=60_000)
+    epoch = pair.observer.ask("taken away", ttl_ms=60_000)
     for side in pair.sides:
         pair.start(side)
-    view = decided(pair.observer, epoch)
+    view = pair.observer.decided(epoch)
     assert view.failure is not None
     assert view.failure.code == "send-failed"
     assert "was revoked" in view.failure.reason
     pair.observer.wait_for_workers(pair.ours.system)
     _few(pair)  # Faust commits where something was read
-    view = decided(
-        pair.observer, epoch := ask(pair.observer, "after", ttl_ms=60_000), meanwhile=signals.commit
-    )
+    view = pair.observer.decided(epoch := pair.observer.ask("after", ttl_ms=60_000), meanwhile=signals.commit)
     assert view.failure is None, view.failure
     wait_until("both workers to run their inputs", lambda: not _idle(signals.trace, pair.ours), timeout_s=20)
     assert not _out_of_order(signals.trace, pair.ours), "inputs went on before they were sought"

@@ -20,7 +20,6 @@ from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, KafkaTopicAdmin, topic_name
 from snapkafka.protocol import Failure, SnapshotView, TopicPartition
 from snapkafka.testing import EmbeddedKafka, create_topics, wait_until
-from tests.driver import live
 from tests.freezing import freeze, thaw
 
 from .harness import PARTITIONS, Pair, Side, await_inputs, count_records, is_marker, produce, quick_and_slow
@@ -185,11 +184,11 @@ def started(pair: Pair) -> int:
 
 def ask(pair: Pair, name: str, ttl_ms: int = 5_000) -> int:
     """A trigger from outside; its epoch."""
-    return live.ask(pair.observer, name, ttl_ms=ttl_ms)
+    return pair.observer.ask(name, ttl_ms=ttl_ms)
 
 
 def decided(pair: Pair, epoch: int) -> SnapshotView:
-    return live.decided(pair.observer, epoch, BACK_S)
+    return pair.observer.decided(epoch, BACK_S)
 
 
 def begin_slow(pair: Pair) -> None:

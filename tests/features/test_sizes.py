@@ -10,7 +10,6 @@ import pytest
 
 from snapkafka.protocol import SnapshotView
 from snapkafka.testing import Broker, create_topics, wait_until
-from tests.driver import live
 
 from .apps.sizes_limits import (
     CLIENT_FITS,
@@ -64,7 +63,7 @@ def bare(pair: Pair, name: str) -> int:
 
 
 def decided(pair: Pair) -> SnapshotView:
-    return live.take(pair.observer, uuid.uuid4().hex, ttl_ms=20_000)
+    return pair.observer.take(uuid.uuid4().hex, ttl_ms=20_000)
 
 
 @pytest.mark.nightly
@@ -130,9 +129,9 @@ def while_open(pair: Pair, hold: Path) -> None:
     try:
         produce(pair.bootstrap, f"{pair.input}-hold", [("key", b"{}", None)])
         wait_until("the event to run", hold.with_name(pair.ours.id).exists, timeout_s=20)
-        epoch = live.ask(pair.observer, uuid.uuid4().hex, ttl_ms=20_000)
+        epoch = pair.observer.ask(uuid.uuid4().hex, ttl_ms=20_000)
         # one that leaves before the worker has read the trigger is no fault
-        view = live.decided(pair.observer, epoch, meanwhile=lambda: send(pair, "sent", [TOPIC_FITS]))
+        view = pair.observer.decided(epoch, meanwhile=lambda: send(pair, "sent", [TOPIC_FITS]))
     finally:
         hold.unlink()
     assert view.failure is not None

@@ -6,11 +6,11 @@ import uuid
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
-from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics
-from tests.driver.live import ask, decided, live
+from tests.driver.live import live
+
+from .harness import produce
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -30,20 +30,16 @@ def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Brok
         views = {view.hello.pid: view for view in run.observer.state.living()}
         writes, stands_by = views[first.pid], views[second.pid]
         (read,) = (tp for tp in writes.inputs if tp.topic == inputs[0])
-        epoch = ask(run.observer, "s", ttl_ms=30_000)
+        epoch = run.observer.ask("s", ttl_ms=30_000)
         snapshots = run.observer.state.snapshots
         run.until(
             "the first worker to have cut",
             lambda: epoch in snapshots and writes.process in snapshots[epoch].reports,
         )
         assert stands_by.process not in snapshots[epoch].reports, "it has heard of it otherwise"
-        run.observer.call(_write(kafka.bootstrap, read))
-        assert decided(run.observer, epoch).failure is None
+        produce(
+            kafka.bootstrap, read.topic, [(f"k{n}", b"{}", None) for n in range(10)], partition=read.partition
+        )
+        assert run.observer.decided(epoch).failure is None
         heard = {cut.process: cut.heard for cut in run.observer.state.captured(epoch).processes}
         assert heard == {writes.process: "ledger", stands_by.process: "header"}
-
-
-async def _write(bootstrap: str, tp: TopicPartition) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
-        for n in range(10):
-            await producer.send(tp.topic, key=b"k%d" % n, value=b"{}", partition=tp.partition)

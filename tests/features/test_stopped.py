@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka import ops
@@ -15,8 +14,8 @@ from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.protocol import NOBODY, TopicPartition
 from snapkafka.testing import Broker, create_topics
-from tests.driver.live import take
 
+from .harness import produce
 from .replaying import MODULE, Counting, capture, counting
 
 pytestmark = pytest.mark.timeout(300)
@@ -108,23 +107,14 @@ def test_r11_partitions_added_while_an_app_ran_are_part_of_a_snapshot_when_it_is
         run.wait_until("it to be given the new partition", lambda: (run.app, added) in observer.state.readers)
         run.system.interrupt(worker)
         run.wait_until("its Bye", lambda: observer.state.processes[mine].left is not None)
-        waiting = produce_to(run.bootstrap, added, COUNT)
+        records = [(f"k{n % 7}", b"{}", None) for n in range(COUNT)]
+        waiting = 1 + max(produce(run.bootstrap, topic, records, partition=added.partition))[1]
 
         captured = capture(observer, "without it")
         (cut,) = (cut for cut in captured.inputs if (cut.app, cut.partition) == (run.app, added.partition))
         assert (cut.position, cut.log_end) == (0, waiting)
         assert changelog in {TopicPartition(cut.topic, cut.partition) for cut in captured.changelogs}
         assert run.verdict(captured) == (Verdict.VERIFIED, {})
-
-
-def produce_to(bootstrap: str, tp: TopicPartition, count: int) -> int:
-    """So many records into one partition; where it ends now."""
-    producer, ends = Producer({"bootstrap.servers": bootstrap, "log_level": 0}), [0]
-    for n in range(count):
-        reported = lambda error, record: ends.append(record.offset() + 1)  # noqa: E731
-        producer.produce(tp.topic, b"{}", b"k%d" % (n % 7), partition=tp.partition, on_delivery=reported)
-    assert producer.flush(30) == 0
-    return max(ends)
 
 
 def test_r10_an_app_that_reads_from_the_latest_record_is_cut_there(kafka: Broker, tmp_path: Path) -> None:
@@ -170,7 +160,7 @@ def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(kafka: Broker,
         assert run.committed == 0, "or nothing would be wrong with what is committed"
 
         with pytest.raises(TriggerRefusedError) as refused:
-            take(observer, "while it runs", ttl_ms=10_000)
+            observer.take("while it runs", ttl_ms=10_000)
         assert refused.value.facts["reason"] == "app-runs-without"
         assert f"app {run.app} runs without snapkafka: its consumer group has 1 members" in str(refused.value)
 
