@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
@@ -72,7 +72,10 @@ async def read_log(observer: Observer) -> Log:
         while any([await consumer.position(tp) < ends[tp] for tp in partitions]):
             for tp, batch in (await consumer.getmany(timeout_ms=500)).items():
                 place = TopicPartition(*tp)
-                log.records[place] += [_record(place, got, ledger_id, by_check) for got in batch]
+                log.records[place] += [
+                    log_record(place, got.offset, wire.find(list(got.headers)), ledger_id, by_check)
+                    for got in batch
+                ]
     finally:
         await consumer.stop()
     unread = log.unread(inputs)
@@ -85,15 +88,17 @@ async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
     return set(consumer.partitions_for_topic(topic) or ())
 
 
-def _record(tp: TopicPartition, got: Any, ledger_id: int, by_check: dict[int, str]) -> LogRecord:
-    raw = wire.find(list(got.headers))
+def log_record(
+    tp: TopicPartition, offset: int, raw: bytes | None, ledger_id: int, by_check: dict[int, str]
+) -> LogRecord:
+    """A record as the checks look at it; `raw`: its header."""
     said = wire.read(raw, ledger_id, wire.tp_check(*tp)) if raw is not None else None
     if said is None:
-        return LogRecord(*tp, got.offset)
+        return LogRecord(*tp, offset)
     cause = None
     if said.cause is not None and said.cause[0] in by_check:
         cause = (TopicPartition(by_check[said.cause[0]], said.cause[1]), said.cause[2])
-    return LogRecord(*tp, got.offset, said.process, said.epoch, said.seq, said.marker, cause)
+    return LogRecord(*tp, offset, said.process, said.epoch, said.seq, said.marker, cause)
 
 
 def verdict_of(state: LedgerState, log: Log, epoch: int) -> tuple[Verdict, Counter[str]]:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from snapkafka.checks import LOG_CHECKS, CutView, Finding, LogRecord, find, listed
 from snapkafka.protocol import Captured, InputCut, TopicPartition
 from snapkafka.wire import headers as wire
+from tests.chaos.judge import log_record
 
 from .harness import Pair, Record, Side, is_marker
 
@@ -237,31 +238,13 @@ def _log_records(pair: Pair) -> Iterator[LogRecord]:
     by_check = wire.topics_by_check(
         source.topic for view in pair.observer.state.processes.values() for source in view.hello.inputs
     )
-    for records in pair.ours.records.values():
-        for record in records:
-            stamp = None
-            if record.stamp is not None:
-                stamp = wire.read(record.stamp, ledger, wire.tp_check(record.topic, record.partition))
-                assert stamp is not None, (
-                    f"{record.topic}[{record.partition}]@{record.offset}: a foreign header"
-                )
-            if stamp is None:
-                yield LogRecord(record.topic, record.partition, record.offset)
-                continue
-            cause = None
-            if stamp.cause is not None and stamp.cause[0] in by_check:
-                check, partition, offset = stamp.cause
-                cause = (TopicPartition(by_check[check], partition), offset)
-            yield LogRecord(
-                record.topic,
-                record.partition,
-                record.offset,
-                stamp.process,
-                stamp.epoch,
-                stamp.seq,
-                stamp.marker,
-                cause,
-            )
+    for record in (record for records in pair.ours.records.values() for record in records):
+        tp = TopicPartition(record.topic, record.partition)
+        found = log_record(tp, record.offset, record.stamp, ledger, by_check)
+        assert (record.stamp is None) == (found == LogRecord(*tp, record.offset)), (
+            f"{found}: a foreign header"
+        )
+        yield found
 
 
 # -- comparing ----------------------------------------------------------------------------------------------------
