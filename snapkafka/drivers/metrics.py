@@ -26,7 +26,7 @@ OUTCOMES: Final = (
         "contaminated",
         "input-moved",
     ),
-    *("ledger-cut-short", "marker-failed", "mixed", "out-of-order", "paused", "process-lost", "restoring"),
+    *("ledger-cut-short", "marker-failed", "out-of-order", "paused", "process-lost", "restoring"),
     *("send-failed", "send-unsettled", "sent-bare", "state-not-given", "ttl"),
 )
 #: By name: the label, its values that are exported from the start, with 0 (what is first seen with a 1 is no increase

@@ -110,7 +110,6 @@ from .records import (
     INPUT_MOVED,
     INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
-    MIXED,
     NOT_ALIGNED,
     NOT_GIVEN,
     OUT_OF_ORDER,

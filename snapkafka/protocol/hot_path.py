@@ -17,7 +17,7 @@ from .closing import OpenCuts
 from .colours import Cause, Colours, Effect, Torn, effect_of
 from .cut import Positions
 from .ledger_state import LedgerState
-from .records import MIXED, OUT_OF_ORDER, SENT_BARE, Skipped, TopicPartition
+from .records import OUT_OF_ORDER, SENT_BARE, Skipped, TopicPartition
 from .sent import Sent
 
 _NOTHING: Sequence[Action] = ()
@@ -300,11 +300,6 @@ class Work(ABC):
         snapshot that may still be cut somewhere can vouch for it."""
         what = f"a record to {tp} was sent without its header: for its size, its order, or before its sender had an id"
         return self._abort_open(0, self.ledger.highest_epoch, SENT_BARE, what, str(tp))
-
-    def mixed(self, above: int, upto: int, what: str, culprit: str) -> Sequence[Action]:
-        """Fail the snapshots between two colours that met and that cannot be torn (R15): the other one belongs to
-        another app of this process."""
-        return self._abort_open(above, upto, MIXED, what, culprit, captured=True)
 
     def seqs_unused(self, tp: TopicPartition, first: int, last: int) -> None:
         """Note that the records that were to have these seqs leave without them."""

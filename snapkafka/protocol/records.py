@@ -56,7 +56,6 @@ INPUT_UNASSIGNED: Final = "input-unassigned"
 UNKNOWN_PARTITION: Final = "unknown-partition"
 OUT_OF_ORDER: Final = "out-of-order"
 SENT_BARE: Final = "sent-bare"
-MIXED: Final = "mixed"
 APP_RUNS_WITHOUT: Final = "app-runs-without"
 APP_STOPPED: Final = "app-stopped"
 RESTORING: Final = "restoring"
@@ -75,7 +74,7 @@ RETRIES: Final = 3
 PAUSE_S: Final = 1.0
 PAUSE_MOST_S: Final = 60.0
 #: What these report may have happened before the capture, though it stands behind it in the ledger.
-CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT, MIXED})
+CONTAMINATING: Final = frozenset({OUT_OF_ORDER, SENT_BARE, APP_RUNS_WITHOUT})
 
 
 @value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol import (
-    MIXED,
     SENT_BARE,
     Abort,
     Dead,
@@ -122,19 +121,3 @@ def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
     p.do(p.machine.send_withdrawn(stamped))
     listed = [(r.first, r.last, r.undone) for r in p.machine.colours.sent[B].unacknowledged]
     assert listed == [(seq, seq, True), (seq + 1, seq + 1, False)]
-
-
-def test_r15_a_meeting_of_colours_that_tears_nothing_fails_the_snapshots_between(
-    world: World, pq: tuple[Process, Process]
-) -> None:
-    """An event of another app of the process cannot be torn."""
-    p, q = pq
-    before = world.trigger("before")
-    settle(p, q)
-    after = world.trigger("after")
-    p.catch_up()
-    p.do(p.machine.mixed(before, after, "an event of app x sends", "app x"))
-    settle(p, q)
-    assert world.snapshot(before).status is Status.CAPTURED
-    failure = world.failure(after)
-    assert (failure.code, failure.reason, failure.culprit) == (MIXED, "an event of app x sends", "app x")

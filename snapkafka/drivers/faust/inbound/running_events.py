@@ -121,7 +121,7 @@ class Events:
             self.note_threads()
         cause = self.cause() if self._buffered else self._cause.get()
         if self.several and cause not in self._machine.colours.running:
-            self._sent_by_another_app()
+            self._require_own()
         return cause
 
     def read_in_thread(self, table: str) -> None:
@@ -155,22 +155,18 @@ class Events:
             for table, thread in self.first_threads.items()
         )
 
-    def _sent_by_another_app(self) -> None:
-        """Handle a send that may come from an event of another app in this process. It has the colour of this process:
-        if that differs from the event's, the snapshots in between fail by name."""
-        epoch, namespace = self._machine.colours.epoch, self._host.config.namespace
-        for other in list(_apps):
-            event = other._cause.get()
-            colour = other._machine.colours.running.get(event) if event is not None else None
-            if other is self or colour is None or colour == epoch:
-                continue
-            if other._host.config.namespace != namespace:
-                continue
-            redder = self if colour < epoch else other
-            one, two = (events._host.app.conf.id for events in (other, self))
-            what = f"an event of app {one} sends through app {two} in one process, across a cut"
-            mixed = redder._machine.mixed(min(colour, epoch), max(colour, epoch), what, f"app {one}")
-            redder._host.do(mixed)
+    def _require_own(self) -> None:
+        """Stand down where an event of another app in this process sends through this one: it has another colour, and
+        no snapshot could tell that it is the cause."""
+        namespace = self._host.config.namespace
+        for other in [it for it in _apps if it is not self and it._host.config.namespace == namespace]:
+            if other._cause.get() in other._machine.colours.running:
+                one, two = (events._host.app.conf.id for events in (other, self))
+                error = SnapkafkaError(
+                    f"an event of app {one} sends through app {two} of its process",
+                    hint="send by a topic of its own",
+                )
+                self._host.stand_down("to find the event of a send", error)
 
     # -- one by one ---------------------------------------------------------------------------------------------
 
