@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
@@ -209,3 +211,30 @@ def test_content_of_an_incremental_one_covers_what_it_builds_on() -> None:
     assert content_digest(tables, [PARENT]) == content_digest(tables, [moved]) != content_digest(tables)
     other = dataclasses.replace(PARENT, digest="4")
     assert content_digest(tables, [PARENT]) != content_digest(tables, [other])
+
+
+#: msgspec learns of a type when it is decoded first; two threads that do so at once read half of what it has learnt.
+AT_ONCE = """
+import sys, threading
+from pathlib import Path
+from snapkafka.manifest import load
+text, begin = Path(sys.argv[1]).read_text("utf-8"), threading.Barrier(16)
+sys.setswitchinterval(1e-5)
+found = []
+threads = [threading.Thread(target=lambda: (begin.wait(), found.append(load(text).id))) for _ in range(16)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(found))
+"""
+
+
+def test_sixteen_threads_read_their_first_manifest_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(manifests.dump(example()), "utf-8")
+    for _ in range(5):  # each was a segmentation fault, nine times of ten
+        done = subprocess.run(
+            [sys.executable, "-c", AT_ONCE, path], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stdout.strip()) == (0, "16"), done.stderr[-500:]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from starlette.testclient import TestClient
 from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.errors import StorageError, all_errors
 from snapkafka.protocol import Abort, Trigger, Verdict
+from snapkafka.query.stored import stored
 from snapkafka.service.problems import REFUSALS
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until
@@ -289,6 +291,40 @@ def test_tables_are_asked_with_sql(cluster: FakeCluster, tmp_path: Path) -> None
         )
         more = client.post("/v1/snapshots/one/query", json={"sql": "FROM range(9)", "rows_max": 3}).json()
         assert (len(more["rows"]), more["more"]) == (3, True)
+
+
+def test_storage_that_hangs_delays_one_list_and_none_after_it(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = threading.Event()
+    Worker(cluster.the_ledger, "shop", "orders")
+    monkeypatch.setattr("snapkafka.service.rows.STORAGE_S", 0.3)
+    with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as writes:
+        for number in range(8):
+            assembled(cluster, writes, tmp_path, f"s{number}")
+
+    def late(place: str) -> Any:
+        assert hangs.wait(60)
+        return stored(place)
+
+    monkeypatch.setattr("snapkafka.service.rows.stored", late)
+    try:
+        with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as client:
+            took = []
+            for _ in range(3):
+                began = time.monotonic()
+                found = client.get("/v1/snapshots").json()["snapshots"]
+                took.append(time.monotonic() - began)
+                assert [row["assembled"] for row in found] == [False] * 8
+            assert 0.3 <= took[0] < 0.3 * 4, "all at once, not one after the other"
+            assert max(took[1:]) < 0.3, "what does not answer is not waited for again"
+            hangs.set()
+            until(
+                lambda: all(row["assembled"] for row in client.get("/v1/snapshots").json()["snapshots"]),
+                "what has come at last",
+            )
+    finally:
+        hangs.set()
 
 
 # -- live ----------------------------------------------------------------------------------------------------
