@@ -13,7 +13,7 @@ import msgspec
 from snapkafka.checks.kinds import CHECKS
 from snapkafka.kafka.ledger.reading import LedgerReading
 from snapkafka.manifest import CheckEntry, RestorableEntry, WitnessEntry, file_stem
-from snapkafka.protocol.captured_snapshot import Captured, NeverRead, Outcome, Uncaptured
+from snapkafka.protocol.captured_snapshot import InputCut, NeverRead, Outcome, Uncaptured
 from snapkafka.protocol.ledger_state import SnapshotView, Status, Waiting
 from snapkafka.protocol.records import CheckResult
 from snapkafka.units import wall_ms
@@ -107,19 +107,6 @@ class ProcessRow:
     left: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PositionRow:
-    """The cut of an input. `unread`: the records between position and log end: in flight, or external."""
-
-    app: str
-    topic: str
-    partition: int
-    position: int
-    log_end: int
-    unread: int
-    process: int
-
-
 class Phases(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds after the trigger, by the ledger's clock; None: not yet."""
 
@@ -155,7 +142,7 @@ class Details(SnapshotInfo, frozen=True, kw_only=True):
     phases: Phases
     processes: tuple[ProcessRow, ...]
     waits: tuple[WaitRow, ...]
-    positions: tuple[PositionRow, ...]
+    positions: tuple[InputCut, ...]
     checks: tuple[CheckInfo, ...]
     alignment: Outcome | None
     never_read: tuple[NeverRead, ...]
@@ -227,7 +214,7 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
         ),
         processes=processes,
         waits=tuple(_wait(reading, view, wait, now_ms) for wait in waits),
-        positions=_positions(captured) if captured else (),
+        positions=tuple(sorted(captured.inputs, key=_place)) if captured else (),
         checks=tuple(map(check_info, view.verdict.checks)) if view.verdict else (),
         alignment=captured.alignment if captured else None,
         never_read=captured.never_read if captured else (),
@@ -274,16 +261,5 @@ def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int
     return WaitRow(text=text, process=wait.process, app=wait.app, waited_ms=waited_ms)
 
 
-def _positions(captured: Captured) -> tuple[PositionRow, ...]:
-    return tuple(
-        PositionRow(
-            app=cut.app,
-            topic=cut.topic,
-            partition=cut.partition,
-            position=cut.position,
-            log_end=cut.log_end,
-            unread=max(0, cut.log_end - cut.position),
-            process=cut.receiver,
-        )
-        for cut in sorted(captured.inputs, key=lambda cut: (cut.app, cut.topic, cut.partition))
-    )
+def _place(cut: InputCut) -> tuple[str, str, int]:
+    return cut.app, cut.topic, cut.partition

@@ -138,8 +138,8 @@ def print_details(found: Details) -> None:
         ("input", lambda it: f"{it.topic}[{it.partition}]"),
         "position",
         "log_end",
-        "unread",
-        "process",
+        ("unread", lambda it: max(0, it.log_end - it.position)),
+        "process=receiver",
     )
     if (hidden := len(found.positions) - POSITIONS_SHOWN) > 0:
         console.print(f"Not shown: {count(hidden, 'more position')} (--json).", style="dim")

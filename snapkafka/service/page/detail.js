@@ -112,11 +112,13 @@ function lanes(told) {
       ms(one.reported_ms), bar(one)]), "Processes", ROWS_FIRST);
 }
 
+const unread = (one) => Math.max(0, one.log_end - one.position);
+
 function positions(told) {
   if (!told.positions.length) return h("p", { class: "why" }, "known once it is captured");
   return table([["App"], ["Input"], ["Position", "number"], ["Log end", "number"], ["Between", "number"]],
-    [...told.positions].sort((a, b) => b.unread - a.unread)
-      .map((one) => [one.app, `${one.topic}[${one.partition}]`, count(one.position), count(one.log_end), count(one.unread)]), "Inputs", ROWS_FIRST);
+    [...told.positions].sort((a, b) => unread(b) - unread(a))
+      .map((one) => [one.app, `${one.topic}[${one.partition}]`, count(one.position), count(one.log_end), count(unread(one))]), "Inputs", ROWS_FIRST);
 }
 
 // What is in flight, and how much of it. An older snapshot may lack the columns: its refusal stands in their place.
