@@ -22,9 +22,7 @@ from .coverage import examined
 from .external import external_topics, outside_senders
 from .ranges import bounds_findings
 from .sequences import CutLog
-from .stretch import Group
 from .v3_state import StateFacts
-from .view import CutView
 from .witness import Finding, outcome
 
 #: The checks that need nothing but the log, and what each finds in records: of V3 the first of each kind.
@@ -51,7 +49,8 @@ class Checked(NamedTuple):
 
 def run(log: CutLog) -> Checked:
     """Run V1 to V5. If no record shows its cause, V5 is not run: it would pass, and nothing would have been checked."""
-    view, causes = log.view, _reports_causes(log.view, log.groups)
+    view, read = log.view, examined(log.view, log.groups)
+    causes = read["V5"].records > 0 or not read["V1"].records
     first, counts = bounds_findings(view)
     for one in log.stretches.values():
         first += ranges.crowded(one) if one.crowded else ()
@@ -62,7 +61,7 @@ def run(log: CutLog) -> Checked:
         found = find(check, log)
         first += found
         counts += Counter(finding.kind for finding in found)
-    firsts, read = [group.record for group in log.groups], examined(view, log.groups)
+    firsts = [group.record for group in log.groups]
     counts += of_state
     return Checked(
         [outcome(check, first, counts, read[check]) for check in LOG_CHECKS if causes or check != "V5"],
@@ -76,13 +75,3 @@ def find(check: str, log: CutLog) -> list[Finding]:
     """Return the findings of a check in the records, by `Finding.order`; without those of the bounds of the log. Of V3
     the first of each kind."""
     return sorted(LOG_CHECKS[check](log), key=lambda finding: finding.order)
-
-
-def _reports_causes(view: CutView, groups: Iterable[Group]) -> bool:
-    """Return whether some record names its cause, or there is none of the snapshot's processes."""
-    of_ours = False
-    for group in groups:
-        if group.caused:
-            return True
-        of_ours = of_ours or (group.record.process in view.processes and not group.record.marker)
-    return not of_ours

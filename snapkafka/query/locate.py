@@ -46,8 +46,6 @@ def find_manifest(store: Store, name: str, *, namespace: str = "", good: bool = 
         found = [head for head in found if not good or head.verdict in GOOD][-1:]
     else:
         found = [head for head in found if head.epoch == epoch]
-        if not found and store.has(name):
-            return store.read(name)  # an id of digits, of an earlier release
     if len(found) > 1:
         ids = [head.id for head in found]
         raise BadInputError(

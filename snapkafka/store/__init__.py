@@ -9,7 +9,7 @@ with store.staging(id) as folder:  # tables are written here ...
 `state_parts` lists the snapshots whose rows make up the state of one, `state_sql` reads them.
 """
 
-from .duckdb_sql import sql_name, sql_of_files, sql_text
+from .database import sql_name, sql_of_files, sql_text
 from .integrity import HASHED_BYTES_MAX, altered, file_damage, require_unaltered
 from .local_files import LocalFiles, locked
 from .state_chain import (

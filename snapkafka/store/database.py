@@ -1,4 +1,5 @@
-"""DuckDB over files of storages: it reads the files that it is given, and nothing else of this machine or any other."""
+"""DuckDB over files of storages: it reads the files that it is given, and nothing else of this machine or any other;
+and text, names and files quoted in its SQL."""
 
 from __future__ import annotations
 
@@ -9,8 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.runtime.extras import extra_missing
-
-from .duckdb_sql import sql_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -70,3 +69,18 @@ def _names(place: str, filesystem: Any) -> set[str]:
 def one_line(error: Exception) -> str:
     """Return DuckDB's message, without the piece of SQL and the list of functions that it prints below."""
     return " ".join(re.split(r"\n\s*(?:LINE \d+:|Candidate functions:)", str(error))[0].split())
+
+
+def sql_text(text: str) -> str:
+    """Quote a text."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_name(name: str) -> str:
+    """Quote the name of a schema, table or column."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sql_of_files(places: Iterable[str]) -> str:
+    """Return SQL for the rows of Parquet files."""
+    return f"read_parquet([{', '.join(map(sql_text, places))}], hive_partitioning = false)"

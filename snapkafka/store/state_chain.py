@@ -12,7 +12,7 @@ from typing import Final
 from snapkafka.errors import SnapkafkaError, StorageError
 from snapkafka.manifest import Manifest, TableEntry, state_table
 
-from .duckdb_sql import sql_name, sql_of_files
+from .database import sql_name, sql_of_files
 from .store import Store
 
 #: The columns that identify a key of a table; `key_raw` may be null.
