@@ -173,7 +173,7 @@ class World:
                 "--namespace", self.stage.namespace,
             ],
             "verify": [
-                *COMMAND, "verify", self.snapshot, "--storage", str(storage), *at,
+                *COMMAND, "verify", self.snapshot, "--engine", "spark", "--storage", str(storage), *at,
                 "--namespace", self.stage.namespace,
             ],
             "keep": [
