@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .spark.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system
     from .stored_tables import compare
-    from .table_files import arrow, digest_of, write
+    from .table_files import arrow, digest_of
     from .values.decoding import PLAIN, Decoding
 else:
     __getattr__ = lazily(__name__)

@@ -6,7 +6,7 @@ import hashlib
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import IO, Any, Final, NamedTuple
 
 import msgspec
@@ -58,52 +58,29 @@ class Written(NamedTuple):
 # -- writing --------------------------------------------------------------------------------------------------
 
 
-def write(name: str, table: pa.Table, store: Store, folder: str) -> TableEntry:
-    """Write a table as one file into a folder of `Store.staging`; return its entry for the manifest.
+def write_rows(
+    name: str, rows: Iterable[Mapping[str, Any]], store: Store, folder: str, *, part: int = 0
+) -> Written:
+    """Write rows into a file of their own, in a folder of `Store.staging`: a task that is done twice writes two. Those
+    of a small table are written in order, others as they come.
+
+    Args:
+        part: the place of the rows among those of the table.
 
     Raises:
         StorageError: the storage cannot be written.
     """
-    return entry_of(name, folder, [write_file(name, table.to_batches(), store, folder)])
-
-
-def write_rows(
-    name: str, rows: Iterable[Mapping[str, Any]], store: Store, folder: str, *, part: int = 0
-) -> Written:
-    """Write rows into a file of their own: the few of a small table in order, others as they come."""
-    rows = iter(rows)
-    first = list(islice(rows, ROWS_AT_ONCE))
-    batches = arrow(name, first).to_batches()
-    wanted = schema_of(name)
-    more = (pa.RecordBatch.from_pylist(list(some), wanted) for some in _in_batches(rows))
-    return write_file(name, chain(batches, more), store, folder, part=part)
-
-
-def _in_batches(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    while some := list(islice(rows, ROWS_AT_ONCE)):
-        yield some
-
-
-def write_file(
-    name: str, batches: Iterable[pa.RecordBatch], store: Store, folder: str, *, part: int = 0
-) -> Written:
-    """Write rows of a table into a file of its own: a task that is done twice writes two.
-
-    Args:
-        part: the place of the rows among those of the table.
-    """
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     path, wanted = f"{folder}/{name}/part-{part:05}-{uuid.uuid4().hex[:8]}.parquet", schema_of(name)
-    rows = digest = 0
+    count = digest = 0
     with store.writing(path) as file:
         hashed = _Hashed(file)
         with pq.ParquetWriter(hashed, wanted, compression="snappy") as writer:
-            for group in _groups(batches):
-                table = group.cast(wanted)
-                rows, digest = rows + len(table), digest + digest_of(table)
+            for table in _groups(name, iter(rows)):
+                count, digest = count + len(table), digest + digest_of(table)
                 writer.write_table(table)
-    return Written(path, hashed.bytes, hashed.sha256.hexdigest(), rows, str(digest))
+    return Written(path, hashed.bytes, hashed.sha256.hexdigest(), count, str(digest))
 
 
 def entry_of(name: str, folder: str, files: Sequence[Written]) -> TableEntry:
@@ -141,16 +118,16 @@ class _Hashed:
         """Leave it to the storage."""
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held, size = list[pa.RecordBatch](), 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.nbytes
+def _groups(name: str, rows: Iterator[Mapping[str, Any]]) -> Iterator[pa.Table]:
+    """Yield the rows in tables of about `GROUP_BYTES`."""
+    held, size = [arrow(name, list(islice(rows, ROWS_AT_ONCE)))], 0
+    while more := list(islice(rows, ROWS_AT_ONCE)):
+        size += held[-1].nbytes
         if size >= GROUP_BYTES:
-            yield pa.Table.from_batches(held)
+            yield pa.concat_tables(held)
             held, size = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
+        held.append(pa.Table.from_pylist(more, schema=schema_of(name)))
+    yield pa.concat_tables(held)
 
 
 # -- digests --------------------------------------------------------------------------------------------------

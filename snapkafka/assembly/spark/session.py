@@ -63,13 +63,11 @@ OF_ANOTHER_SPARK: Final = (
 def session(
     *,
     ui: bool = False,
-    settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """Provide a Spark session for the length of the `with` block; an existing one stays after it.
 
     Args:
         ui: serve Spark's web page while it runs (local sessions only).
-        settings: Spark settings on top of `LOCAL` (local sessions only).
 
     Raises:
         DependencyMissingError: Java or the jars are missing and cannot be fetched, or Spark does not start with them.
@@ -82,7 +80,7 @@ def session(
     if submitted:  # spark-submit has started the JVM and set everything
         spark = SparkSession.builder.appName("snapkafka").getOrCreate()
     else:
-        spark = _local(ui, settings or {})
+        spark = _local(ui)
     try:
         yield spark
     finally:
@@ -138,7 +136,7 @@ def require_user_name() -> None:
         ) from None
 
 
-def _local(ui: bool, settings: Mapping[str, str]) -> SparkSession:
+def _local(ui: bool) -> SparkSession:
     require_user_name()
     java_home = spark_java_home()
     os.environ["JAVA_HOME"] = str(java_home)
@@ -149,7 +147,7 @@ def _local(ui: bool, settings: Mapping[str, str]) -> SparkSession:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J.as_uri()} {JAVA}",
         "spark.driver.memory": f"{heap_bytes() >> 20}m",
     }
-    for key, value in {**LOCAL, **own, **settings}.items():
+    for key, value in {**LOCAL, **own}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
