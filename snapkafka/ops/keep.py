@@ -1,8 +1,8 @@
 """`keep`: periodic snapshots, assembled and verified, with old ones pruned; for good, or until a predicate holds.
 
 Each moment of the schedule has a name, `keep-20261125T213000Z`, which is the id of its snapshot. Another keeper of the
-same namespace, after a crash or on another machine, requests the same snapshot by that name and gets it, once. Nothing
-old is made up for: the next round comes. The lock only avoids double work.
+same namespace, after a crash or beside it, requests the same snapshot by that name and gets it, once. Nothing old is
+made up for: the next round comes.
 
 A predicate is stable if it stays true once it is (Chandy and Lamport 1985, section 5): the computation has ended, some
 processes wait for each other in a circle, a token is lost. The state that a snapshot shows can be reached from the one
@@ -15,15 +15,10 @@ check: a computation that still runs is not a fault of a snapshot. Each round th
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import structs
@@ -47,7 +42,7 @@ from snapkafka.kafka.ledger.reading import read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.preflight import made_id
 from snapkafka.manifest import WitnessEntry
-from snapkafka.store import lies_in, locked, open_store, read_manifest, written_down
+from snapkafka.store import lies_in, open_store, read_manifest, written_down
 from snapkafka.units import wall_ms
 from snapkafka.until import within
 from snapkafka.verbs import Keep, Result
@@ -147,8 +142,7 @@ async def keep(
 
     Raises:
         BadInputError, DependencyMissingError: it cannot begin.
-        TimedOutError: another keeper of this namespace and storage holds the lock, or the predicate does not hold in
-            time.
+        TimedOutError: the predicate does not hold in time.
         SnapkafkaError: the first round cannot run; whatever befalls later ones is reported, and the next one follows.
     """
     predicates = (request.until,) if request.until else ()
@@ -171,15 +165,14 @@ async def keep(
         )
 
     timeout_s = None if request.timeout_ms is None else request.timeout_ms / 1_000
-    with keeping_lock(request.storage, namespace, request.until):
-        async with within(timeout_s, late):
-            while True:
-                last = await keeper.next(last, clock())
-                report(last)
-                if request.once or last.answer is Answer.HOLDS:
-                    return last
-                left_ms = request.every_ms - clock() % request.every_ms
-                await asyncio.sleep(left_ms / 1_000)
+    async with within(timeout_s, late):
+        while True:
+            last = await keeper.next(last, clock())
+            report(last)
+            if request.once or last.answer is Answer.HOLDS:
+                return last
+            left_ms = request.every_ms - clock() % request.every_ms
+            await asyncio.sleep(left_ms / 1_000)
 
 
 @dataclass(slots=True)
@@ -321,25 +314,3 @@ def _type(request: Keep, listed: Sequence[SnapshotInfo], name: str) -> str:
 
 def _failed(name: str, error: SnapkafkaError) -> KeptRound:
     return KeptRound(id=name, outcome=Outcome.FAILED, why=error.message, code=error.code)
-
-
-@contextlib.contextmanager
-def keeping_lock(storage: str, namespace: str, until: str = "") -> Iterator[None]:
-    """Hold the lock of a namespace, a storage and a predicate on this machine; it ends with the process.
-
-    Raises:
-        TimedOutError: another process holds it.
-    """
-    place = open_store(storage).uri
-    digest = hashlib.sha256(f"{namespace}\0{place}\0{until}".encode()).hexdigest()[:16]
-    path = Path(tempfile.gettempdir()) / f"snapkafka-keep-{os.getuid()}-{digest}.lock"
-    path.touch(mode=0o600)
-    with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(locked(path, wait=False))
-        except BlockingIOError:
-            raise TimedOutError(
-                f"another `snapkafka keep` of namespace {namespace} is running for {place}",
-                hint="let it run, or stop it first",
-            ) from None
-        yield

@@ -11,7 +11,7 @@ with store.staging(id) as folder:  # tables are written here ...
 
 from .database import sql_name, sql_of_files, sql_text
 from .integrity import HASHED_BYTES_MAX, altered, file_damage, require_unaltered
-from .local_files import LocalFiles, locked
+from .local_files import LocalFiles
 from .state_chain import (
     chained_sql,
     places_of,

@@ -22,18 +22,13 @@ UNFINISHED: Final = ".tmp-"
 
 
 @contextlib.contextmanager
-def locked(place: Path, *, wait: bool = True) -> Iterator[None]:
-    """Lock a file or folder for the length of the block; the lock ends with the process as well.
-
-    If the file system has no locks, nothing is locked; without `wait` that is an `OSError`, as is another's lock.
-    """
+def locked(place: Path) -> Iterator[None]:
+    """Lock a file or folder for the length of the block; the lock ends with the process as well. If the file system has
+    no locks, nothing is locked."""
     opened = os.open(place, os.O_RDONLY)
     try:
-        if wait:
-            with contextlib.suppress(OSError):
-                fcntl.flock(opened, fcntl.LOCK_EX)
-        else:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX)
         yield
     finally:
         os.close(opened)

@@ -24,7 +24,7 @@ from snapkafka.errors import (
 from snapkafka.manifest import dump
 from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 from snapkafka.ops import Outcome, pruning
-from snapkafka.ops.keep import OF_ALL, keeping_lock
+from snapkafka.ops.keep import OF_ALL
 from snapkafka.ports import Topic
 from snapkafka.protocol import Trigger, Verdict
 from snapkafka.verbs import Keep
@@ -211,17 +211,6 @@ async def test_a_round_proposes_a_checkpoint_when_one_is_due(
     records = len(keeper.cluster.the_ledger.entries)
     monkeypatch.setattr(pruning, "DUE", records - 1)
     assert (await keeper.round(10)).checkpoint_due == records
-
-
-def test_one_keeper_at_a_time(tmp_path: Path) -> None:
-    with keeping_lock(str(tmp_path), "ns"):
-        with pytest.raises(TimedOutError), keeping_lock(str(tmp_path), "ns"):
-            pass
-        for other in (("other", ""), ("ns", "termination")):
-            with keeping_lock(str(tmp_path), *other):
-                pass
-    with keeping_lock(str(tmp_path), "ns"):
-        pass
 
 
 async def test_violated_invariants_are_reported_also_after_a_keeper_that_was_killed(keeper: Keeper) -> None:
