@@ -50,7 +50,7 @@ def test_the_id_is_that_of_the_task_in_the_run_and_of_no_other() -> None:
 
 
 def test_a_retry_finds_the_snapshot_of_its_run(cluster: FakeCluster, context: dict[str, Any]) -> None:
-    task = operators.SnapkafkaTriggerOperator(task_id="trigger", ttl=timedelta(seconds=7))
+    task = operators.SnapkafkaTriggerOperator(task_id="trigger", fields={"ttl_ms": 7_000})
     name = task.execute(context)
     context["ti"].try_number = 2
     assert task.execute(context) == name
@@ -72,7 +72,7 @@ def test_two_tasks_of_a_run_ask_for_two_snapshots(cluster: FakeCluster, context:
 def test_a_retry_after_a_failed_snapshot_starts_its_next_attempt(
     cluster: FakeCluster, context: dict[str, Any]
 ) -> None:
-    task = operators.SnapkafkaTriggerOperator(task_id="trigger", snapshot_id="s")
+    task = operators.SnapkafkaTriggerOperator(task_id="trigger", fields={"snapshot_id": "s"})
     cluster.the_ledger.listeners.clear()  # nobody answers
     task.execute(context)
     epoch = len(cluster.the_ledger.entries)
@@ -82,6 +82,12 @@ def test_a_retry_after_a_failed_snapshot_starts_its_next_attempt(
     context["ti"].try_number = 2
     assert task.execute(context) == "s"
     assert [(trigger.id, trigger.attempt) for trigger in triggers(cluster)] == [("s", 1), ("s", 2)]
+
+
+def test_a_field_that_does_not_exist_fails_for_good(cluster: FakeCluster, context: dict[str, Any]) -> None:
+    task = operators.SnapkafkaTriggerOperator(task_id="trigger", fields={"colour": "red"})
+    with pytest.raises(AirflowFailException, match="unknown field `colour`"):
+        task.execute(context)
 
 
 # -- assemble and verify --------------------------------------------------------------------------------------

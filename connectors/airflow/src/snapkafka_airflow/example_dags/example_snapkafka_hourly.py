@@ -29,7 +29,7 @@ def snapshot_dag(dag_id: str, schedule: str, snapshot_type: str) -> DAG:
         default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
         tags=["snapkafka"],
     ) as dag:
-        trigger = SnapkafkaTriggerOperator(task_id="trigger", snapshot_type=snapshot_type)
+        trigger = SnapkafkaTriggerOperator(task_id="trigger", fields={"snapshot_type": snapshot_type})
         chain(
             trigger,
             SnapkafkaCapturedSensor(task_id="captured", snapshot_id=trigger.output),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from msgspec import structs
+from msgspec import ValidationError, convert, structs
 
 from snapkafka import ops
-from snapkafka.errors import SnapshotFailedError
+from snapkafka.errors import BadInputError, SnapshotFailedError
+from snapkafka.verbs import Trigger
 from snapkafka_airflow.operators.running import SnapkafkaBaseOperator, run_id_of
 from snapkafka_airflow.version_compat import (
     AirflowException,
@@ -51,63 +52,36 @@ class SnapkafkaTriggerOperator(SnapkafkaBaseOperator):
     next attempt.
 
     Args:
-        snapshot_id: another id; templated.
-        snapshot_type: "full" or "incremental".
-        parent: what an incremental one builds on; empty: the latest verified one.
-        apps: those in scope; empty: all.
-        ttl: a snapshot that is not captured in that time fails.
-        align: hold inputs back until no message is in flight; False: do not.
-        align_timeout: with `wait`: align for that time at most, then take an ordinary snapshot.
+        fields: of the request, by their names over REST, such as `{"snapshot_type": "incremental"}`; templated.
         wait: until it is captured, in this task.
-        attempts: with `wait`: how many of the same id are made before the task fails.
     """
 
-    template_fields: Sequence[str] = (
-        "snapshot_id", "snapshot_type", "parent", "apps", "namespace", "storage",
-    )  # fmt: skip
+    template_fields: Sequence[str] = ("fields", "namespace", "storage")
 
-    def __init__(
-        self,
-        *,
-        snapshot_id: str = "",
-        snapshot_type: str = "full",
-        parent: str = "",
-        apps: Collection[str] = (),
-        ttl: timedelta = timedelta(seconds=5),
-        align: bool = False,
-        align_timeout: timedelta = timedelta(),
-        wait: bool = False,
-        attempts: int = 1,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, fields: Mapping[str, Any] | None = None, wait: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.snapshot_id, self.snapshot_type, self.parent = snapshot_id, snapshot_type, parent
-        self.apps, self.ttl, self.wait, self.attempts = apps, ttl, wait, attempts
-        self.align, self.align_timeout = align, align_timeout
+        self.fields, self.wait = dict(fields or {}), wait
 
     def execute(self, context: Any) -> str:
         """Append the trigger, unless the ledger has one of this id."""
         ti, hook = context["ti"], self.hook
-        name = self.snapshot_id or run_id_of(ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
-        retries = self.attempts - 1 if self.wait else 0
+        ours = {
+            "snapshot_id": run_id_of(ti.dag_id, ti.run_id, ti.task_id, ti.map_index),
+            "target_storage_uri": hook.storage,
+            "initiated_by_node_id": f"airflow:{ti.dag_id}",
+            "retries": 0,
+        }
 
         async def ask() -> ops.SnapshotInfo:
+            try:
+                asked = structs.asdict(convert(ours | self.fields, Trigger))
+            except ValidationError as error:
+                raise BadInputError(f"fields are invalid: {error}") from error
+            retries = asked.pop("retries")
+
             async def once(retries: int) -> ops.SnapshotInfo:
-                return await ops.trigger(
-                    hook.get_conn(),
-                    hook.namespace,
-                    snapshot_id=name,
-                    type=self.snapshot_type,
-                    parent=self.parent,
-                    storage=hook.storage,
-                    who=f"airflow:{ti.dag_id}",
-                    apps=self.apps,
-                    ttl_ms=round(self.ttl.total_seconds() * 1_000),
-                    align=self.align,
-                    align_timeout_ms=round(self.align_timeout.total_seconds() * 1_000),
-                    retries=retries,
-                    wait=self.wait,
-                )
+                where = hook.get_conn()
+                return await ops.trigger(where, hook.namespace, **asked, retries=retries, wait=self.wait)
 
             try:
                 return await once(retries)
