@@ -19,7 +19,7 @@
 | `stored_tables` | the stored tables beside those of the log |
 | `manifest` | the manifest of an assembly |
 | `progress` | the progress of the job |
-| `spark.entry` | the job as a process |
+| `entry` | the job as a process |
 
 Run it with `python -m snapkafka.assembly` or `spark-submit`; see docs/guide/assembly.md. Importing this package loads
 no Spark.

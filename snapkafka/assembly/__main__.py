@@ -17,7 +17,7 @@ except DependencyMissingError as error:
     print(f"error: {error}\nwhat to do: {error.hint}", file=sys.stderr)
     sys.exit(error.exit_status)
 
-from snapkafka.assembly.spark.entry import start
+from snapkafka.assembly.entry import start
 
 if __name__ == "__main__":
     sys.exit(start())

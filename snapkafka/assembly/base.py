@@ -158,8 +158,6 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
         yield f"it is not older (epoch {parent.epoch}, and {captured.epoch})"
     if parent.verdict not in GOOD:
         yield f"it is {parent.verdict}"
-    if not parent.settled and parent.captured.changelogs:
-        yield "a release without incremental snapshots assembled it; assemble it again"
     if parent.isolation != isolation:
         yield f"it was read with {parent.isolation or 'no isolation that is known'}, and not with {isolation}"
     ours, settled = _by_place(captured), _settled(parent)

@@ -13,8 +13,8 @@ from typing import Final, TypedDict, Unpack
 
 import msgspec
 
+from snapkafka.assembly.entry import CHILD
 from snapkafka.assembly.progress import Working, from_line
-from snapkafka.assembly.spark.entry import CHILD
 from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, InternalError, StorageError, UnknownSnapshotError

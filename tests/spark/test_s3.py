@@ -17,7 +17,7 @@ from obstore.fsspec import FsspecStore
 from pyspark.sql import SparkSession
 
 from snapkafka.assembly import main
-from snapkafka.assembly.spark.entry import CHILD
+from snapkafka.assembly.entry import CHILD
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import JOB
 from snapkafka.store import Store, manifest_name, open_store, state_parts, state_sql

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from snapkafka.assembly.spark import entry
+from snapkafka.assembly import entry
 
 
 @pytest.fixture(autouse=True)

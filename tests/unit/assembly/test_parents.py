@@ -119,7 +119,6 @@ def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
         ({"verdict": "INCONSISTENT"}, {}, "it is INCONSISTENT"),
         ({"verdict": "of a later release"}, {}, "it is of a later release"),
         ({"epoch": 7}, {}, "it is not older"),
-        ({"settled": ()}, {}, "assemble it again"),
         ({"isolation": "read_uncommitted"}, {}, "it was read with read_uncommitted, and not with read_comm"),
         ({}, {"changelogs": ()}, r"table t of app one \(changelog c\[0\]\) is not part of tuesday"),
         ({}, {"changelogs": (cut(8, topic_id="ef"),)}, "the topic was deleted and recreated"),

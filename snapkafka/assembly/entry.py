@@ -56,7 +56,7 @@ def _job() -> int:
     _keep_standard_output()
     from snapkafka.assembly.command import main
 
-    from .interrupts import interruptible
+    from .spark.interrupts import interruptible
 
     interruptible()
     status = main()
