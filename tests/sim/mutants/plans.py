@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, Final, TypeAlias
 
 from snapkafka.sim import AgentPlan, App, Op, WorldPlan
 from snapkafka.sim.world.world_plan import with_reads
+
+Plan: TypeAlias = Callable[[WorldPlan], WorldPlan]
 
 #: By what a process hears of a snapshot, unless a plan is about that.
 HEARD = frozenset({"ledger", "markers", "headers"})
@@ -60,23 +63,32 @@ def _sending_on(program: tuple[Op, ...], topics: list[str]) -> tuple[Op, ...]:
     )
 
 
-def faults(**chances: float) -> Callable[[WorldPlan], WorldPlan]:
-    """Add these faults to those of the plan, with many snapshots, which are to suffer from them."""
+def as_it_is(plan: WorldPlan) -> WorldPlan:
+    return plan
+
+
+def changed(base: Plan, **changes: Any) -> Plan:
+    """Change fields of a plan further."""
+    return lambda plan: replace(base(plan), **changes)
+
+
+def more(**chances: float) -> Plan:
+    """Add these faults to those of the plan."""
     wanted = {name.replace("_", "-"): chance for name, chance in chances.items()}
-    return lambda plan: replace(
-        plan, snapshots=6, inputs=10, hops=2, faults={**plan.faults, "forge": 0, "recreate": 0, **wanted}
-    )
+    return lambda plan: replace(plan, faults={**plan.faults, **wanted})
 
 
-def deaf(**chances: float) -> Callable[[WorldPlan], WorldPlan]:
+def faults(**chances: float) -> Plan:
+    """Add these faults to those of the plan, with many snapshots, which are to suffer from them."""
+    return changed(more(**{"forge": 0, "recreate": 0} | chances), snapshots=6, inputs=10, hops=2)
+
+
+def deaf(**chances: float) -> Plan:
     """Add faults as `faults` does, without any news of snapshots by the ledger, which would often hide the defect."""
-    with_faults = faults(**chances)
-    return lambda plan: replace(with_faults(plan), hear=frozenset({"headers"}), exactly_once=False)
+    return changed(faults(**chances), hear=frozenset({"headers"}), exactly_once=False)
 
 
-def alone(
-    *, apps: int, workers: int, slow: dict[str, float] | None = None, **chances: float
-) -> Callable[[WorldPlan], WorldPlan]:
+def alone(*, apps: int, workers: int, slow: dict[str, float] | None = None, **chances: float) -> Plan:
     """Keep only the first apps of the plan, of one partition each, with only these faults.
 
     In a larger world something else mostly fails the snapshot, or informs the process that must not learn of it.
@@ -92,17 +104,6 @@ def alone(
         inputs=10,
         hops=2,
     )
-
-
-def aligned(plan: WorldPlan) -> WorldPlan:
-    """Take aligned snapshots where nothing is in the way of that."""
-    return replace(acyclic(plan), faults={}, slow={}, retries=0)
-
-
-def aligned_slowly(plan: WorldPlan) -> WorldPlan:
-    """Take aligned snapshots while records wait long for their agents."""
-    slow = {"start": 0.1, "step": 0.2}
-    return replace(aligned(plan), slow=slow, snapshots=6, inputs=14)
 
 
 def unreported(plan: WorldPlan) -> WorldPlan:
@@ -121,72 +122,6 @@ def _writing_nothing(agent: AgentPlan) -> AgentPlan:
     return replace(agent, programs=tuple(programs))
 
 
-def asking_early(plan: WorldPlan) -> WorldPlan:
-    """Let workers leave in order between the question for log ends and the trigger, and others read slowly what they
-    have sent."""
-    slow = {"fetch": 0.1, "start": 0.1}
-    lonely = alone(apps=3, workers=2, slow=slow, stop=0.02, restart=0.2)(plan)
-    return replace(lonely, asked_early=True, exactly_once=False, hear=HEARD)
-
-
-def leaving_unseen(plan: WorldPlan) -> WorldPlan:
-    """Let workers leave, and others read slowly what they have sent; who triggers may not read the log ends."""
-    slow = {"fetch": 0.1, "start": 0.1}
-    chances = {"stop": 0.02, "crash": 0.01, "restart": 0.2, "unread_ends": 1.0}
-    lonely = alone(apps=3, workers=2, slow=slow, **chances)(plan)
-    return replace(lonely, exactly_once=False, hear=HEARD, snapshots=12)
-
-
-def in_transactions(plan: WorldPlan) -> WorldPlan:
-    """Keep one worker, which commits its transactions long after it could have closed, and dies sometimes."""
-    at_once = dict.fromkeys(("post", "ledger", "ack"), 20.0)
-    lonely = alone(apps=1, workers=1, slow=at_once, crash=0.01, restart=0.1)(plan)
-    return replace(lonely, exactly_once=True)
-
-
-def aborting(plan: WorldPlan) -> WorldPlan:
-    """Keep one worker, which aborts some of its transactions."""
-    lonely = alone(apps=1, workers=1, abort=0.03)(plan)
-    return replace(lonely, exactly_once=True)
-
-
-def fenced(plan: WorldPlan) -> WorldPlan:
-    """Move inputs, and abort the transactions of their former owner."""
-    lonely = alone(apps=1, workers=2, rebalance=0.02, fence=0.7)(plan)
-    return replace(lonely, exactly_once=True)
-
-
-def unanswered(plan: WorldPlan) -> WorldPlan:
-    """Let the ledger, and the broker that is asked where inputs start, not always answer in time, so that workers stop
-    waiting (R15)."""
-    return replace(plan, faults={**plan.faults, "silent-ledger": 0.3, "late-told": 0.3, "impatient": 0.1})
-
-
-def without(plan: WorldPlan) -> WorldPlan:
-    """Start workers without snapkafka, or with a late `Hello`, or let them stand down; they stop in order.
-
-    What a killed worker did since its last commit is unknown: nothing of it has a header.
-    """
-    slow = {"ledger": 0.3}
-    chances = {
-        "stop": 0.02,
-        "restart": 0.2,
-        "bare": 0.4,
-        "late_hello": 0.4,
-        "stand_down": 0.004,
-        "expire": 0.02,
-    }
-    lonely = alone(apps=3, workers=1, slow=slow, **chances)(plan)
-    return replace(lonely, exactly_once=False, hear=HEARD)
-
-
-def late(plan: WorldPlan) -> WorldPlan:
-    """Let workers take their time to join, and work meanwhile."""
-    slow = {"late": 0.02}
-    lonely = alone(apps=3, workers=1, slow=slow, stop=0.04, restart=0.4, late_hello=0.8)(plan)
-    return replace(lonely, exactly_once=False, hear=HEARD)
-
-
 def windows(plan: WorldPlan) -> WorldPlan:
     """Keep one worker whose events read windows over several steps, with windows that expire all the time."""
     lonely = alone(apps=1, workers=1, window=0.1)(plan)
@@ -194,75 +129,16 @@ def windows(plan: WorldPlan) -> WorldPlan:
     return replace(lonely, apps=reading, exactly_once=False, hear=HEARD)
 
 
+def looks(plan: WorldPlan) -> WorldPlan:
+    """Let agents read their table over several steps, at once with others, with few other faults."""
+    one = alone(apps=1, workers=1)(plan)
+    apps = tuple(with_reads(random.Random(app.name), app, global_table=False) for app in one.apps)
+    return replace(one, apps=apps, exactly_once=False)
+
+
 def unsettled(plan: WorldPlan) -> WorldPlan:
     """Let sends have no outcome, and land at once, later or never; queue records again with all their headers."""
-    more = {"time-out": 0.05, "land-late": 0.03, "queue-again": 0.006}
-    return faults()(replace(plan, faults={**plan.faults, **more}))
-
-
-def outgrown(plan: WorldPlan) -> WorldPlan:
-    """Let some records be too large with our header, and leave without it."""
-    lonely = alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1)(plan)
-    return replace(lonely, exactly_once=False, hear=HEARD)
-
-
-def relayed(plan: WorldPlan) -> WorldPlan:
-    """Let an app out of scope pass records from one app of the scope on to the other, with a ledger that hangs for
-    it."""
-    sending = AgentPlan("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
-    passing_on = AgentPlan("relay.mid", "mid", 1, ((("send", "out"),),))
-    taking = AgentPlan("app1.out", "out", 1, ((("write", "y"),),))
-    return replace(
-        plan,
-        apps=(
-            App("app0", (sending,), 1, 1),
-            App("app1", (taking,), 1, 1),
-            App("relay", (passing_on,), 1, 1),
-        ),
-        scope=("app0", "app1"),
-        externals=("in", "mid", "out"),
-        marker_topics=(),
-        global_table=False,
-        exactly_once=False,
-        hear=HEARD,
-        inputs=14,
-        hops=3,
-        snapshots=5,
-        retries=0,
-        slow={"ledger": 0.3},
-        faults={"hang": 0.01},
-    )
-
-
-def renewed(plan: WorldPlan) -> WorldPlan:
-    """Recreate the topic between two apps from time to time; its reader is restarted, its sender is not."""
-    whole = relayed(plan)
-    names = ("app0", "relay", "app1")
-    return replace(
-        whole,
-        apps=tuple(app for name in names for app in whole.apps if app.name == name),
-        scope=(),
-        recreated=("mid",),
-        inputs=20,
-        snapshots=6,
-        slow={},
-        faults={"recreate-topic": 0.003},
-    )
-
-
-def relays_off(plan: WorldPlan) -> WorldPlan:
-    """Let the app out of scope join once, and run without snapkafka."""
-    return replace(relayed(plan), off=("relay",), faults={})
-
-
-def relays_unseen(plan: WorldPlan) -> WorldPlan:
-    """Let an app of the scope join once, and run without snapkafka."""
-    return replace(relays_off(plan), scope=())
-
-
-def relays_that_wake(plan: WorldPlan) -> WorldPlan:
-    """Let it stop and start again, while triggers are composed."""
-    return replace(relays_unseen(plan), asked_early=True, faults={"stop": 0.03, "restart": 0.1}, snapshots=12)
+    return faults()(more(time_out=0.05, land_late=0.03, queue_again=0.006)(plan))
 
 
 def losing(plan: WorldPlan) -> WorldPlan:
@@ -273,61 +149,126 @@ def losing(plan: WorldPlan) -> WorldPlan:
 
 def losing_often(plan: WorldPlan) -> WorldPlan:
     """It loses what was written about the loss before, too."""
-    lossy = losing(plan)
-    return replace(lossy, faults={**lossy.faults, "cut-short": 0.02}, snapshots=12, inputs=20)
+    return replace(more(cut_short=0.02)(losing(plan)), snapshots=12, inputs=20)
 
 
-def unnoticed(plan: WorldPlan) -> WorldPlan:
-    """The ledger loses its tail, and it takes long until anybody notices: others join meanwhile, and take snapshots."""
-    return replace(
-        relayed(plan),
-        scope=(),
-        slow={"notice": 0.003, "ledger": 0.3},
-        faults={"cut-short": 0.004, "stop": 0.01, "restart": 0.2},
-        snapshots=20,
-        inputs=40,
-        steps=900,
-    )
+sober: Final = more(forge=0)
+#: Aligned snapshots where nothing is in the way of that; and while records wait long for their agents.
+aligned: Final = changed(acyclic, faults={}, slow={}, retries=0)
+aligned_slowly: Final = changed(aligned, slow={"start": 0.1, "step": 0.2}, snapshots=6, inputs=14)
+#: Agents are handed records after later ones, or their readers pass some, without other faults.
+disordered: Final = alone(apps=2, workers=1, disorder=0.3)
+skipping: Final = alone(apps=2, workers=1, skip=0.03)
 
+_READS_SLOWLY: Final = {"fetch": 0.1, "start": 0.1}
+#: Workers leave in order between the question for log ends and the trigger, and others read slowly what they have
+#: sent.
+asking_early: Final = changed(
+    alone(apps=3, workers=2, slow=_READS_SLOWLY, stop=0.02, restart=0.2),
+    asked_early=True,
+    exactly_once=False,
+    hear=HEARD,
+)
+#: Likewise; who triggers may not read the log ends.
+leaving_unseen: Final = changed(
+    alone(apps=3, workers=2, slow=_READS_SLOWLY, stop=0.02, crash=0.01, restart=0.2, unread_ends=1.0),
+    exactly_once=False,
+    hear=HEARD,
+    snapshots=12,
+)
+#: One worker commits its transactions long after it could have closed, and dies sometimes; or it aborts some.
+in_transactions: Final = changed(
+    alone(apps=1, workers=1, slow=dict.fromkeys(("post", "ledger", "ack"), 20.0), crash=0.01, restart=0.1),
+    exactly_once=True,
+)
+aborting: Final = changed(alone(apps=1, workers=1, abort=0.03), exactly_once=True)
+#: Inputs move, and the transactions of their former owner are aborted.
+fenced: Final = changed(alone(apps=1, workers=2, rebalance=0.02, fence=0.7), exactly_once=True)
+#: The ledger, and the broker that is asked where inputs start, do not always answer in time, so that workers stop
+#: waiting (R15).
+unanswered: Final = more(silent_ledger=0.3, late_told=0.3, impatient=0.1)
+#: Workers start without snapkafka, or with a late `Hello`, or stand down; they stop in order. What a killed worker did
+#: since its last commit is unknown: nothing of it has a header.
+without: Final = changed(
+    alone(
+        apps=3,
+        workers=1,
+        slow={"ledger": 0.3},
+        stop=0.02, restart=0.2, bare=0.4, late_hello=0.4, stand_down=0.004, expire=0.02,
+    ),
+    exactly_once=False,
+    hear=HEARD,
+)
+#: Workers take their time to join, and work meanwhile.
+late: Final = changed(
+    alone(apps=3, workers=1, slow={"late": 0.02}, stop=0.04, restart=0.4, late_hello=0.8),
+    exactly_once=False,
+    hear=HEARD,
+)
+#: Some records are too large with our header, and leave without it.
+outgrown: Final = changed(
+    alone(apps=2, workers=1, slow={"ledger": 0.2}, outgrow=0.1), exactly_once=False, hear=HEARD
+)
 
-def stripped(plan: WorldPlan) -> WorldPlan:
-    """Remove headers between the first app and the second, with rare reads of the ledger."""
-    sending = AgentPlan("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
-    taking = AgentPlan("app1.mid", "mid", 1, ((("write", "y"),),))
-    return replace(
-        plan,
-        apps=(App("app0", (sending,), 1, 1), App("app1", (taking,), 1, 1)),
-        externals=("in", "mid"),
-        stripped=("mid",),
-        marker_topics=(),
-        global_table=False,
-        exactly_once=False,
-        hear=HEARD,
-        inputs=14,
-        hops=2,
-        snapshots=5,
-        retries=0,
-        slow={"ledger": 0.05},
-        faults={},
-    )
-
-
-def disordered(plan: WorldPlan) -> WorldPlan:
-    """Hand agents records after later ones, without other faults."""
-    return alone(apps=2, workers=1, disorder=0.3)(plan)
-
-
-def skipping(plan: WorldPlan) -> WorldPlan:
-    """Let readers pass records, without other faults."""
-    return alone(apps=2, workers=1, skip=0.03)(plan)
-
-
-def looks(plan: WorldPlan) -> WorldPlan:
-    """Let agents read their table over several steps, at once with others, with few other faults."""
-    one = alone(apps=1, workers=1)(plan)
-    apps = tuple(with_reads(random.Random(app.name), app, global_table=False) for app in one.apps)
-    return replace(one, apps=apps, exactly_once=False)
-
-
-def sober(plan: WorldPlan) -> WorldPlan:
-    return replace(plan, faults={**plan.faults, "forge": 0})
+_SENDING: Final = AgentPlan("app0.in", "in", 1, ((("read", "x"), ("send", "mid"), ("write", "x")),))
+_FIRST: Final = App("app0", (_SENDING,), 1, 1)
+_RELAY: Final = App("relay", (AgentPlan("relay.mid", "mid", 1, ((("send", "out"),),)),), 1, 1)
+_LAST: Final = App("app1", (AgentPlan("app1.out", "out", 1, ((("write", "y"),),)),), 1, 1)
+_SMALL: Final = changed(
+    as_it_is,
+    marker_topics=(),
+    global_table=False,
+    exactly_once=False,
+    hear=HEARD,
+    inputs=14,
+    snapshots=5,
+    retries=0,
+)
+#: An app out of scope passes records from one app of the scope on to the other, with a ledger that hangs for it.
+relayed: Final = changed(
+    _SMALL,
+    apps=(_FIRST, _LAST, _RELAY),
+    scope=("app0", "app1"),
+    externals=("in", "mid", "out"),
+    hops=3,
+    slow={"ledger": 0.3},
+    faults={"hang": 0.01},
+)
+#: The topic between two apps is recreated from time to time; its reader is restarted, its sender is not.
+renewed: Final = changed(
+    relayed,
+    apps=(_FIRST, _RELAY, _LAST),
+    scope=(),
+    recreated=("mid",),
+    inputs=20,
+    snapshots=6,
+    slow={},
+    faults={"recreate-topic": 0.003},
+)
+#: The app out of scope joined once, and runs without snapkafka; it is in scope; it stops and starts again, while
+#: triggers are composed.
+relays_off: Final = changed(relayed, off=("relay",), faults={})
+relays_unseen: Final = changed(relays_off, scope=())
+relays_that_wake: Final = changed(
+    relays_unseen, asked_early=True, faults={"stop": 0.03, "restart": 0.1}, snapshots=12
+)
+#: The ledger loses its tail, and it takes long until anybody notices: others join meanwhile, and take snapshots.
+unnoticed: Final = changed(
+    relayed,
+    scope=(),
+    slow={"notice": 0.003, "ledger": 0.3},
+    faults={"cut-short": 0.004, "stop": 0.01, "restart": 0.2},
+    snapshots=20,
+    inputs=40,
+    steps=900,
+)
+#: Headers are removed between the first app and the second, with rare reads of the ledger.
+stripped: Final = changed(
+    _SMALL,
+    apps=(_FIRST, App("app1", (AgentPlan("app1.mid", "mid", 1, ((("write", "y"),),)),), 1, 1)),
+    externals=("in", "mid"),
+    stripped=("mid",),
+    hops=2,
+    slow={"ledger": 0.05},
+    faults={},
+)

@@ -8,9 +8,8 @@ needed or not tested.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from snapkafka.checks import stopped_app
 from snapkafka.checks.view import CutView
@@ -31,7 +30,7 @@ from snapkafka.protocol import (
 from snapkafka.protocol.held import Held
 from snapkafka.protocol.hot_path import Work
 from snapkafka.protocol.lost_tail import LostTails
-from snapkafka.sim import Process, WorldPlan, runs
+from snapkafka.sim import Process, runs
 from snapkafka.sim.world import world
 from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.sending import Sender
@@ -51,9 +50,7 @@ from .patches import (
     unseen,
     whoever_joined,
 )
-from .plans import alone, deaf, faults, sober
-
-Plan: TypeAlias = Callable[[WorldPlan], WorldPlan]
+from .plans import Plan, alone, as_it_is, deaf, faults, sober
 
 #: What the causal checker says; anything else (an assertion, a time-out) does not count as having caught a mutant.
 CAUSAL: Final = frozenset({"whole", "consistent", "channels"})
@@ -61,10 +58,6 @@ LIVENESS: Final = CAUSAL | {"liveness"}
 #: What is wrong with a verdict: a sound snapshot is accused, or doubted for what its event undid, or what a process
 #: reports as lost is not in it.
 VERDICT: Final = frozenset({"accused", "doubted", "lost", "unlisted", "aligned"})
-
-
-def as_it_is(plan: WorldPlan) -> WorldPlan:
-    return plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
