@@ -152,11 +152,6 @@ class CutView:
         """The topics that some app reads."""
         return {tp.topic for tp in self.inputs}
 
-    @property
-    def state_offsets(self) -> int:
-        """The number of changelog offsets from which the state is folded, at most."""
-        return sum(self.state_end(tp) - self.state_start(tp) for tp in self.changelogs)
-
     def white_end(self, process: int, tp: TopicPartition) -> int:
         """Return the offset below which the white records of a living sender lie, with those of unknown outcome that
         landed; 0: it closed none there."""
