@@ -5,9 +5,9 @@
 | `make`, `participant` | choose the library; how a loop joins, gets its inputs and leaves |
 | `driver`, `holding` | the machine under a lock, and the hooks of its loop; inputs that are held back |
 | `hello`, `recovery`, `table` | what it states at the start; its table, and the changelog of that |
-| `running_events`, `transactions` | which event runs where; what became of a transaction |
-| `confluent_*`, `partitioner`, `loop_thread` | clients that block: threads, and a loop of asyncio beside them |
-| `aio_*`, `changes` | aiokafka: all in the loop of the app |
+| `running_events` | which event runs where; what became of a transaction |
+| `confluent_*`, `partitioner` | clients that block: threads, and a loop of asyncio beside them |
+| `aio_*` | aiokafka: all in the loop of the app |
 
 A record that `poll` hands out is an event until its `event` block ends. Where Kafka's clients are called on the way
 (committed offsets, flush, seek), it is by the loop's own ones; the ledger has connections of its own.

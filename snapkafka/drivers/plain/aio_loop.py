@@ -24,10 +24,9 @@ from ..patches import Patches
 from ..reading import watch_positions
 from ..sends import Transaction
 from .aio_settings import connection_of, require_usable
-from .changes import Changes
 from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant, Plan
-from .running_events import Run, place_of
-from .transactions import Transactions
+from .running_events import Run, Transactions, place_of
+from .table import Changes
 
 #: `stop` is noticed as soon.
 LOOK_S: Final = 0.2

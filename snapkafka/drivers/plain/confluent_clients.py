@@ -18,7 +18,7 @@ from snapkafka.protocol.records import TopicPartition as OurPartition
 from ..reading import UNKNOWN, Moved
 from .holding import HeldInputs
 from .participant import READ_AROUND, READ_BY
-from .transactions import Transactions
+from .running_events import Transactions
 
 #: As librdkafka has it: the settings may come as a mapping, or as keywords.
 Settings = Mapping[str, Any]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Iterator
-from typing import Any, Final, Self
+from collections.abc import Coroutine, Iterator
+from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -18,11 +20,12 @@ from snapkafka.wire import headers as wire
 from .confluent_clients import Consumer, Producer
 from .confluent_sends import ConfluentSends
 from .confluent_settings import connection_of, generation_of, require_usable
-from .loop_thread import LoopThread
 from .participant import FINISHED_EVERY_S, UNFINISHED, Participant, Plan
 from .running_events import place_of
 
 logger = logging.getLogger("snapkafka")
+
+T = TypeVar("T")
 
 #: One call of the consumer; between two the producer's callbacks run.
 POLL_S: Final = 0.1
@@ -31,6 +34,34 @@ FLUSH_S: Final = 10.0
 FINISH_S: Final = 5.0
 COMMITTED_S: Final = 10.0
 FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+
+
+class LoopThread:
+    """A loop of asyncio in a thread of its own, as the clients block; it ends with the program, or by `close`."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, name="snapkafka", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Run a coroutine there, and wait for it.
+
+        Raises:
+            TimeoutError: it took longer; it is cancelled.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result(timeout_s)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the loop and its thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
 
 
 class ConfluentParticipant(Participant):

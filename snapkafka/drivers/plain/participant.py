@@ -18,8 +18,7 @@ from ..sends import Sends, Transaction
 from .driver import PlainDriver
 from .hello import hello_of
 from .recovery import Recovered, recover
-from .running_events import LOOP, Events, Run, place_of
-from .transactions import Transactions
+from .running_events import LOOP, Events, Run, Transactions, place_of
 
 if TYPE_CHECKING:
     from snapkafka.kafka.login.connection import Connection

@@ -13,8 +13,7 @@ import pytest
 from snapkafka.config import Config
 from snapkafka.drivers import Consumer, PlainDriver, Producer, Table
 from snapkafka.drivers.plain.confluent_sends import ConfluentSends
-from snapkafka.drivers.plain.running_events import Events, Run
-from snapkafka.drivers.plain.transactions import Transactions
+from snapkafka.drivers.plain.running_events import Events, Run, Transactions
 from snapkafka.drivers.sends import Sends, Transaction
 from snapkafka.kafka import Connection
 from snapkafka.protocol import (

@@ -19,9 +19,9 @@ from snapkafka.clients import participant
 from snapkafka.drivers import Producer, Table
 from snapkafka.drivers.plain import recovery
 from snapkafka.drivers.plain.aio_loop import AioParticipant
-from snapkafka.drivers.plain.changes import Changes
 from snapkafka.drivers.plain.confluent_settings import generation_of
 from snapkafka.drivers.plain.partitioner import partitioner_of
+from snapkafka.drivers.plain.table import Changes
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login import clients
 from snapkafka.protocol import TopicPartition as OurPartition

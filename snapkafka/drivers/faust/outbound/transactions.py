@@ -73,10 +73,7 @@ class Transactions:
                 raised = error
                 raise
             finally:
-                try:
-                    sent.ended(failure or (None if raised is None else not_committed(raised)))
-                except Exception as fault:
-                    self._sends.stand_down(fault)
+                self._ended(sent, failure or (None if raised is None else not_committed(raised)))
 
         return ended
 
