@@ -95,9 +95,16 @@ class SnapshotFold(LedgerView):
             return
         self.highest_epoch = epoch
         self._epochs.add(epoch)
-        if self._left_since(record.asked_at):
-            reason = "a process left while the snapshot was being requested: where its records end is unknown"
-            self._fail(offset, snapshot, Failure(code="process-lost", reason=reason))
+        if (
+            0 <= record.asked_at <= self.left_at
+        ):  # its last records may lie behind the ends that were asked for (R8)
+            last = next(
+                (process for process, view in self.processes.items() if view.left == self.left_at), NOBODY
+            )
+            reason = f"process {last} left while the snapshot was being requested: where its records end is unknown"
+            self._fail(
+                offset, snapshot, Failure(code="process-lost", reason=reason, culprit=f"process {last}")
+            )
             return
         self._cut_stopped(offset, snapshot)
 
@@ -113,10 +120,6 @@ class SnapshotFold(LedgerView):
                 self._fail(offset, snapshot, Failure(code=APP_STOPPED, reason=reason, culprit=f"app {app}"))
                 return
             snapshot.stopped += (_stopped_part(snapshot.epoch, item),)
-
-    def _left_since(self, asked_at: int) -> bool:
-        """Return whether a process has left since the log ends were asked for: its last records may lie behind (R8)."""
-        return 0 <= asked_at <= self.left_at
 
     def _report(self, offset: int, record: Report) -> None:
         """Take the cut of a process, if it is that of the inputs that are its own (R9)."""

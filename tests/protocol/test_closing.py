@@ -275,6 +275,16 @@ def test_r8_an_end_that_the_author_may_not_read_is_not_known(
     assert log_ends(world, epoch) == {"a": (1, False), "b": (5, True)}
 
 
+def test_r8_who_has_left_while_a_snapshot_was_requested_is_named(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    third = Process(world, "r", ())
+    at = len(world.ledger)
+    world.append(Bye(process=third.id, n=99))
+    failure = world.failure(asking(world, at))
+    assert (failure.code, failure.culprit) == ("process-lost", f"process {third.id}")
+
+
 def test_r8_that_somebody_who_has_left_is_declared_dead_does_not_matter(
     world: World, pair: tuple[Process, Process]
 ) -> None:
