@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from snapkafka import ops
 from snapkafka.errors import (
     ForkRefusedError,
     OvertakenError,
@@ -107,6 +108,18 @@ async def test_a_second_run_beside_the_first_changes_nothing(
     asleep.resumed.set()
     await asyncio.wait_for(first, 30)
     system.holds_the_snapshot()
+
+
+@pytest.mark.parametrize("step", ["topics", "author", "quiet"])
+async def test_a_suspended_restore_that_was_aborted_changes_nothing(world: World, step: str) -> None:
+    asleep = Suspended(step)
+    first = await asleep.run(world)
+    await ops.abort_restore(world.cluster, "shop", reason="a test")
+    before = world.fingerprint()
+    asleep.resumed.set()
+    with pytest.raises(OvertakenError):
+        await asyncio.wait_for(first, 30)
+    assert world.fingerprint() == before
 
 
 async def test_a_run_that_loses_its_groups_while_it_appends_appends_no_more(
