@@ -114,3 +114,9 @@ async def test_a_system_that_does_not_stand_still_is_not_compared(
     file.write_bytes(file.read_bytes() + b"x")
     with pytest.raises(RestoreRefusedError, match=r"\(files\)"):
         await check(world)
+
+
+async def test_tables_whose_topics_are_not_there_lack_everything(world: World) -> None:
+    await world.restore()
+    del world.admin.topics[LOG.topic]
+    assert named(await check(world)) == [f't: key "{key}" of partition 0 is missing' for key in ("x", "y")]

@@ -83,6 +83,11 @@ async def test_a_restore_examines_external_records_since_the_cut(world: World) -
     assert LONG not in [record.key for record in world.log.records[RAW][world.positions[RAW] :]]
 
 
+async def test_rules_that_match_nothing_may_be_allowed(world: World) -> None:
+    done = await world.restore(suppress=Suppression(keys=("x", "nobody")), allow_unmatched=True)
+    assert [rule.items for rule in done.plan.rules] == [1, 0]
+
+
 async def test_a_run_that_is_continued_examines_what_producers_have_sent_meanwhile(new: New) -> None:
     """They are appended once more behind what was in flight; what the first run has written is deleted."""
     with pytest.raises(CrashError):
