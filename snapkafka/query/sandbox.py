@@ -79,7 +79,7 @@ async def select_apart(asked: Asked) -> Answers:
         SnapkafkaError: the tables cannot be opened.
         InternalError: the process did not begin.
     """
-    bounds = asked.bounds
+    bounds, opened = asked.bounds, False
     process = await asyncio.create_subprocess_exec(
         *APART,
         stdin=asyncio.subprocess.PIPE,
@@ -98,7 +98,8 @@ async def select_apart(asked: Asked) -> Answers:
             async with asyncio.timeout(bounds.seconds):
                 line = await process.stdout.readline()
     except TimeoutError:
-        raise _too_long(bounds.seconds if opened else APART_START_S) from None
+        seconds = bounds.seconds if opened else APART_START_S
+        raise TimedOutError(f"the query ran longer than {seconds:g} s", hint=NARROW) from None
     finally:
         if process.returncode is None and not process.stdout.at_eof():
             process.kill()
@@ -106,16 +107,8 @@ async def select_apart(asked: Asked) -> Answers:
     if not line and not opened:
         raise InternalError(f"the process of a query ended with status {process.returncode} before it began")
     if not line:  # the system ended it
-        raise _too_much(bounds)
+        raise BadInputError(f"the query takes more than {bounds.memory_mb} MB of memory", hint=NARROW)
     answer = await asyncio.to_thread(_ANSWER.decode, line)
     if isinstance(answer, Failed):
         raise answer.error.error()
     return answer
-
-
-def _too_long(seconds: float) -> TimedOutError:
-    return TimedOutError(f"the query ran longer than {seconds:g} s", hint=NARROW)
-
-
-def _too_much(bounds: Bounds) -> BadInputError:
-    return BadInputError(f"the query takes more than {bounds.memory_mb} MB of memory", hint=NARROW)

@@ -228,7 +228,7 @@ class Store:
         Remainders of killed assemblies of the same snapshot are removed.
         """
         stem = file_stem(snapshot_id)
-        for left in self._leftovers(stem, older_than_s=LEFTOVER_AFTER_S):
+        for left in self.leftovers(stem, older_than_s=LEFTOVER_AFTER_S):
             self.clear(left)
         folder = f"{stem}/run-{uuid.uuid4().hex}"
         try:
@@ -299,12 +299,9 @@ class Store:
         self._delete([manifest_name(manifest.id)])
         self._delete(info.path for info in own)
 
-    def leftovers(self, *, older_than_s: float) -> Sequence[Leftover]:
+    def leftovers(self, folder: str = "", *, older_than_s: float) -> Sequence[Leftover]:
         """List folders of assemblies that no manifest names, and files that were not completed, that nobody has
         written to for so long that they cannot be in use any more."""
-        return self._leftovers("", older_than_s=older_than_s)
-
-    def _leftovers(self, folder: str, *, older_than_s: float) -> Sequence[Leftover]:
         before, runs = time.time() - older_than_s, dict[str, list[Info]]()
         for info in self._below(folder):
             if run := _run(info.path):

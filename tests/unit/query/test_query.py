@@ -25,7 +25,9 @@ from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
     InternalError,
+    SnapkafkaError,
     StorageError,
+    TimedOutError,
     UnknownSnapshotError,
 )
 from snapkafka.manifest import Manifest
@@ -478,10 +480,15 @@ def runs(process: psutil.Process) -> bool:
     return False
 
 
+@pytest.mark.parametrize(
+    ("begins", "error"),
+    [("raise SystemExit(3)", InternalError), ("import time; time.sleep(60)", TimedOutError)],
+)
 async def test_a_process_that_does_not_begin_is_no_fault_of_the_query(
-    storage: str, monkeypatch: pytest.MonkeyPatch
+    storage: str, monkeypatch: pytest.MonkeyPatch, begins: str, error: type[SnapkafkaError]
 ) -> None:
-    monkeypatch.setattr(sandbox, "APART", (sys.executable, "-c", "raise SystemExit(3)"))
+    monkeypatch.setattr(sandbox, "APART", (sys.executable, "-c", begins))
+    monkeypatch.setattr(sandbox, "APART_START_S", 1.0 if error is TimedOutError else 60.0)
     place = LocalStore(Path(storage)).manifest_place("monday")
-    with pytest.raises(InternalError, match="3"):
+    with pytest.raises(error):
         await ops.query(None, "", "SELECT 1", manifest=place, bounds=ops.Bounds(seconds=60, memory_mb=64))
