@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
@@ -55,14 +54,11 @@ class Report:
         }
 
 
-def campaign(
-    first: int, seeds: int, *, jobs: int = 1, notify: Callable[[Report], None] = lambda report: None
-) -> Report:
+def campaign(first: int, seeds: int, *, jobs: int = 1) -> Report:
     """Run `seeds` seeds from `first` on.
 
     Args:
         jobs: worker processes.
-        notify: called with the progress.
     """
     report = Report()
     chunks = [range(at, min(at + CHUNK, first + seeds)) for at in range(first, first + seeds, CHUNK)]
@@ -70,7 +66,6 @@ def campaign(
         report.seeds += part.seeds
         report.violations += part.violations
         report.counts += part.counts
-        notify(report)
     return report
 
 
@@ -102,27 +97,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one per core)")
     parser.add_argument("--json", action="store_true", help="the result as data")
     options = parser.parse_args(arguments)
-    report = campaign(
-        options.first,
-        options.seeds,
-        jobs=max(1, options.jobs),
-        notify=lambda report: _bar(report, options.seeds),
-    )
-    _progress("")
+    report = campaign(options.first, options.seeds, jobs=max(1, options.jobs))
     if options.json:
         print(json.dumps(report.as_json(), indent=1))
     else:
         _print_report(report)
     return 1 if report.violations else 0
-
-
-def _bar(report: Report, seeds: int) -> None:
-    share = report.seeds / seeds
-    counts = report.counts
-    _progress(
-        f"[{'#' * int(share * 30):<30}] {report.seeds} of {seeds} seeds, {counts['captured']} captured, "
-        f"{counts['aborted']} aborted, {len(report.violations)} violations"
-    )
 
 
 def _print_report(report: Report) -> None:
@@ -136,9 +116,3 @@ def _print_report(report: Report) -> None:
         print(f"VIOLATION {violation.rule}: {violation.what}\n    python -m snapkafka.sim --seed {seed}")
     if not report.violations:
         print("no violation")
-
-
-def _progress(text: str) -> None:
-    """Print a line that the next one overwrites, on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
