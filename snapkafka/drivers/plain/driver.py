@@ -113,8 +113,3 @@ class PlainDriver(Process):
         """Start the tasks of the ledger, in the loop that runs here."""
         self.metrics.counts["requests"] = self.connection.requests
         self.connected(KafkaLedger(self.connection, self.config.namespace), KafkaTopicAdmin(self.connection))
-
-    @property
-    def stamping(self) -> bool:
-        """Whether what is sent now gets a stamp. To be asked under the lock."""
-        return not self.absent and self.machine.process is not None

@@ -166,7 +166,7 @@ class Events:
         host, cause = self._host, run.cause
         if self.transactions is not None and not undone:
             self._keep(run)
-        if undone and host.stamping:
+        if undone and not host.absent and host.machine.process is not None:
             effect = host.machine.send_entered(cause)
             why = "was undone: its transaction was aborted"
             host.do(host.machine.send_given_up(effect, why, culprit=str(cause.tp)))
