@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from snapkafka import ops
 from snapkafka.kafka import KafkaRecord
 from snapkafka.manifest import Manifest, dump
-from snapkafka.manifest_entries import ExternalEntry, LogEntry, ReadEntry, SettledEntry, TopicEntry
+from snapkafka.manifest_entries import ExternalEntry, LogEntry, ReadEntry, TopicEntry
 from snapkafka.ports import Entry, Topic
 from snapkafka.protocol import (
     Agent,
@@ -367,10 +367,6 @@ def stopped_app(tmp_path: Path) -> World:
     manifest = dataclasses.replace(
         manifest,
         captured=captured(),
-        settled=(
-            SettledEntry(topic=LOG.topic, partition=0, offset=2),
-            SettledEntry(topic=SETS.topic, partition=0, offset=2),
-        ),
         topics=tuple(TopicEntry(name=name, topic_id="", partitions=1) for name in topics),
         logs=tuple(
             LogEntry(topic=tp.topic, partition=0, topic_id="", start=0, end=end)
