@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest
-from snapkafka.kafka.ledger.reading import LATEST, Opened, opened
+from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
-from snapkafka.ports import Cluster
+from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import MAIN, Bounds, Placed, engine, in_thread
@@ -163,85 +163,66 @@ async def trace(
         if topic not in described or partition >= described[topic].partitions:
             raise BadInputError(f"there is no partition {partition} of topic {topic}", hint="check the name")
         own = (await work.admin.describe_topics([work.ledger.topic]))[work.ledger.topic]
-        tracer = _Tracer(
-            work,
+        ledger_id, known = (
             headers.ledger_id(bytes.fromhex(own.topic_id)),
-            headers.topics_by_check({*described, *_named(work.reading.state)}),
+            headers.topics_by_check({*described}),
         )
-        return await tracer.follow(TopicPartition(topic, partition), offset, most)
-
-
-def _named(state: LedgerState) -> set[str]:
-    """Return the topics that the ledger names: of a deleted one, a record still holds the hash of its name."""
-    changelogs = {table.changelog for view in state.processes.values() for table in view.hello.tables}
-    return changelogs | {source.topic for view in state.processes.values() for source in view.hello.inputs}
-
-
-class _Tracer(NamedTuple):
-    """The reader of one record after the other."""
-
-    work: Opened
-    ledger: int
-    topics: Mapping[int, str]
-
-    async def follow(self, tp: TopicPartition, offset: int, most: int) -> Trace:
-        steps: list[TraceStep] = []
+        tp, steps = TopicPartition(topic, partition), list[TraceStep]()
         while True:
-            stamp, why = await self._stamp(tp, offset)
+            stamp, why = await _stamp(work.admin, ledger_id, tp, offset)
             if why:
                 end = f"the record of its cause cannot be read: {why}" if steps else why
                 break
-            steps.append(self._step(tp, offset, stamp))
+            steps.append(_step(work.reading.state, tp, offset, stamp))
             if stamp is None:
                 end = "the last record is external: no service with snapkafka sent it"
             elif stamp.marker:
                 end = "the last record is a marker: it has no cause"
             elif stamp.cause is None:
                 end = "the last record was sent outside any event, or without a cause"
-            elif stamp.cause[0] not in self.topics:
+            elif stamp.cause[0] not in known:
                 end = "the topic of its cause is unknown: deleted, or its name is not unique"
             elif len(steps) >= most:
                 end = f"more causes follow than the {most} that were asked for"
             else:
                 check, partition, offset = stamp.cause
-                tp = TopicPartition(self.topics[check], partition)
+                tp = TopicPartition(known[check], partition)
                 continue
             break
         return Trace(steps=tuple(steps), end=end)
 
-    async def _stamp(self, tp: TopicPartition, offset: int) -> tuple[headers.Stamp | None, str]:
-        """Return the stamp of a record, None if it is external; and why there is no record, empty if there is one."""
-        admin = self.work.admin
-        ends = await admin.log_ends([tp])
-        start, end = (await admin.log_starts([tp])).get(tp, 0), ends.get(tp, 0)
-        if tp not in ends:
-            return None, f"{tp} does not exist: its topic was deleted"
-        if offset < start:
-            return None, f"offset {offset} of {tp} was deleted: the log begins at {start}"
-        if offset >= end:
-            return None, f"{tp} ends at {end}: there is no offset {offset}"
-        pairs = (await admin.record_headers({tp: offset})).get(tp)
-        if pairs is None:
-            return (
-                None,
-                f"there is no record at offset {offset} of {tp}: compacted, or the end of a transaction",
-            )
-        header = headers.find(list(pairs))
-        return None if header is None else headers.read(header, self.ledger, headers.tp_check(*tp)), ""
 
-    def _step(self, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> TraceStep:
-        if stamp is None:
-            return TraceStep(topic=tp.topic, partition=tp.partition, offset=offset)
-        state = self.work.reading.state
-        view, snapshot = state.processes.get(stamp.process), state.snapshots.get(stamp.epoch)
-        return TraceStep(
-            topic=tp.topic,
-            partition=tp.partition,
-            offset=offset,
-            process=stamp.process,
-            app="" if view is None else view.hello.app,
-            seq=stamp.seq,
-            epoch=stamp.epoch,
-            after="" if snapshot is None else snapshot.trigger.id,
-            marker=stamp.marker,
-        )
+async def _stamp(
+    admin: TopicAdmin, ledger_id: int, tp: TopicPartition, offset: int
+) -> tuple[headers.Stamp | None, str]:
+    """Return the stamp of a record, None if it is external; and why there is no record, empty if there is one."""
+    ends = await admin.log_ends([tp])
+    start, end = (await admin.log_starts([tp])).get(tp, 0), ends.get(tp, 0)
+    if tp not in ends:
+        return None, f"{tp} does not exist: its topic was deleted"
+    if offset < start:
+        return None, f"offset {offset} of {tp} was deleted: the log begins at {start}"
+    if offset >= end:
+        return None, f"{tp} ends at {end}: there is no offset {offset}"
+    pairs = (await admin.record_headers({tp: offset})).get(tp)
+    if pairs is None:
+        return None, f"there is no record at offset {offset} of {tp}: compacted, or the end of a transaction"
+    header = headers.find(list(pairs))
+    return None if header is None else headers.read(header, ledger_id, headers.tp_check(*tp)), ""
+
+
+def _step(state: LedgerState, tp: TopicPartition, offset: int, stamp: headers.Stamp | None) -> TraceStep:
+    if stamp is None:
+        return TraceStep(topic=tp.topic, partition=tp.partition, offset=offset)
+    view, snapshot = state.processes.get(stamp.process), state.snapshots.get(stamp.epoch)
+    return TraceStep(
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=offset,
+        process=stamp.process,
+        app="" if view is None else view.hello.app,
+        seq=stamp.seq,
+        epoch=stamp.epoch,
+        after="" if snapshot is None else snapshot.trigger.id,
+        marker=stamp.marker,
+    )
