@@ -66,18 +66,8 @@ class Topic:
 
     partitions: int
     topic_id: str = NO_TOPIC
-    internal: bool = False
     replicas: int = 0
     leader_epoch: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """The access to a topic. `rights`: ours, by Kafka's names; None: the broker does not show them. `in_sync`: the
-    number of replicas in sync of the partition that has the fewest; 0 if one has no leader."""
-
-    rights: frozenset[str] | None
-    in_sync: int
 
 
 class Member(NamedTuple):
@@ -95,7 +85,6 @@ class Group:
     name: str
     topics: frozenset[str] | None
     members: Sequence[Member] = ()
-    state: str = ""
 
 
 class TopicAdmin(Protocol):
@@ -120,9 +109,6 @@ class TopicAdmin(Protocol):
         validate_only: bool = False,
     ) -> bool:
         """Create a topic, or only ask whether the broker would; False: it exists already."""
-
-    async def access(self, topic: str) -> Access:
-        """Return our access to a topic."""
 
     async def log_starts(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the first offset that exists in each partition."""

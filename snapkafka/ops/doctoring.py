@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.advice import Advice, Weight, worst_first
-from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.ledger.reading import Opened, captured, latest_of_apps, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
@@ -16,11 +15,10 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
 from .doctoring_cluster import about_groups, about_lost_headers, about_topics
-from .findings import find, unseen
+from .findings import find
 from .listing import Clock
 from .pruning import checkpoint_due
 
@@ -63,7 +61,7 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     views = latest_of_apps(state)
     found = [*_about_apps(state, views), *_about_snapshots(state), *_about_standing_agents(state)]
     found += [find("topic-unread", item.topic, topic=item.topic, app=item.app) for item in state.unread()]
-    found += [*_about_ledger(work, now_ms), *await _about_access(work)]
+    found += _about_ledger(work, now_ms)
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
     found += await about_lost_headers(work, views)
     found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
@@ -155,20 +153,3 @@ def _about_ledger(work: Opened, now_ms: int) -> Iterator[Advice]:
         yield find("ledger-cut-short", topic=topic, what=lost)
     if work.reading.garbage:
         yield find("ledger-garbage", topic=topic, count=work.reading.garbage)
-
-
-async def _about_access(work: Opened) -> list[Advice]:
-    """Check the rights on the ledger, and its replicas. They are asked, not tried."""
-    found: list[Advice] = []
-    topic = work.reading.topic
-    try:
-        access = await work.admin.access(topic)
-        if access.rights is not None and (missing := {"Read", "Write"} - access.rights):
-            found.append(find("ledger-rights", topic=topic, rights=" and ".join(sorted(missing))))
-        holding, _ = await work.admin.topic_settings(topic)
-    except SnapkafkaError as error:
-        return [*found, unseen("ledger", error)]
-    needed = TopicSettings.parse(holding).in_sync
-    if access.in_sync < needed:
-        found.append(find("ledger-replicas", topic=topic, count=access.in_sync, needed=needed))
-    return found

@@ -42,10 +42,6 @@ FINDINGS: Final[dict[str, tuple[Weight, str, str]]] = {
                          "find out why its broker lost them (docs/reference/ledger.md); services join again"),
     "ledger-garbage": (NOTE, "{count} records in {topic} cannot be read: of another release, or not of snapkafka",
                        "see who may write to it; if processes of a later release run, upgrade the command"),
-    "ledger-rights": (WARNING, "these credentials lack {rights} on {topic}: they cannot trigger, pause or retire",
-                      "docs/reference/ledger.md lists the rights that each role needs"),
-    "ledger-replicas": (PROBLEM, "{topic} has {count} replicas in sync, fewer than min.insync.replicas={needed}",
-                        "restart the brokers that hold it"),
     # Topics.
     "topic-missing": (PROBLEM, "topic {topic}, an input of app {app}, does not exist",
                       "create it and restart the app: Faust does not see topics created later"),

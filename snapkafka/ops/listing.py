@@ -25,7 +25,6 @@ from snapkafka.kafka.ledger.reading import (
     Opened,
     captured,
     find_captured_by,
-    find_epoch,
     find_snapshot,
     good,
     opened,
@@ -92,7 +91,7 @@ async def show(
         if at_ms is not None:
             view = find_captured_by(reading, at_ms)
         else:
-            view = find_snapshot(reading.state, name) if epoch is None else find_epoch(reading.state, epoch)
+            view = find_snapshot(reading.state, name if epoch is None else epoch)
         found = details(reading, view, now_ms)
         if view.captured_at is None:
             return found

@@ -19,7 +19,6 @@ from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.reading import (
     LedgerReading,
     Opened,
-    find_epoch,
     find_snapshot,
     good,
     opened,
@@ -236,7 +235,7 @@ class LedgerFollower:
             TimeoutError: the broker does not answer within `within_s` seconds.
             SnapkafkaError: the broker cannot be asked.
         """
-        if find_epoch(self.reading.state, epoch).captured_at is None:
+        if find_snapshot(self.reading.state, epoch).captured_at is None:
             return None
         if self._work is None:
             return RestorableEntry(how="unknown", why="no broker answers")

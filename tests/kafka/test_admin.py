@@ -85,7 +85,6 @@ ASKS: dict[str, Callable[[KafkaTopicAdmin, TopicPartition], Awaitable[object]]] 
     "times": lambda admin, tp: admin.record_times({tp: 0}),
     "headers": lambda admin, tp: admin.record_headers({tp: 0}),
     "settings": lambda admin, tp: admin.topic_settings(tp.topic),
-    "access": lambda admin, tp: admin.access(tp.topic),
     "deletion": lambda admin, tp: admin.delete_records(tp, 0),
     "commit": lambda admin, tp: admin.commit_positions(f"{tp.topic}-g", {tp: 0}, ""),
     "reader": lambda admin, tp: _read(admin.connection, tp),
@@ -163,11 +162,11 @@ async def test_a_group_is_known_by_what_it_reads_or_has_read(
         await producer.send_and_wait(topics[0], b"x")
         await consumer.getone()
         found = await group(admin, name)
-        assert (found.state, len(found.members), found.topics) == ("Stable", 1, frozenset(topics))
+        assert (len(found.members), found.topics) == (1, frozenset(topics))
         assert await admin.members(name) == 1
     assert await admin.members(name) == 0
     stopped = await group(admin, name)  # it may come back: what it has read is remembered by its positions
-    assert (stopped.state, stopped.members) == ("Empty", ())
+    assert stopped.members == ()
     assert stopped.topics is not None
     assert topics[0] in stopped.topics
 
@@ -194,7 +193,7 @@ async def test_a_group_of_the_new_protocol_is_described(
     try:
         await until(lambda: asyncio.to_thread(has_joined))
         found = await group(admin, name)
-        assert (found.state, len(found.members), found.topics) == ("Stable", 1, frozenset({topic}))
+        assert (len(found.members), found.topics) == (1, frozenset({topic}))
         assert await admin.members(name) == 1
         inputs = tuple(InputTopic(topic=name, partitions=1) for name in (topic, other))
         state = LedgerState()

@@ -132,7 +132,7 @@ async def test_the_rights_of_the_page_are_what_each_role_needs(
     # the reader reads, and cannot ask for anything
     assert await refused(lambda: ops.pause(as_reader, namespace))
     reported = {advice.code for advice in (await ops.doctor(as_reader, namespace)).found}
-    assert {"ledger-rights", "topics-unseen", "groups-unseen"} <= reported
+    assert {"topics-unseen", "groups-unseen"} <= reported
     # a service joins; the operator triggers, with ends and with every reader seen, and is told what to mend
     async with process(login(address, "SERVICE"), namespace, topic):
         taken = await ops.trigger(as_operator, namespace, snapshot_id="s", wait=True)
@@ -140,13 +140,7 @@ async def test_the_rights_of_the_page_are_what_each_role_needs(
         found_now = {advice.code: advice.what for advice in (await ops.doctor(as_operator, namespace)).found}
         assert f"group {group} reads {topic}" in found_now["external-reader"]
         assert "retention" in found_now
-        assert not found_now.keys() & {
-            "ledger-rights",
-            "topics-unseen",
-            "settings-unseen",
-            "groups-unseen",
-            "ledger-unseen",
-        }
+        assert not found_now.keys() & {"topics-unseen", "settings-unseen", "groups-unseen"}
     assert await service_sees(login(address, "SERVICE"), topic, group)
     now_ms = round(time.time() * 1_000) + 60_000
     assert (await ops.checkpoint(as_operator, namespace, now_ms=now_ms, keep_ms=0)).records > 5

@@ -9,7 +9,7 @@ from typing import Any
 
 from snapkafka.errors import LedgerUnusableError, OvertakenError
 from snapkafka.kafka import HOLDER, GroupTakenError
-from snapkafka.ports import Access, Entry, Group, Member, Topic
+from snapkafka.ports import Entry, Group, Member, Topic
 from snapkafka.protocol import (
     Assigned,
     ChangelogEnd,
@@ -135,7 +135,6 @@ class FakeAdmin:
     commits: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)  # by group
     topics: dict[str, Topic] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
-    may: Access = field(default=Access(frozenset({"Read", "Write", "Describe"}), in_sync=1))
     refusals: dict[str, str] = field(default_factory=dict)  # topic -> why it is not created
     failure: Exception | None = None
     delay_s: float = 0.0
@@ -179,10 +178,6 @@ class FakeAdmin:
 
     async def topic_defaults(self) -> dict[str, str]:
         return (await self.topic_settings(""))[0]
-
-    async def access(self, topic: str) -> Access:
-        await self._answer()
-        return self.may
 
     async def record_headers(
         self, positions: Mapping[TopicPartition, int]

@@ -19,13 +19,13 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
 from snapkafka.kafka.records.to_end import records_to_end
-from snapkafka.ports import Access, Cluster, Group, Member, Topic, TopicAdmin
+from snapkafka.ports import Cluster, Group, Member, Topic, TopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
 from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
 from .broker_errors import ExistingOffsets, raise_refusal
-from .descriptions import access, default_settings, descriptions, may_describe
+from .descriptions import default_settings, descriptions, may_describe
 from .group_hold import GroupHold
 from .groups import group_members, list_groups
 from .requests import DeleteTopics, DescribeCluster, Metadata
@@ -68,13 +68,6 @@ class KafkaTopicAdmin:
                     hint="see docs/reference/ledger.md for the rights that it needs",
                 )
         return found
-
-    async def access(self, topic: str) -> Access:
-        """Return our access to a topic, and whether its replicas are in sync. Nothing is written."""
-        with translated(self.connection, f"describe topic {topic}"):
-            (described,) = (await self._metadata([topic], rights=True)).topics
-            raise_refusal(described.error, None, topic)
-        return access(described)
 
     async def brokers(self) -> int:
         """Count the brokers."""
@@ -310,10 +303,10 @@ class KafkaTopicAdmin:
                 self._consumer = await clients.started(clients.consumer(self.connection, group_id=None))
         return self._consumer
 
-    async def _metadata(self, topics: Collection[str] | None, *, rights: bool = False) -> Any:
-        """Ask for some topics, or all, and with our rights to each."""
+    async def _metadata(self, topics: Collection[str] | None) -> Any:
+        """Ask for some topics, or all."""
         wanted = None if topics is None else [(NO_ID, topic) for topic in topics]
-        return await self._ask_any(Metadata(wanted, False, rights))
+        return await self._ask_any(Metadata(wanted, False, False))
 
     async def _ask_any(self, request: Any) -> Any:
         """Ask whichever broker answers first."""

@@ -1,24 +1,14 @@
-"""Topics as the cluster has them, and the access to them."""
+"""Topics as the cluster has them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from snapkafka.ports import Access, Topic
+from snapkafka.ports import Topic
 
-#: The bit of the rights in an answer that stands for DESCRIBE, in Kafka's numbering of operations, ...
+#: The bit of the rights in an answer that stands for DESCRIBE, in Kafka's numbering of operations.
 DESCRIBE_BIT: Final = 8
-#: ... and those of the rights that matter to a topic.
-RIGHT_BITS: Final = {
-    3: "Read",
-    4: "Write",
-    DESCRIBE_BIT: "Describe",
-    10: "DescribeConfigs",
-    11: "AlterConfigs",
-}
-#: What a broker answers that was not asked for rights, or does not tell them.
-RIGHTS_UNKNOWN: Final = -(2**31)
 #: Settings of topics, with the names that a broker has for their defaults.
 BROKER_NAMES: Final = {
     "cleanup.policy": "log.cleanup.policy",
@@ -46,7 +36,6 @@ def descriptions(response: Any) -> tuple[dict[str, Topic], dict[str, int]]:
         topic.name: Topic(
             partitions=len(topic.partitions),
             topic_id=topic.id.hex(),
-            internal=topic.internal,
             replicas=min((len(each.replicas) for each in topic.partitions), default=0),
             leader_epoch=next((each.epoch for each in topic.partitions if each.number == 0), -1),
         )
@@ -54,13 +43,6 @@ def descriptions(response: Any) -> tuple[dict[str, Topic], dict[str, int]]:
         if not topic.error
     }
     return found, {topic.name: topic.error for topic in response.topics if topic.error}
-
-
-def access(topic: Any) -> Access:
-    """Return the access to a topic from a response that was asked for rights."""
-    rights = frozenset(name for bit, name in RIGHT_BITS.items() if topic.rights >> bit & 1)
-    in_sync = (0 if each.leader < 0 else len(each.isr) for each in topic.partitions)
-    return Access(rights=None if topic.rights == RIGHTS_UNKNOWN else rights, in_sync=min(in_sync, default=0))
 
 
 def default_settings(broker: Mapping[str, str | None]) -> dict[str, str]:

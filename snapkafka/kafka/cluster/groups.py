@@ -66,7 +66,7 @@ async def _seen(admin: Any, name: str, coordinator: int) -> Group | None:
     if code and code != GROUP_ID_NOT_FOUND:
         raise errors.for_code(code)(name)
     if not code and state != UNDESCRIBED:
-        return Group(name, _topics_of(members), tuple(Member(*it[:3]) for it in members), state)
+        return Group(name, _topics_of(members), tuple(Member(*it[:3]) for it in members))
     try:
         answer = await admin._client.send(coordinator, ConsumerGroupDescribe([name], False))
     except LedgerUnusableError:
@@ -77,7 +77,7 @@ async def _seen(admin: Any, name: str, coordinator: int) -> Group | None:
     if new.error:
         raise errors.for_code(new.error)(new.why or name)
     seen = tuple(Member(it.member, it.client, it.host) for it in new.members)
-    return Group(name, frozenset(_topics_of_new(new.members)), seen, new.state)
+    return Group(name, frozenset(_topics_of_new(new.members)), seen)
 
 
 async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, int]) -> list[Group]:
@@ -116,7 +116,7 @@ async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> Group
     group no more. One group at a time: aiokafka cannot read an answer about several."""
     found = await admin.list_consumer_group_offsets(name, group_coordinator_id=coordinator)
     committed = frozenset(tp.topic for tp in found)
-    seen = await _seen(admin, name, coordinator) or Group(name, None, state=UNDESCRIBED)
+    seen = await _seen(admin, name, coordinator) or Group(name, None)
     topics = committed if kind not in READING else None
     if kind in CLASSIC and seen.topics is not None:
         topics = seen.topics | committed

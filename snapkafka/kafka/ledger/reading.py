@@ -188,9 +188,9 @@ def epoch_in(name: str) -> int | None:
 
 
 def find_snapshot(
-    state: LedgerState, name: str, *, usable: Callable[[SnapshotView], bool] = lambda view: True
+    state: LedgerState, name: str | int, *, usable: Callable[[SnapshotView], bool] = lambda view: True
 ) -> SnapshotView:
-    """Find a snapshot of the ledger as the `latest`, by its epoch, or by its id.
+    """Find a snapshot of the ledger as the `latest`, by its epoch (a number is nothing else), or by its id.
 
     Of several attempts of one id the last is found.
 
@@ -202,17 +202,14 @@ def find_snapshot(
     """
     if name == LATEST:
         epoch = max((view.epoch for view in state.snapshots.values() if usable(view)), default=None)
+    elif isinstance(name, int):
+        epoch = name if name in state.snapshots else None
     elif (epoch := epoch_in(name)) not in state.snapshots:
         epoch = state.latest_of.get(name)
     if epoch is None:
-        raise _unknown(state, f"no snapshot {name[:NAME_CHARS_SHOWN]!r} in the ledger")
+        hint = f"{lost}: take snapshots recorded there again" if (lost := str(state.tails)) else ""
+        raise UnknownSnapshotError(f"no snapshot {str(name)[:NAME_CHARS_SHOWN]!r} in the ledger", hint=hint)
     return state.snapshots[epoch]
-
-
-def _unknown(state: LedgerState, what: str) -> UnknownSnapshotError:
-    if lost := str(state.tails):
-        return UnknownSnapshotError(what, hint=f"{lost}: take snapshots recorded there again")
-    return UnknownSnapshotError(what)
 
 
 def find_captured(state: LedgerState, name: str) -> Captured:
@@ -233,17 +230,6 @@ def find_captured(state: LedgerState, name: str) -> Captured:
             hint=f"`snapkafka show {name}` shows what it waits for",
         )
     return gather(state, snapshot.epoch)
-
-
-def find_epoch(state: LedgerState, epoch: int) -> SnapshotView:
-    """Find a snapshot of the ledger by its epoch, whatever its id.
-
-    Raises:
-        UnknownSnapshotError: the ledger has none such.
-    """
-    if epoch not in state.snapshots:
-        raise _unknown(state, f"no snapshot of epoch {epoch} in the ledger")
-    return state.snapshots[epoch]
 
 
 def find_captured_by(reading: LedgerReading, at_ms: int) -> SnapshotView:

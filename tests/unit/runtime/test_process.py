@@ -7,9 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
 
 import pytest
 
@@ -23,16 +21,6 @@ from tests.worlds.stores import LocalStore
 pytestmark = pytest.mark.nightly
 
 COMMAND = (sys.executable, "-m", "snapkafka.cli")
-SHOW = (*COMMAND, "trigger", "--help")
-
-
-def ended(
-    *command: str | bytes,
-    stdout: int | IO[bytes] = subprocess.PIPE,
-    stderr: int | IO[bytes] = subprocess.PIPE,
-    env: Mapping[Any, Any] | None = None,
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, check=False, text=False, stdout=stdout, stderr=stderr, env=env, timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +50,7 @@ def test_who_has_read_enough_gets_nothing_more(many: str, form: str) -> None:
 @pytest.mark.parametrize(
     ("form", "number", "code"),
     [
-        ("--csv", signal.SIGINT, "interrupted"),
         ("--json", signal.SIGINT, "interrupted"),
-        ("--json", signal.SIGTERM, "terminated"),
         ("--csv", signal.SIGHUP, "hangup"),
     ],
 )
@@ -125,14 +111,3 @@ def test_a_user_without_a_name_may_ask(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("getpass.getuser", nobody)
     assert running.who().startswith(f"{os.getuid()}@")
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_without_unicode_shows_what_it_can(many: str, encoding: str) -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    query = (*COMMAND, "query", "SELECT key, value || '€' AS value FROM state LIMIT 1", "--storage", many)
-    shown = ended(*query, env=environment)
-    assert (shown.returncode, shown.stderr) == (0, b"")
-    assert rb"\u20ac" in shown.stdout
-    data = ended(*query, "--json", env=environment).stdout.decode(encoding)
-    assert json.loads(data)["rows"] == [{"key": "key00000", "value": "ü" * 40 + "€"}]
