@@ -10,7 +10,7 @@ Read in this order:
 | modules | subject |
 |---|---|
 | `records`, `offsets` | the content of the ledger |
-| `ledger_state`, from `ledger_snapshots` and `ledger_processes` | when a snapshot is captured |
+| `ledger_state`, `ledger_fold` | when a snapshot is captured |
 | `ledger_view`, `readers`, `restores`, `facts` | other answers of the ledger |
 | `colours`, `tearing`, `held`, `sent` | the work of one process, by colour |
 | `assignment`, `cut`, `closing` | its inputs, its cut, the end of its cut |

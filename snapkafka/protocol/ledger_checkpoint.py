@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar, assert_never
 
-from .ledger_processes import KEEP_LEFT
-from .ledger_snapshots import KEEP_DECIDED
+from .ledger_fold import KEEP_DECIDED, KEEP_LEFT
 from .ledger_state import LedgerState
 from .records import (
     NOBODY,

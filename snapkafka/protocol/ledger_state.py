@@ -6,7 +6,7 @@ to the same offset hold the same state, so none has to be asked, and none has to
     Trigger ──> capturing ──every required process reported, every expected input cut──> captured ──Verdict──> completed
                     └──Abort, a required process lost, an input assigned─────────────> failed
 
-What each record changes stands in `ledger_snapshots` and `ledger_processes`; here is what concerns all of them: their
+What each record changes stands in `ledger_fold`; here is what concerns all of them: their
 order, and a ledger whose beginning is gone.
 """
 
@@ -18,8 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
 from .latest import Latest
-from .ledger_processes import ProcessFold
-from .ledger_snapshots import KEEP_NAMES
+from .ledger_fold import KEEP_NAMES, Fold
 from .readers import Input
 from .records import (
     Abort,
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Failure", "Input", "LedgerState", "ProcessView", "SnapshotView", "Status", "Unread", "Waiting"]
 
 
-class LedgerState(ProcessFold):
+class LedgerState(Fold):
     """The fold. Apply every record in the order of the ledger; one that comes twice changes nothing the second time.
 
     Args:
@@ -200,15 +199,8 @@ class LedgerState(ProcessFold):
         found them: all below that is processed. An input that was never restored is not in it.
         """
         starts = self.restores.starts(app)
-        found = {tp: offset for tp, (offset, _) in starts.items()}
-        unseen = dict(starts)
-        for epoch, view in sorted(self.snapshots.items(), reverse=True):
-            if not any(since < epoch for _, since in unseen.values()):
-                break
-            if view.captured_at is None or view.forgotten or app not in view.apps:
-                continue
-            for cut in self.captured(epoch).inputs:
-                tp = TopicPartition(cut.topic, cut.partition)
-                if cut.app == app and tp in unseen and epoch > unseen[tp][1]:
-                    found[tp] = max(cut.position, unseen.pop(tp)[0])
-        return found
+        found = {tp: self._found.get((app, tp), (0, 0)) for tp in starts}
+        return {
+            tp: max(found[tp][1], offset) if found[tp][0] > since else offset
+            for tp, (offset, since) in starts.items()
+        }

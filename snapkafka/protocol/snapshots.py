@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ._dataclass import value
 from .readers import Input, Reader
-from .records import Hello, Report, TopicPartition, Trigger, Verdict
+from .records import (
+    APP_RUNS_WITHOUT,
+    INPUT_MOVED,
+    LEDGER_CUT_SHORT,
+    NOBODY,
+    Hello,
+    Report,
+    StoppedApp,
+    TopicPartition,
+    Trigger,
+    Verdict,
+)
 
 
 class Status(StrEnum):
@@ -144,3 +155,43 @@ class SnapshotView:
         for process, (at, report) in sorted(self.reports.items()):
             yield Part(process=process, at=at, report=report)
         yield from self.stopped
+
+
+def input_moved(view: ProcessView, inputs: Collection[TopicPartition]) -> Failure:
+    """Return the failure of snapshots during which inputs are assigned, or whose reports do not have the inputs that
+    their processes have (R9)."""
+    which = f"input {min(inputs)}" if inputs else "inputs"
+    reason = f"a rebalance moved {which} of {view.name} while the snapshot was taken"
+    return Failure(code=INPUT_MOVED, reason=reason, culprit=str(min(inputs, default=view.hello.app)))
+
+
+def runs_without(view: ProcessView) -> Failure:
+    """Return the failure of the snapshots of an app that runs without taking part (R10)."""
+    return Failure(
+        code=APP_RUNS_WITHOUT,
+        reason=f"{view.withdrawal}: restart it, its log has the error",
+        culprit=f"app {view.hello.app}",
+    )
+
+
+def cut_short(upto: int) -> Failure:
+    """Return the failure of snapshots whose ledger has lost records that were read."""
+    return Failure(
+        code=LEDGER_CUT_SHORT,
+        reason=f"{LEDGER_CUT_SHORT}: acknowledged records below offset {upto} of the ledger are lost",
+    )
+
+
+def stopped_part(epoch: int, item: StoppedApp) -> Part:
+    """Return what stands for the report of an app that does not run."""
+    report = Report(
+        process=NOBODY,
+        n=0,
+        epoch=epoch,
+        previous=epoch - 1,
+        heard="ledger",
+        assigned=epoch - 1,
+        positions=item.positions,
+        changelogs=item.changelogs,
+    )
+    return Part(process=NOBODY, at=epoch - 1, report=report, app=item.app)

@@ -9,7 +9,6 @@ from snapkafka.protocol import (
     InputsAssigned,
     InputsRevoked,
     Status,
-    TopicPartition,
 )
 from snapkafka.protocol.readers import KEEP_EARLIER, UNKNOWN, Reader, add_reader
 
@@ -28,17 +27,6 @@ def test_who_wakes_up_late_owns_nothing(world: World, pair: tuple[Process, Proce
     settle(p, q, heir)
     assert world.snapshot(epoch).status is Status.CAPTURED
     assert {cut.receiver for cut in world.fold.captured(epoch).inputs} == {heir.id, q.id}
-
-
-def test_of_what_one_says_that_wakes_up_late_the_rest_is_heard(world: World) -> None:
-    """It is not the owner of what moved on since; what nobody else was given since, it has."""
-    other = TopicPartition("a", 1)
-    p = Process(world, "p", (A, other))
-    heir = Process(world, "p", (), assign=False)
-    heir.give(A, generation=3)
-    p.give(A, other, generation=2)
-    assert [world.fold.owner(("p", tp)) for tp in (A, other)] == [heir.id, p.id]
-    assert world.fold.readers["p", other][-1].offset == p.machine.inputs.assigned
 
 
 def test_r10_a_replay_is_reported_until_it_has_caught_up(world: World) -> None:

@@ -22,7 +22,7 @@ from snapkafka.protocol import (
     TopicPartition,
     TurnedRed,
 )
-from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED
+from snapkafka.protocol.ledger_fold import KEEP_DECIDED
 from snapkafka.protocol.sent import RANGES_MAX
 
 from .world import A, B, Process, World, records, settle

@@ -63,14 +63,6 @@ def test_r2_turning_red_is_legal_though_nobody_wants_the_cut(world: World) -> No
     assert not q.machine.colours.tearing, "nothing can be torn where nobody asks"
 
 
-def test_r2_an_epoch_of_ones_own_is_no_news(world: World, pair: tuple[Process, Process]) -> None:
-    p, _ = pair
-    epoch = world.trigger()
-    p.catch_up()
-    p.machine.ledger.end = 0  # whatever it may have read: it asks nothing
-    assert p.machine.handle(RecordMet(epoch=epoch)) == []
-
-
 @pytest.mark.parametrize(("hear", "asks"), [("headers", True), ("ledger", True), ("markers", False)])
 def test_r2_who_may_not_hear_it_from_there_reads_on_only_if_the_ledger_may_announce_it(
     world: World, hear: str, asks: bool

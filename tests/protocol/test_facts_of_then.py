@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from snapkafka.protocol import (
     Assigned,
+    Bye,
     Captured,
     ChangelogEnd,
     Hello,
@@ -15,6 +18,7 @@ from snapkafka.protocol import (
     Position,
     Renewed,
     Report,
+    StoppedApp,
     Table,
     TopicPartition,
     Trigger,
@@ -122,3 +126,25 @@ def test_what_a_process_did_not_find_when_it_joined_is_reported_by_another_of_it
         replace(OLD, n=7),
     )
     assert facts(whole) == ({("a-new", "json")}, {("c-new", False, "json")})
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_r10_of_a_stopped_app_its_youngest_before_the_trigger_counts(comes_back: bool) -> None:
+    """Not the one before that, nor who joins when the snapshot has been asked for."""
+    app = StoppedApp(
+        app="p",
+        positions=(Position(agent="*", topic="a", partition=0, offset=3),),
+        changelogs=(ChangelogEnd(table="t", topic="c", partition=0, end=4),),
+    )
+    later: list[LedgerRecord] = [replace(OLD, n=8)] if comes_back else []
+    records: list[LedgerRecord] = [
+        Hello(n=9, app="q"),  # 0
+        OLD,
+        Bye(process=1, n=1),
+        replace(NEW, inputs=(replace(NEW.inputs[0], partitions=1),)),  # 3
+        Bye(process=3, n=1),
+        Trigger(n=3, id="s", stopped=(app,)),  # 5
+        *later,
+        replace(cut(0, 6, 0, assigned=-1), positions=(), changelogs=()),
+    ]
+    assert facts(captured(*records)) == ({("a-new", "json")}, {("c-new", False, "json")})

@@ -137,7 +137,7 @@ def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """R11: expected inputs: stopped apps not retired. The same for every reader, however much it forgets."""
-    monkeypatch.setattr("snapkafka.protocol.ledger_processes.KEEP_LEFT", 2)
+    monkeypatch.setattr("snapkafka.protocol.ledger_fold.KEEP_LEFT", 2)
     stopped = Hello(n=1, app="p", inputs=(InputTopic(topic="a", partitions=1),))
     crashing = [
         record for k in range(5) for record in (Hello(n=10 + k, app="q"), Dead(n=100 + k, dead=2 + 2 * k))
@@ -161,7 +161,7 @@ def test_a_fold_without_history_still_expects_a_stopped_app_whoever_else_left(
 
 
 def test_a_service_forgets_old_snapshots_and_a_tool_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapkafka.protocol.ledger_snapshots.KEEP_DECIDED", 2)
+    monkeypatch.setattr("snapkafka.protocol.ledger_fold.KEEP_DECIDED", 2)
     triggers = [Trigger(n=k, id=str(k)) for k in range(4)]
     aborts = [Abort(n=10 + k, epoch=k + 1, code="x", reason="y") for k in range(4)]
     assert [*fold_of(*triggers, *aborts).snapshots] == [1, 2, 3, 4]
@@ -230,7 +230,7 @@ def test_r11_a_snapshot_has_the_inputs_that_no_worker_had_when_it_was_asked_for(
     """What becomes of them later is another snapshot's."""
     report = Report(process=0, n=1, epoch=2, previous=0, heard="ledger", assigned=-1, positions=())
     fold = fold_of(payments(1), Trigger(n=2, id="s"), report, history=history)
-    assert [str(item.topic) for item in fold.captured(2).unread] == ["to-pay"]
+    assert [str(item.topic) for item in fold.snapshots[2].unread] == ["to-pay"]
     for record in (
         Hello(n=9, app="payments", inputs=(InputTopic(topic="to-pay", partitions=1),)),
         Trigger(n=3, id="t"),

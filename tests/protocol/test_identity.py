@@ -23,17 +23,6 @@ from snapkafka.protocol import (
 from .world import A, B, Process, World, expire, settle
 
 
-def test_a_recreated_ledger_starts_a_new_life(world: World, pair: tuple[Process, Process]) -> None:
-    p, _ = pair
-    world.trigger()
-    p.catch_up()
-    p.feed(LedgerRecreated())
-    assert p.machine.process is None
-    assert p.epoch == 0
-    assert p.machine.ledger.end == 0
-    assert p.feed(LedgerRecreated()) == [], "it has not said anything in this one yet"
-
-
 def test_r12_a_new_life_keeps_nothing_of_the_old_but_what_it_has_under_way(
     world: World, pair: tuple[Process, Process]
 ) -> None:

@@ -25,8 +25,7 @@ from snapkafka.protocol import (
     TriggerAppended,
 )
 from snapkafka.protocol.latest import Latest
-from snapkafka.protocol.ledger_processes import KEEP_LEFT
-from snapkafka.protocol.ledger_snapshots import KEEP_DECIDED, KEEP_NAMES
+from snapkafka.protocol.ledger_fold import KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES
 
 from .world import A, B, Process, World
 
@@ -37,9 +36,9 @@ WARM = 200  # until then memory may grow: what is remembered of the latest is bo
 @pytest.fixture(autouse=True)
 def bounds_that_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, bound in (
-        ("ledger_snapshots.KEEP_NAMES", 50),
-        ("ledger_snapshots.KEEP_DECIDED", 10),
-        ("ledger_processes.KEEP_LEFT", 20),
+        ("ledger_fold.KEEP_NAMES", 50),
+        ("ledger_fold.KEEP_DECIDED", 10),
+        ("ledger_fold.KEEP_LEFT", 20),
     ):
         monkeypatch.setattr(f"snapkafka.protocol.{name}", bound)
 
@@ -213,17 +212,6 @@ def test_a_fold_without_history_is_bounded_whatever_the_ledger_holds() -> None:
         life(k)
     after = sizes(fold)
     assert {path: (before[path], after[path]) for path in after if after[path] > before[path] + 1} == {}
-
-
-def test_the_latest_keys_are_those_that_came_last() -> None:
-    latest: Latest[object] = Latest(7, "ab")
-    expected: deque[object] = deque("ab", maxlen=7)
-    for key in range(100):
-        latest.add(key)
-        expected.append(key)
-        assert list(latest) == list(expected)
-        assert key in latest
-        assert key - 7 not in latest
 
 
 def test_a_bounded_number_of_keys_takes_no_more_memory_when_it_is_full() -> None:

@@ -10,7 +10,6 @@ from snapkafka.protocol import (
     Cause,
     Status,
 )
-from snapkafka.protocol.cut import NOTED_MAX
 
 from .steps import Play
 from .world import A, Process, World, records, settle
@@ -63,14 +62,3 @@ def test_a_record_that_comes_after_a_later_one_fails_the_open_snapshot_and_names
     p.end(Cause("agent", A, 1))
     settle(p, q)
     assert world.snapshot(later).status is Status.CAPTURED, "the next one is none the worse"
-
-
-def test_memory_of_cuts_is_bounded(world: World, pair: tuple[Process, Process]) -> None:
-    p, q = pair
-    p.end(p.start(A, 5))
-    for k in range(NOTED_MAX + 1):
-        world.trigger(str(k))
-        settle(p, q)
-    p.start(A, 1)
-    settle(p, q)
-    assert len(records(p, Abort)) == NOTED_MAX

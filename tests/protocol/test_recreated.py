@@ -79,3 +79,14 @@ def test_r11_who_knew_a_topic_before_it_was_recreated_is_listed(world: World) ->
     captured = world.fold.captured(epoch)
     assert captured.old_topics == (OldTopic(process=p.id, topic="b"), OldTopic(process=old, topic="b"))
     assert captured.renewed == (), "the one that knew the old topic does not run any more"
+
+
+def test_r7_acknowledgements_of_the_old_topic_that_come_late_stand_for_nothing() -> None:
+    sent = Sent()
+    sent.acked(0, 78, 78)
+    sent.failed(77, 77, refused=False)
+    sent.acked(0, 82, 1)  # of the new one
+    sent.acked(0, 79, 79)
+    sent.acked(0, 81, 0)
+    assert sent.white(1) == (82, 2)
+    assert sent.unacknowledged == ()

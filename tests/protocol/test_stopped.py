@@ -70,18 +70,6 @@ def test_r10_of_an_app_that_has_started_since_the_look_its_process_counts(world:
     assert (cut.position, cut.receiver) == (0, heir.id)
 
 
-def test_r10_who_stood_down_and_stops_says_that_too(world: World) -> None:
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    settle(p, q)
-    for action in p.machine.stand_down():
-        assert isinstance(action, AppendToLedger)
-        world.append(action.record)
-    assert world.fold.goes_on_without(world.fold.processes[p.machine.stood_down or 0])
-    p.feed(StopAsked())
-    settle(q)
-    assert not world.fold.goes_on_without(world.fold.processes[p.machine.stood_down or 0])
-
-
 def test_r10_what_was_captured_while_somebody_stood_down_unread_cannot_be_proven(world: World) -> None:
     p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
     settle(p, q)

@@ -121,3 +121,14 @@ def test_r7_a_seq_that_is_given_back_behind_a_failed_record_is_listed(
     p.do(p.machine.send_withdrawn(stamped))
     listed = [(r.first, r.last, r.undone) for r in p.machine.colours.sent[B].unacknowledged]
     assert listed == [(seq, seq, True), (seq + 1, seq + 1, False)]
+
+
+def test_r15_bare_changes_of_a_table_are_in_its_state(world: World, pq: tuple[Process, Process]) -> None:
+    p, q = pq
+    changelog = TopicPartition("p-t-changelog", 0)
+    p.send(changelog)
+    end = send_bare(p, changelog)
+    epoch = world.trigger()
+    settle(p, q)
+    captured = world.fold.captured(epoch)
+    assert [(cut.process, cut.end) for cut in captured.changelogs if cut.app == "p"] == [(p.id, end)]
