@@ -100,13 +100,10 @@ class Examination:
         self._reading, self._view, self._part = reading, reading.view, Part()
         self._read = {TopicPartition(*item[:2]): item for item in reading.ranges}
         self._places = {tp: place for place, tp in enumerate(questions.places(reading.view))}
-        self._ends: dict[TopicPartition, set[int]] = {}
-        self._sets: dict[TopicPartition, Mapping[str, Any]] = {}
+        self._tables: dict[TopicPartition, list[Mapping[str, Any]]] = {}
         for table in changelog_rows(reading.view):
             tp = TopicPartition(table["topic"], table["partition"])
-            self._ends.setdefault(tp, set()).add(table["end"])
-            if table["sets"]:
-                self._sets[tp] = table
+            self._tables.setdefault(tp, []).append(table)
         self._decoder = Decoder(reading.settings.decoding)
         self._kept: Counter[TopicPartition] = Counter()
         self._around = Around(reading.view, reading.reaches, reading.window) if reading.reaches else None
@@ -196,21 +193,23 @@ class Examination:
 
     def _may_be_last(self, tp: TopicPartition, records: list[Record], white: list[bool]) -> dict[int, int]:
         """Return the bucket of each change that may be the last of its key, by its offset; of sets, of every one."""
-        if (table := self._sets.get(tp)) is not None:
-            codecs = table["key_codec"], table["value_codec"]
+        tables = self._tables[tp]
+        if any(table["sets"] for table in tables):
+            alike = all(table["sets"] for table in tables)  # else an operation is the change of a key, too
             return {
-                it.offset: self._bucket_of_set(it, codecs)
+                it.offset: self._bucket_of_set(it, tables[0]) if alike else 0
                 for it, is_white in zip(records, white, strict=True)
-                if is_white and it.value is not None
+                if is_white
             }
         last: dict[tuple[int, bytes | None], int] = {}
-        for end in self._ends[tp]:  # of several tables in one changelog, each has its own
+        for end in {table["end"] for table in tables}:  # of several tables in one changelog, each has its own
             for record, is_white in zip(records, white, strict=True):
                 if is_white and record.offset < end:
                     last[end, record.key] = record.offset
         return {offset: hash_of(key or b"") for (_, key), offset in last.items()}
 
-    def _bucket_of_set(self, record: Record, codecs: tuple[str, str]) -> int:
+    def _bucket_of_set(self, record: Record, table: Mapping[str, Any]) -> int:
+        codecs = table["key_codec"], table["value_codec"]
         operation = self._decoder.operation(record.log.topic, record.key, record.value, codecs)
         return hash_of(record.key or b"" if operation is None else operation.of.encode())
 

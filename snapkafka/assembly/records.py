@@ -15,7 +15,7 @@ from snapkafka.wire import headers as wire
 #: The client id of all readers of the log, for quotas; docs/guide/assembly.md describes them.
 CLIENT_ID: Final = "snapkafka-assembly"
 #: Records, and bytes of them, that are held until they are examined.
-PIECE_RECORDS: Final = 50_000
+PIECE_RECORDS: Final = 100_000
 PIECE_BYTES: Final = 32 << 20
 #: A piece ends where more offsets are missing: another task may have them.
 JUMP_MAX: Final = 10_000
@@ -89,15 +89,21 @@ def _pieces(records: Iterable[Record]) -> Iterator[tuple[TopicPartition, list[Re
         tp = record.log.tp
         own = held.setdefault(tp, [])
         if own and not 0 < record.offset - own[-1].offset <= JUMP_MAX:
+            number, size = number - len(own), size - sum(map(_size, own))
             yield tp, own
             held[tp] = own = []
         own.append(record)
-        number += 1
-        size += len(record.key or b"") + len(record.value or b"")
+        number, size = number + 1, size + _size(record)
         if number >= PIECE_RECORDS or size >= PIECE_BYTES:
-            yield from held.items()
-            held, number, size = {}, 0, 0
+            tp = max(held, key=lambda of: len(held[of]))
+            own = held.pop(tp)
+            number, size = number - len(own), size - sum(map(_size, own))
+            yield tp, own
     yield from held.items()
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")
 
 
 def is_external(record: Record) -> bool:
