@@ -21,7 +21,7 @@ from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topics_by_check
 
-from .records import Record, is_external
+from .records import Record
 from .rows import input_codecs
 from .values.decoder import Decoder
 
@@ -117,8 +117,8 @@ Receipts: TypeAlias = dict[tuple[str, TopicPartition, int], tuple[int | None, in
 class Near(NamedTuple):
     """A record near the cut, and its row without its receipt."""
 
-    kind: _Kind
     offset: int
+    kind: _Kind
     row: dict[str, Any]
 
 
@@ -163,7 +163,7 @@ class Around:
     def nearest(self, decoder: Decoder) -> list[Near]:
         """Return the nearest records of each kind, one more than are shown."""
         return [
-            Near(kind, offset, self._row(kind, record, source, decoder))
+            Near(offset, kind, self._row(kind, record, source, decoder))
             for kind, items in self._kinds.items()
             for offset, record, source in _nearest(kind, items, self._window + 1)
         ]
@@ -183,14 +183,14 @@ class Around:
         texts = decoder.texts(topic, record.key, record.value, input_codecs(source))
         cause = record.cause if record.cause is not None and record.cause[0] in self._topics else None
         return {
-            "sender": None if is_external(record) else process,
+            "sender": None if record.is_external else process,
             "sender_app": None if cut is None else cut.app,
             "receiver_app": app,
             "receiver": source.receiver,
             "topic": topic,
             "partition": partition,
             "offset": record.offset,
-            "seq": None if is_external(record) else record.log.seq,
+            "seq": None if record.is_external else record.log.seq,
             "side": side,
             "received": received,
             "sent_ms": record.timestamp_ms if record.timestamp_ms >= 0 else None,
@@ -199,7 +199,7 @@ class Around:
             "cause_offset": None if cause is None else cause[2],
             "key": None if texts.key is None else texts.key[:PREVIEW_CHARS],
             "value": None if texts.value is None else texts.value[:PREVIEW_CHARS],
-            "bytes": len(record.key or b"") + len(record.value or b""),
+            "bytes": record.size,
         }
 
 
@@ -224,8 +224,7 @@ def around_rows(
 
 def _nearest(kind: _Kind, items: list[Any], number: int) -> list[Any]:
     """Return the last ones of those that were received, and the first of the others."""
-    at = 1 if isinstance(items[0], Near) else 0
-    return sorted(items, key=lambda it: it[at], reverse=kind[-1])[:number]
+    return sorted(items, key=lambda it: it[0], reverse=kind[-1])[:number]
 
 
 def _both(known: tuple[int | None, int] | None, more: tuple[int | None, int]) -> tuple[int | None, int]:
@@ -237,7 +236,7 @@ def _both(known: tuple[int | None, int] | None, more: tuple[int | None, int]) ->
 
 def _side(view: CutView, record: Record, source: InputCut) -> str:
     log = record.log
-    if is_external(record):
+    if record.is_external:
         return "external"
     if log.process < view.epoch and view.left(log.process):
         return "white" if log.offset < source.log_end else "red"

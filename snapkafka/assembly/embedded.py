@@ -52,7 +52,7 @@ class EmbeddedLog(Log):
         self._client = client_settings(connection) | {
             "client.id": CLIENT_ID,
             "group.id": CLIENT_ID,
-            "isolation.level": settings.isolation,
+            "isolation.level": settings.spec.isolation,
         }
         self._ledger_id = wire.ledger_id(bytes.fromhex(settings.ledger.topic_id))
         self._asked = array("q")  # place, pos, hash of the key, whether there is a key, white

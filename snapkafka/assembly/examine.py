@@ -22,7 +22,7 @@ from snapkafka.store import Store
 
 from .around import Around, Near, Reach, leads, per_kind, reach
 from .manifest import unread_ranges
-from .records import Record, is_external
+from .records import Record
 from .rows import Channel, changelog_rows, input_row, message_row
 from .settings import Settings
 from .state import Change, Fold
@@ -151,18 +151,17 @@ class Examination:
             for record in records:
                 if view.in_channel(record.log, source):
                     row = message_row(view, record, source, self._decoder)
-                    size = len(record.key or b"") + len(record.value or b"")
                     channel = Channel(*(row[name] for name in Channel._fields))
                     self._part.held[channel, "messages"] += 1
-                    self._part.held[channel, "bytes"] += size
-                    self._add("messages", row, size)
+                    self._part.held[channel, "bytes"] += record.size
+                    self._add("messages", row, record.size)
 
     def _external(self, tp: TopicPartition, records: list[Record]) -> None:
         if (unread := self._reading.unread.get(tp)) is None:
             return
         for record in records:
-            if unread.start <= record.offset < unread.end and is_external(record):
-                self._add(INPUTS, input_row(record), len(record.key or b"") + len(record.value or b""))
+            if unread.start <= record.offset < unread.end and record.is_external:
+                self._add(INPUTS, input_row(record), record.size)
 
     def _add(self, name: str, row: dict[str, Any], size: int) -> None:
         rows = self._rows.setdefault(name, [])

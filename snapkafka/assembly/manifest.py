@@ -109,7 +109,7 @@ def manifest_of(
         external=openness.external,
         outsiders=openness.outsiders,
         strict=openness.strict,
-        isolation=settings.isolation,
+        isolation=settings.spec.isolation,
         restorable=facts.restorable,
         topics=facts.topics,
         logs=logs_of(view, None if base is None else base.parent),

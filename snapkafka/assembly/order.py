@@ -95,28 +95,28 @@ class Examined:
     parts: list[Part]
 
     def stretches(self, wanted: Wanted) -> list[Stretch]:
-        return self._again(self.reading.ranges, wanted) if wanted else _stretches(self.parts)
+        if wanted:
+            return self._again(self.reading.ranges, wanted)
+        return [one for part in self.parts for one in part.stretches]
 
     def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
         return self.log.ask(question)
 
     def still_there(self, wanted: Collection[ReadRange]) -> set[TopicPartition]:
-        return {one.tp for one in self._again(wanted, Wanted()) if one.records} if wanted else set()
+        return {one.tp for one in self._again(wanted) if one.records} if wanted else set()
 
     def check(self) -> Checked:
         """Run V1 to V5."""
         view, below = self.reading.view, list[LogRecord]()
         if ranges := look_back_ranges(view, self.reading.ranges):
-            below = [kept.record for one in self._again(ranges, Wanted()) for kept in one.kept]
+            below = [kept.record for one in self._again(ranges) for kept in one.kept]
         return run(CutLog(view, self, read=self.reading.ranges, below=below))
 
-    def _again(self, ranges: Iterable[ReadRange], wanted: Wanted) -> list[Stretch]:
-        again = replace(self.reading, ranges=tuple(ranges), wanted=wanted, tables=None, is_again=True)
-        return _stretches(self.log.examine(again))
-
-
-def _stretches(parts: Iterable[Part]) -> list[Stretch]:
-    return [one for part in parts for one in part.stretches]
+    def _again(self, ranges: Iterable[ReadRange], wanted: Wanted | None = None) -> list[Stretch]:
+        again = replace(
+            self.reading, ranges=tuple(ranges), wanted=wanted or Wanted(), tables=None, is_again=True
+        )
+        return [one for part in self.log.examine(again) for one in part.stretches]
 
 
 class Engine(ABC):

@@ -37,6 +37,16 @@ class Record(NamedTuple):
         return self.log[2]
 
     @property
+    def size(self) -> int:
+        """The bytes of key and value."""
+        return len(self.key or b"") + len(self.value or b"")
+
+    @property
+    def is_external(self) -> bool:
+        """Whether none of ours wrote it."""
+        return self.log.process == EXTERNAL
+
+    @property
     def row(self) -> Row:
         """The record as `checks.stretch_of` takes it."""
         if self.cause is None:
@@ -89,23 +99,14 @@ def _pieces(records: Iterable[Record]) -> Iterator[tuple[TopicPartition, list[Re
         tp = record.log.tp
         own = held.setdefault(tp, [])
         if own and not 0 < record.offset - own[-1].offset <= JUMP_MAX:
-            number, size = number - len(own), size - sum(map(_size, own))
+            number, size = number - len(own), size - sum(it.size for it in own)
             yield tp, own
             held[tp] = own = []
         own.append(record)
-        number, size = number + 1, size + _size(record)
+        number, size = number + 1, size + record.size
         if number >= PIECE_RECORDS or size >= PIECE_BYTES:
             tp = max(held, key=lambda of: len(held[of]))
             own = held.pop(tp)
-            number, size = number - len(own), size - sum(map(_size, own))
+            number, size = number - len(own), size - sum(it.size for it in own)
             yield tp, own
     yield from held.items()
-
-
-def _size(record: Record) -> int:
-    return len(record.key or b"") + len(record.value or b"")
-
-
-def is_external(record: Record) -> bool:
-    """Return whether none of ours wrote it."""
-    return record.log.process == EXTERNAL

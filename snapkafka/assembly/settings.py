@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from snapkafka.manifest import LedgerEntry
 
-from .cluster import DEFAULT_ISOLATION
 from .spec import JobSpec
 from .values.decoding import PLAIN, Decoding
 
@@ -17,6 +16,7 @@ class Settings:
     """The options of the job, and what follows from them for one snapshot.
 
     Args:
+        spec: with an isolation.
         ledger: the ledger whose headers are ours, with the times of the processes' reports.
         options: more options of Spark's Kafka source (credentials).
         decoding: of keys and values.
@@ -26,8 +26,3 @@ class Settings:
     ledger: LedgerEntry
     options: Mapping[str, str] = field(default_factory=dict)
     decoding: Decoding = PLAIN
-
-    @property
-    def isolation(self) -> str:
-        """ "read_committed": without aborted records."""
-        return self.spec.isolation or DEFAULT_ISOLATION

@@ -81,7 +81,7 @@ class Engine:
                 facts = ClusterFacts(external_readers=desk.facts(captured, sinks).external_readers)
             base = None
             if not whole:
-                base = find_base(store, captured, settings.ledger, isolation=settings.isolation)
+                base = find_base(store, captured, settings.ledger, isolation=settings.spec.isolation)
             return self.assembled(view, settings, store, base=base, wanted=tuple(wanted), facts=facts)[0]
 
     def verify(self, stage: Stage, name: str = "snap", folder: Path | None = None, **options: Any) -> Checked:

@@ -93,7 +93,7 @@ class SparkLog(Log):
             self._spark,
             ranges,
             bootstrap=self._settings.spec.bootstrap,
-            isolation=self._settings.isolation,
+            isolation=self._settings.spec.isolation,
             options=self._settings.options,
         )
         ledger_id = self._ledger_id
