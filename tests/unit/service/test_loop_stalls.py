@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -40,11 +41,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeCluster, Path]:
     return cluster, folder
 
 
-async def nothing(*_: Any, **__: Any) -> tuple[()]:
-    """Do the work of a job."""
-    return ()
-
-
 @pytest.mark.parametrize(("method", "path"), sorted({*ROUTES, *OTHERS}), ids=str)
 def test_no_route_waits_for_the_storage_on_the_loop(
     world: tuple[FakeCluster, Path], method: str, path: str, monkeypatch: pytest.MonkeyPatch
@@ -67,7 +63,7 @@ def test_no_route_waits_for_the_storage_on_the_loop(
         "query": {"sql": f"SELECT count(*) FROM {NAMES}"},
     }
     target = re.sub(r"\{\w+\}", "one", path) + ("?against=two" if name == "diff" else "")
-    with served(world[0], (str(world[1]),), assemble=nothing, verify=nothing) as client:
+    with served(world[0], (str(world[1]),), assemble=AsyncMock(), verify=AsyncMock()) as client:
         assert client.portal is not None
         began = time.monotonic()
         body = bodies.get(name, {}) if method == "POST" else None
