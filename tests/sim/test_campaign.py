@@ -159,7 +159,7 @@ KINDS = {
     # R10, R15: the ledger takes a `Hello` long after its worker has begun; what it did until then bears no header.
     "late": Kind(
         lambda plan: late(replace(plan, retries=0)),
-        range(30, 36),
+        range(30, 40),
         range(400),
         {"bare_sends": 1.01, "VERIFIED": 1.01},
     ),
