@@ -119,8 +119,9 @@ class Campaign:
                     ttl_ms=30_000,
                 )
             ).epoch
+            # Both hear of it at once. The second one reports its cut when the event that is held has ended.
             wait_until(
-                "both to have cut", lambda: self.has_cut(epoch), timeout_s=30, system=self.cycle.system
+                "the first to have cut", lambda: self.has_cut(epoch), timeout_s=30, system=self.cycle.system
             )
         finally:
             self.hold.unlink()
@@ -130,7 +131,7 @@ class Campaign:
 
     def has_cut(self, epoch: int) -> bool:
         snapshot = self.observer.state.snapshots.get(epoch)
-        return snapshot is not None and (not snapshot.open or snapshot.required <= snapshot.reports.keys())
+        return snapshot is not None and (not snapshot.open or bool(snapshot.reports))
 
     def round(self, number: int) -> None:
         name = f"cut-{number}"
