@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from snapkafka.protocol import (
+    NOBODY,
     AppendHello,
     CameBack,
     CutTimed,
@@ -19,6 +22,7 @@ from snapkafka.protocol import (
     TopicPartition,
     WentAbsent,
 )
+from snapkafka.protocol.offsets import SOMEBODY
 
 from .world import A, B, Process, World, expire, settle
 
@@ -154,3 +158,13 @@ def test_r12_what_a_life_wrote_counts_until_the_inputs_are_given_anew(world: Wor
     settle(p)
     ends += [cut.end for cut in world.fold.captured(epoch).changelogs]
     assert ends == [3, 3, 1]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_r11_who_has_work_under_way_when_its_ledger_is_recreated_says_so(world: World, busy: bool) -> None:
+    """The new ledger does not know which inputs it has read."""
+    p = Process(world, "p", (A,))
+    void = p.id
+    if busy:
+        p.start(A, 0)
+    assert p.feed(LedgerRecreated()) == [AppendHello(void=void, was=SOMEBODY if busy else NOBODY)]
