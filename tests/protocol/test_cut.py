@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol import (
-    Abort,
     AssignedInput,
     Cause,
     InputsAssigned,
@@ -48,19 +47,6 @@ def test_r3_of_two_agents_each_has_its_own_position(world: World) -> None:
     (report,) = records(p, Report)
     assert [(x.agent, x.offset) for x in report.positions] == [("fast", 5), ("slow", 2), ("third", 3)]
     assert world.snapshot(epoch).reports
-
-
-def test_r2_turning_red_is_legal_though_nobody_wants_the_cut(world: World) -> None:
-    """R2: Turning red early is always legal. Of a snapshot that is decided nothing is reported."""
-    q = Process(world, "q", (B,), hear=frozenset({"headers"}))
-    q.start(B, 0)
-    epoch = world.trigger()
-    world.append(Abort(n=1, epoch=epoch, code="x", reason="y"))
-    q.catch_up()
-    q.feed(RecordMet(epoch=epoch))
-    assert q.epoch == epoch
-    assert not records(q, Report)
-    assert not q.machine.colours.tearing, "nothing can be torn where nobody asks"
 
 
 @pytest.mark.parametrize(("hear", "asks"), [("headers", True), ("ledger", True), ("markers", False)])

@@ -25,7 +25,7 @@ from snapkafka.protocol import (
     TriggerAppended,
 )
 from snapkafka.protocol.latest import Latest
-from snapkafka.protocol.ledger_fold import KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES
+from snapkafka.protocol.ledger_fold import KEEP_NAMES
 
 from .world import A, B, Process, World
 
@@ -222,8 +222,3 @@ def test_a_bounded_number_of_keys_takes_no_more_memory_when_it_is_full() -> None
         latest.add(key)
         taken.append(sys.getsizeof(latest._keys))
     assert max(taken[KEEP_NAMES:]) == taken[KEEP_NAMES - 1]
-
-
-def test_the_bounds_are_these() -> None:
-    """A record of an older process counts as external, no epoch so old comes as news, no repeat comes so late."""
-    assert (KEEP_DECIDED, KEEP_LEFT, KEEP_NAMES) == (64, 500, 500)

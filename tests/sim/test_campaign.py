@@ -40,7 +40,7 @@ from tests.sim.mutants.search import caught_by
 from tests.sim.mutants.table import MUTANTS, Mutant
 
 #: `make prove` runs 100,000.
-CAMPAIGN = 150
+CAMPAIGN = 250
 #: Each showed something wrong once, in the protocol or in what judges it.
 PINNED = {
     31: "an input that came back was not known to be replayed",

@@ -25,7 +25,7 @@ SMALL: Final = (
         inputs=(A, A),
         faults={"disorder": 1},
         slow=NEWS | {"post"},
-        states=1_457,
+        states=677,
     ),
     SmallWorld(
         name="closing",
@@ -33,7 +33,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", (("write", "x"), ("write", "y")))),
         inputs=(A,),
         reduced=False,
-        states=470,
+        states=179,
     ),
     SmallWorld(
         name="torn",
@@ -44,7 +44,7 @@ SMALL: Final = (
         ),
         inputs=(A, A),
         slow=NEWS,
-        states=1_089,
+        states=911,
     ),
     SmallWorld(
         name="held",
@@ -61,7 +61,7 @@ SMALL: Final = (
         ),
         inputs=(A, A),
         slow=NEWS,
-        states=977,
+        states=812,
     ),
     SmallWorld(
         name="iterated",
@@ -72,7 +72,7 @@ SMALL: Final = (
         ),
         inputs=(A, A, A),
         slow=NEWS,
-        states=1_284,
+        states=1_001,
     ),
     SmallWorld(
         name="left",
@@ -90,7 +90,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop b": 1, "restart": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=1_706,
+        states=1_525,
     ),
     SmallWorld(
         name="moves",
@@ -127,7 +127,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop a": 1},
         slow=frozenset(),
-        states=1_541,
+        states=1_278,
     ),
     SmallWorld(
         name="born",
@@ -144,7 +144,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", (("ask", "B"), ("write", "x"))), app("b", "B", WRITE)),
         inputs=(A,),
         slow=NEWS | {"reply"},
-        states=726,
+        states=391,
     ),
     SmallWorld(
         name="global",
@@ -172,7 +172,7 @@ SMALL: Final = (
         inputs=(A, A),
         asks=0,
         slow=frozenset({"append"}),
-        states=954,
+        states=877,
     ),
     SmallWorld(
         name="partitions",
@@ -180,7 +180,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
         inputs=(A, A1),
         slow=frozenset({"b ledger Trigger"}),
-        states=2_091,
+        states=1_637,
     ),
     SmallWorld(
         name="partitions-move",
@@ -203,7 +203,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"crash a": 1},
         slow=NEWS,
-        states=1_264,
+        states=1_001,
     ),
     SmallWorld(
         name="aborted",
@@ -212,7 +212,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"abort a": 1},
         slow=NEWS,
-        states=85,
+        states=79,
     ),
     SmallWorld(
         name="fenced",
@@ -221,7 +221,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"fence": 1},
         slow=NEWS,
-        states=2_008,
+        states=1_315,
     ),
 )
 

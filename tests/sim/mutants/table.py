@@ -242,7 +242,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
          edit(Process, "choices", {"if self.lost is not None and not self.hung:": "if False:"}),
          plans.losing, 2, by=LIVENESS),
     _row("R16 ends", "a process cuts before it has read up to the barriers",
-         always(cut.Positions, "behind"), plans.aligned, 2, by=LIVENESS),
+         always(cut.Positions, "behind"), plans.aligned, 6, by=LIVENESS),
     _row("R16 senders", "a process cuts before those that send to it have closed",
          always(aligner.Aligner, "waits_for", ""), plans.aligned, 4, by=LIVENESS),
     _row("R16 together", "a process goes on before all who send to the same topics have closed",
