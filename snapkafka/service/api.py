@@ -7,6 +7,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -68,8 +69,9 @@ def route(
     return registered
 
 
-def openapi() -> dict[str, Any]:
-    """Create the OpenAPI document."""
+@cache
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document."""
     asked = [it.takes.get("asked") for it in ROUTES.values()]
     kinds = [kind for kind in (*(it.answer for it in ROUTES.values()), *asked) if isinstance(kind, type)]
     kinds = list(dict.fromkeys([*kinds, Problem]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
@@ -23,7 +23,7 @@ from snapkafka.protocol.ledger_state import SnapshotView, Status
 from snapkafka.query.stored import StoredFiles
 
 from .access import Role, within
-from .api import EVENTS, ROUTES, SVG, openapi, route
+from .api import EVENTS, ROUTES, SVG, document, route
 from .cache import Shared
 from .jobs import Job, Jobs
 from .ledger_follower import LedgerFollower
@@ -343,9 +343,3 @@ def _one_of(slots: asyncio.Semaphore, what: str) -> asyncio.Semaphore:
     if slots.locked():
         raise RefusedError("busy", f"too many {what} are running", "try again when one is done")
     return slots
-
-
-@cache
-def document() -> dict[str, Any]:
-    """Return the OpenAPI document."""
-    return openapi()

@@ -143,8 +143,10 @@ class KafkaBulk:
         from confluent_kafka.admin import OffsetSpec
 
         wanted = {KafkaPartition(*place): OffsetSpec.latest() for place in partitions}
+        if not wanted:
+            return {}
         options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": ASK_S}
-        for _ in Tries(ASK_S, ASK_AGAIN_S) if wanted else ():
+        for _ in Tries(ASK_S, ASK_AGAIN_S):
             self._raise_if_stopped()
             try:
                 asked = self._admin.list_offsets(wanted, **options)
@@ -154,8 +156,6 @@ class KafkaBulk:
                 }
             except (KafkaException, TimeoutError) as error:
                 problem = error
-        if not wanted:
-            return {}
         raise BrokerUnavailableError(f"could not read the last stable offsets: {problem}") from problem
 
     def delete_groups(self, groups: Sequence[str]) -> None:
