@@ -17,8 +17,10 @@ def main(argv: list[str] | None = None) -> int:
         prog="snapkafka broker",
         description="Run a Kafka on this machine until Ctrl-C. Its data goes with it.",
     )
-    parser.add_argument("--port", type=int, choices=range(1, 65_536), default=9092, metavar="PORT")
+    parser.add_argument("--port", type=int, default=9092, help="1 to 65535; default: 9092")
     arguments = parser.parse_args(argv)
+    if not 0 < arguments.port < 65_536:
+        parser.error(f"--port must be 1 to 65535, got {arguments.port}")
     raise_on_ending_signals()
     try:
         with EmbeddedKafka(port=arguments.port) as broker:

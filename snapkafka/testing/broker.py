@@ -69,10 +69,7 @@ def create_topics(
         from confluent_kafka.admin import AdminClient, NewTopic
     except ImportError as error:
         raise extra_missing("demo", "creating topics", "confluent_kafka") from error
-    settings = dict(config or {})
-    wanted = [
-        NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings) for name in names
-    ]
+    wanted = [NewTopic(name, partitions, 1, config=dict(config or {})) for name in names]
     # Silent: that the broker leaves before this client is collected is no news.
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     limits = {"operation_timeout": timeout_s, "request_timeout": timeout_s}

@@ -232,6 +232,13 @@ def test_help_imports_no_command() -> None:
     assert not {"aiokafka", "snapkafka.ops", "snapkafka.cli.build"} & {*done.stdout.split()}
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "x"])
+def test_a_port_that_cannot_be_is_refused_in_one_line(port: str) -> None:
+    command = [sys.executable, "-m", "snapkafka", "broker", f"--port={port}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 2), done.stderr
+
+
 @pytest.mark.parametrize("name", [*ALL, "fork", ""])
 def test_help_of_a_command_has_one_example_that_fits_a_line_and_is_right(name: str) -> None:
     (line,) = [line for line in help_of(name) if line.startswith("Example: ")]
