@@ -93,10 +93,10 @@ class Trigger(Request, frozen=True, rename=CONTRACT | {"knowing": "knows_markers
     align_timeout_ms: Annotated[
         int,
         option(
-            "--align-timeout TIME", "Align for TIME at most; the next attempt does not wait: 2s.", bare="ms"
+            "--align-timeout TIME", "Align for TIME (2s) at most; then try without. Needs --wait.", bare="ms"
         ),
     ] = 0
-    retries: Annotated[int | None, option("--retries N", "Retry a failed one; 3 times with --wait.")] = None
+    retries: Annotated[int | None, option("--retries N", "Retries after a failure; 3 with --wait.")] = None
 
 
 class List(Request, frozen=True):

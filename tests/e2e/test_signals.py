@@ -217,7 +217,7 @@ def world(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 
 @contextlib.contextmanager
 def living(bootstrap: str, namespace: str, *, reports: bool) -> Iterator[None]:
-    """A process that takes part in snapshots, in a thread of its own; without `closes` none is ever captured."""
+    """A process that takes part in snapshots, in a thread of its own; without `reports` none is ever captured."""
     ready, ended = threading.Event(), threading.Event()
 
     async def live() -> None:

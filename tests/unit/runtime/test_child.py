@@ -62,7 +62,7 @@ async def test_a_pipe_that_another_process_holds_is_not_waited_for(tmp_path: Pat
     """One that has left the group, as Spark's Python workers do."""
     code = (
         "import subprocess, sys\n"
-        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'], start_new_session=True)\n"
         "print(left.pid, flush=True)\n"
     )
     lines: list[str] = []
