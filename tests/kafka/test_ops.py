@@ -7,9 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from snapkafka import ops
-from snapkafka.errors import (
-    LedgerUnusableError,
-)
+from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin
 from snapkafka.ops.pruning import snapshots_in_use
 from snapkafka.protocol import Fork, Restore, Status

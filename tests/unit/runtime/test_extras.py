@@ -79,13 +79,10 @@ def test_every_part_is_imported_with_its_extra_alone(part: str, tmp_path: Path) 
         "for it in pkgutil.walk_packages(part.__path__, part.__name__ + '.'):\n"
         "    if not it.name.endswith('__main__'): importlib.import_module(it.name)"
     )
-    environ = {**os.environ, "PYTHONPATH": f"{tmp_path}:{PACKAGE.parent}", "SNAPKAFKA_BOOTSTRAP": "broker:1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environ | {"SNAPKAFKA_NAMESPACE": "ns"},
-        capture_output=True,
-        text=True,
-    )
+    where = {"SNAPKAFKA_BOOTSTRAP": "broker:1", "SNAPKAFKA_NAMESPACE": "ns"}
+    environ = os.environ | where | {"PYTHONPATH": f"{tmp_path}:{PACKAGE.parent}"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
