@@ -102,7 +102,7 @@ class Positions:
         see `InputsRevoked`."""
         kept = {TopicPartition(end.topic, end.partition): end.end for end in undone_from or ()}
         for (_, tp), offset in self._next.items():
-            until = offset if undone_from is None else min(offset, kept.get(tp, 0))
+            until = offset if undone_from is None else kept.get(tp, 0)
             self._replay_until[tp] = max(self._replay_until.get(tp, 0), until)
         if self.skipped:  # where nothing was started behind it, whoever reads next comes to it again
             self.skipped = tuple(

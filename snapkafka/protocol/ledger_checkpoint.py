@@ -144,7 +144,7 @@ class _Matter:
                 *(view.assigned for view in fold.living()),  # by which a report is judged
             )
         }
-        self.retired = {at for fold in (before, state) for at in fold.retired.values()}
+        self.retired = {*before.retired.values()}
         self.paused_at = state.paused_at
         self.processes = _processes(state, self.epochs)
         self.restores = _restores(state, self.processes, self.since)

@@ -24,6 +24,7 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerRecord,
     LedgerState,
+    Retire,
     Status,
     StopAsked,
     Trigger,
@@ -34,7 +35,7 @@ from snapkafka.protocol import (
 from snapkafka.protocol.ledger_fold import KEEP_NAMES
 from tests.sim.ledgers import ledger
 
-from .world import A, Process, World, settle
+from .world import A, B, Process, World, settle
 
 N = 10**9  # numbers of checkpoints: no other author without an id has these
 
@@ -253,6 +254,27 @@ def test_what_was_contaminated_stays_so_however_long_ago_who_came_back_has_left(
     state = behind(world)
     assert state.snapshots[epoch].contaminated == world.snapshot(epoch).contaminated
     assert {*state.processes} == {void, p.id, q.id, heir.id}
+
+
+def test_an_app_stays_retired_for_the_snapshots_that_are_kept_and_for_those_to_come(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    p.feed(StopAsked())
+    world.append(Retire(n=1, app="p"))
+    epoch = world.trigger("without p")
+    settle(q)
+    again = Process(world, "p", (A,))
+    again.feed(StopAsked())
+    assert behind(world).retired_apps() == set()
+    world.append(Retire(n=2, app="p"))
+    state = behind(world)
+    assert state.snapshots[epoch].expected == world.snapshot(epoch).expected == {("q", B)}
+    assert state.snapshots[epoch].status is Status.CAPTURED
+    world.trigger("without p as well")
+    settle(q)
+    state = behind(world, snapshots=1)
+    assert (state.retired, state.retired_apps()) == (world.fold.retired, {"p"})
 
 
 def test_names_are_taken_for_so_many_snapshots_whoever_reads(world: World) -> None:

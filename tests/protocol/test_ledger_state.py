@@ -29,6 +29,22 @@ def test_r7_white_records_in_a_partition_that_nobody_has_named_fail_the_snapshot
     assert (world.failure(epoch).code, world.failure(epoch).culprit) == (UNKNOWN_PARTITION, "b[1]")
 
 
+def test_r7_such_records_that_are_red_for_an_earlier_snapshot_do_not_fail_it(
+    world: World, pair: tuple[Process, Process]
+) -> None:
+    p, q = pair
+    event = q.start(B, 0)
+    earlier = world.trigger("earlier")
+    settle(p, q)
+    p.send(TopicPartition("b", 1))
+    later = world.trigger("later")
+    settle(p, q)
+    assert world.failure(later).code == UNKNOWN_PARTITION
+    q.end(event)
+    settle(p, q)
+    assert world.snapshot(earlier).status is Status.CAPTURED
+
+
 def test_r9_an_input_whose_reader_has_left_is_expected_and_fails_the_snapshot_by_name(
     world: World, pair: tuple[Process, Process]
 ) -> None:

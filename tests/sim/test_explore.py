@@ -16,7 +16,7 @@ from tests.sim.explore.search import explore, main, replay
 from tests.sim.explore.small import SMALL, TINY, by_name
 from tests.sim.explore.state import Names
 from tests.sim.mutants.search import catch
-from tests.sim.mutants.table import MUTANTS, Mutant
+from tests.sim.mutants.table import CAUSAL, MUTANTS, Mutant
 
 #: These take longest; `make prove` explores them.
 LONG = (
@@ -97,7 +97,9 @@ def test_a_mutant_is_caught(mutant: Mutant) -> None:
     small, reported = caught
     with mutant.patch():
         _, wrong = replay(small, reported)
-    assert wrong
+    assert {violation.rule for violation in wrong} & CAUSAL
+    if mutant.small is not None and isinstance(mutant.small[1], str):
+        assert replay(small, reported)[1] == []
 
 
 def test_a_world_is_left_as_it_is_by_what_comes_after_it() -> None:
