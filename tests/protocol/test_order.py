@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol import (
-    OUT_OF_ORDER,
-    Abort,
-    Cause,
-    Status,
-)
+from snapkafka.protocol import OUT_OF_ORDER, Abort, Cause, Status
 
 from .steps import Play
 from .world import A, Process, World, records, settle
