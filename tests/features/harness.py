@@ -329,16 +329,17 @@ def _await_topics(bootstrap: str, names: set[str]) -> None:
 
 
 def await_inputs(side: Side, ready: Path, count: int) -> None:
-    """Until its workers run them all: Faust may pass over what comes while they get there
+    """Until its workers run them all, and each worker its part: Faust may pass over what comes while they get there
     (docs/reference/features.md)."""
 
-    def running_inputs() -> int:
-        reported = [ready / f"{side.id}.{worker.pid}" for worker in side.system.workers]
-        return sum(int(file.read_text()) for file in reported if file.exists())
+    def are_running() -> bool:
+        files = [ready / f"{side.id}.{worker.pid}" for worker in side.system.workers]
+        counts = [int(file.read_text()) if file.exists() else -1 for file in files]
+        return min(counts) >= 0 and sum(counts) == count
 
     wait_until(
         f"the workers of {side.id} to run {count} inputs",
-        lambda: running_inputs() == count,
+        are_running,
         timeout_s=60,
         system=side.system,
     )
