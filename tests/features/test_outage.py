@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 AWAY_S = 30.0
 RATE = 60
-#: Longer than the slow event takes, and half as long as the ledger is away: so more than any wait for it, too.
+#: Longer than the slow event takes, and half as long as the ledger is away.
 TTL_MS = 15_000
 #: The controller misses a broker after 3 s without a word; a broker that is there answers at once.
 MISSED_S, ANSWER_S = 20.0, 10.0
@@ -216,8 +216,8 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
     comes_back: Callable[[EmbeddedKafka], None],
 ) -> None:
     """Its broker is killed, or frozen, when a report of a cut is on its way there, and comes back after 30 s. Meanwhile
-    events, sends and commits go on as fast as without snapkafka. The snapshot fails, and by nothing else: one like it
-    was captured before, in half of that time. The next is captured."""
+    events, sends and commits go on as fast as without snapkafka. The snapshot is captured then, though its time is
+    over: the report comes before the word that it is late (R12), and is as true as one in time; the next one, too."""
     hold = tmp_path / "hold"
     with quick_and_slow(
         cluster.main.bootstrap,
@@ -231,12 +231,6 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
                 lambda: all(written(pair, side) > 3 * RATE for side in pair.sides),
                 timeout_s=60,
             )
-            begin_slow(pair)
-            alike = decided(pair, ask(pair, "not cut short", ttl_ms=TTL_MS))
-            assert alike.failure is None, f"it fails with the ledger there as well: {alike.failure}"
-            pair.epochs.append(alike.epoch)
-
-            wait_until("the slow agent to end", lambda: started(pair) == 2, timeout_s=30)
             begin_slow(pair)
             hold.touch()
             open_one = ask(pair, "cut short", ttl_ms=TTL_MS)
@@ -253,17 +247,15 @@ def test_r4_nothing_waits_for_a_ledger_that_is_away(
             finally:
                 comes_back(cluster.other)
             view = decided(pair, open_one)
+            assert view.captured_at is not None, view.failure
+            assert pair.observer.times[view.captured_at] >= back_ms, "its report was there before"
+            pair.epochs.append(open_one)
             pair.snapshot(retries=3)  # who was silent may be declared dead while the first one is requested
-        assert view.failure is not None, "it was captured though its report could not be said in its time"
-        assert view.failure.code == "ttl"
-        assert view.failure.culprit
-        pair.wait_for({"quick-out": len(pair.sent["quick"]), "slow-out": 4})
+        pair.wait_for({"quick-out": len(pair.sent["quick"]), "slow-out": 2})
         pair.finish()
         gained = {side.id: after[side.id] - before[side.id] for side in pair.sides}
         ours, plain = (outputs_between(side, gone_ms, back_ms) for side in pair.sides)
-        print(
-            f"with snapkafka and without: outputs and stops {ours}, {plain}; commits {gained}; {view.failure}"
-        )
+        print(f"with snapkafka and without: outputs and stops {ours}, {plain}; commits {gained}")
         assert plain[0] > 0.5 * AWAY_S * RATE, (
             "without snapkafka it does not keep up either: nothing is shown"
         )
