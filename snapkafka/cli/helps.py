@@ -74,7 +74,7 @@ HELPS: Final = {
     "retire": Help(OPERATE, "snapshots", "--app old-shop", verbs.Retire),
     "checkpoint": Help(OPERATE, "snapshots", "--keep 7d", verbs.Checkpoint),
     "prune": Help(OPERATE, "operate", f"{STORED} --keep-last 24", verbs.Prune),
-    "topics": Help(OPERATE, "", "create orders --partitions 4", "Create topics of services."),
+    "topics": Help(OPERATE, "", "create orders --partitions 4", "Create the topics of services."),
     "topics create": Help(OPERATE, "operate", "orders payments --partitions 4", verbs.TopicsCreate),
     "serve": Help(
         OPERATE,

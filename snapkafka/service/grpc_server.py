@@ -156,7 +156,7 @@ class Servicer:
         return answer
 
     async def _bounded(self, context: Any, work: Awaitable[T]) -> T:
-        """Do a work within the deadline of its call and ours; return errors by their status."""
+        """Await a call's work within its deadline and ours; return errors by their status."""
         left = context.time_remaining()
         try:
             async with asyncio.timeout(self._call_s if left is None else min(left, self._call_s)):
