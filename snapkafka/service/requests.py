@@ -43,11 +43,13 @@ Few = Annotated[int, Meta(ge=0, le=KEYS_MAX)]
 
 
 class TriggerRequest(Trigger, frozen=True, kw_only=True):
-    """The body of POST /v1/snapshots/trigger, which has to have the three fields of the contract."""
+    """The body of POST /v1/snapshots/trigger, which has to have the three fields of the contract. What takes another
+    attempt is for those who wait."""
 
     who: Text
     type: Text
     storage: Text
+    align_timeout_ms: Literal[0] = 0
 
 
 class AssemblyRequest(Request, frozen=True, kw_only=True, rename={"storage": "target_storage_uri"}):

@@ -32,10 +32,8 @@ REFUSED: Final[list[tuple[str, Any, int, str, str]]] = [
     (TRIGGER, asked(apps=["a", 1]), 400, "bad-input", "apps[1]"),
     (TRIGGER, asked(apps=["a"] * 201), 400, "bad-input", "apps"),
     (TRIGGER, asked(apps="a"), 400, "bad-input", "apps"),
-    (TRIGGER, asked(ttl_ms=True), 400, "bad-input", "ttl_ms"),
-    (TRIGGER, asked(ttl_ms="5000"), 400, "bad-input", "ttl_ms"),
-    (TRIGGER, asked(ttl_ms=6_000.5), 400, "bad-input", "ttl_ms"),
-    (TRIGGER, asked(ttl_ms=1), 400, "bad-input", "ttl_ms"),
+    *((TRIGGER, asked(ttl_ms=ttl), 400, "bad-input", "ttl_ms") for ttl in (True, "5000", 6_000.5, 1)),
+    (TRIGGER, asked(align_timeout_ms=500), 400, "bad-input", "align_timeout_ms"),
     (TRIGGER, asked(snapshot_id="x" * 2_001), 400, "bad-input", "snapshot_id"),
     *(
         (TRIGGER, asked(target_storage_uri=uri), 403, "forbidden", "")
