@@ -352,10 +352,12 @@ class Process(MachineDriver):
         await self.admin.close()
 
     def withdraw(self) -> None:
-        """Give up the identity and write that to the ledger. Runs in the loop's thread. Never raises."""
+        """Let go what is held back, give up the identity and write that to the ledger. Runs in the loop's thread. Never
+        raises."""
         process, actions = None, []
         try:
             process = self.follower.identity
+            self.let_go()
             actions = self.machine.stand_down(self.reason, process)
         except Exception:
             self.machine.lose_identity(process)

@@ -193,11 +193,6 @@ class FaustDriver(Process):
         if self.incoming is not None:
             self.incoming.held.let_go()
 
-    def withdraw(self) -> None:
-        """Let go what is held back, and give up the identity. Never raises."""
-        self.let_go()
-        super().withdraw()
-
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def app_started(self) -> None:

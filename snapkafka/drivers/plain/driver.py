@@ -68,9 +68,8 @@ class PlainDriver(Process):
             super().reading_moved(tp, start, end, why)
 
     def withdraw(self) -> None:
-        """Let go what is held back, and give up the identity."""
+        """Give up the identity, and write that to the ledger."""
         with self.lock:
-            self.held.let_go()
             super().withdraw()
 
     # -- the hooks of the loop, from any thread ---------------------------------------------------------------------

@@ -67,9 +67,6 @@ class Driver(PlainDriver):
     def start_timer(self, action: Any) -> None:
         """Time does not pass."""
 
-    def withdraw(self) -> None:
-        """It is not started."""
-
     def catch_up(self) -> None:
         while self.read < len(self.written):
             self.read += 1

@@ -345,3 +345,9 @@ def test_r15_who_stands_down_holds_nothing_back() -> None:
     driver.held.hold(ORDERS, driver.held.times)
     driver.stand_down("to think", RuntimeError("a bug of ours"))
     assert driver.absent and not driver.held
+
+
+def test_r15_who_cannot_let_go_gives_up_its_identity(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop.driver.held, "let_go", lambda: 1 // 0)
+    loop.driver.stand_down("to think", RuntimeError("a bug of ours"))
+    assert loop.driver.absent and not loop.driver.participating
