@@ -147,14 +147,6 @@ def test_r12_who_joins_watches_over_what_is_under_way(world: World) -> None:
     assert world.fold.processes[dead.id].dead
 
 
-def another_life(p: Process, n: int) -> None:
-    """It is taken for dead, reads that and joins again."""
-    p.world.append(Dead(n=n, dead=p.id))
-    p.catch_up()
-    p.join()
-    p.catch_up()
-
-
 def test_r12_what_a_life_wrote_counts_until_the_inputs_are_given_anew(world: World) -> None:
     """However many lives come after it. What is recovered with new inputs holds it: if the changelog is made anew by
     then, that is less."""
@@ -163,7 +155,9 @@ def test_r12_what_a_life_wrote_counts_until_the_inputs_are_given_anew(world: Wor
         p.send(TopicPartition("p-t-changelog", 0))
     ends = []
     for n, name in enumerate(("the next life", "the one after")):
-        another_life(p, n)
+        world.append(Dead(n=n, dead=p.id))
+        p.catch_up()
+        p.join()
         epoch = world.trigger(name)
         settle(p)
         ends += [cut.end for cut in world.fold.captured(epoch).changelogs]

@@ -267,6 +267,21 @@ unnoticed: Final = changed(
     inputs=40,
     steps=900,
 )
+#: Partitions are added all the time: the first app gets those, and the other one, which is in scope, sends to them long
+#: before it is given any.
+growing: Final = changed(
+    _SMALL,
+    apps=tuple(
+        App(name, (AgentPlan(f"{name}.in", "in", 1, ((op,),)),), 1, 1)
+        for name, op in (("app0", ("pause",)), ("app1", ("send", "in")))
+    ),
+    scope=("app1",),
+    externals=("in",),
+    hops=2,
+    slow={},
+    faults={"partition": 0.1},
+    steps=250,
+)
 #: Headers are removed between the first app and the second, with rare reads of the ledger.
 stripped: Final = changed(
     _SMALL,
