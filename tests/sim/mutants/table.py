@@ -24,6 +24,7 @@ from snapkafka.protocol import (
     cut,
     facts,
     gather,
+    ledger_fold,
     sent,
     unstamped,
 )
@@ -180,6 +181,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
          faults(stop=0.01, crash=0.01), 13, "left", 5),
     _row("R9 moved", "an input is assigned while a snapshot is open, and nobody minds",
          always(LedgerState, "_moved"), plans.unreported, 0, "red-input", 5),
+    _row("R9 history", "the earlier readers of an input are forgotten",
+         patching(ledger_fold, "add_reader", lambda _: lambda readers, latest: (latest,)),
+         faults(crash=0.02, rebalance=0.03), 0),
     _row("R9 stale", "a report counts whatever its process has by then",
          edit(LedgerState, "_report", {"if moved or record.assigned != view.assigned:": "if False:"}),
          as_it_is, None, "expelled", 6),
