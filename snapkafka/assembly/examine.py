@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from snapkafka.checks import CutView, ReadRange, Stretch, Wanted, questions, stretch_of
+from snapkafka.checks import CutView, ReadRange, Stretch, Wanted, lead_ranges, questions, stretch_of
 from snapkafka.checks.summary import KEPT_MAX, places_due
 from snapkafka.manifest import INPUTS
 from snapkafka.protocol.records import TopicPartition
@@ -75,7 +75,8 @@ class Reading:
         """Return the offsets that any of this needs, one range per partition."""
         whole: dict[TopicPartition, ReadRange] = {}
         before = leads(self.view, self.reaches, self.ranges, self.window) if self.reaches else []
-        for item in (*self.ranges, *before, *self.unread.values()):
+        below = () if self.is_again else lead_ranges(self.view, self.ranges)
+        for item in (*self.ranges, *before, *below, *self.unread.values()):
             tp = TopicPartition(*item[:2])
             known = whole.get(tp, item)
             whole[tp] = ReadRange(*tp, min(known.start, item.start), max(known.end, item.end))
@@ -84,9 +85,12 @@ class Reading:
 
 @dataclass
 class Part:
-    """What a task has made of its records. `held`: messages in flight and their bytes, by channel."""
+    """What a task has made of its records. `leads`: stretches below the ranges; `held`: messages in flight and their
+    bytes, by channel; `folded`: bytes of the changes of which `state` is made."""
 
     stretches: list[Stretch] = field(default_factory=list)
+    leads: list[Stretch] = field(default_factory=list)
+    folded: int = 0
     files: list[tuple[str, Written]] = field(default_factory=list)
     held: Counter[tuple[Channel, str]] = field(default_factory=Counter)
     near: list[Near] = field(default_factory=list)
@@ -118,6 +122,8 @@ class Examination:
         own = [] if read is None else [it for it in records if read.start <= it.offset < read.end]
         if own:
             self._summarise(tp, own)
+        if read is not None and (lead := [it.row for it in records if it.offset < read.start]):
+            self._part.leads.append(stretch_of(self._view, tp, lead))
         if self._around is not None:
             upto = records if read is None else [it for it in records if it.offset < read.end]
             self._around.take(tp, upto)
@@ -188,6 +194,7 @@ class Examination:
                 if (bucket := last.get(record.offset)) is not None:
                     needed = record.key, record.value, record.log.process, record.log.epoch
                     found = Change(*found[:4], bucket, *needed)
+                    self._part.folded += record.size
                 yield found
 
     def _may_be_last(self, tp: TopicPartition, records: list[Record], white: list[bool]) -> dict[int, int]:

@@ -110,7 +110,8 @@ class Examined:
         view, below = self.reading.view, list[LogRecord]()
         if ranges := look_back_ranges(view, self.reading.ranges):
             below = [kept.record for one in self._again(ranges) for kept in one.kept]
-        return run(CutLog(view, self, read=self.reading.ranges, below=below))
+        leads = [one for part in self.parts for one in part.leads]
+        return run(CutLog(view, self, read=self.reading.ranges, below=below, leads=leads))
 
     def _again(self, ranges: Iterable[ReadRange], wanted: Wanted | None = None) -> list[Stretch]:
         again = replace(
@@ -241,9 +242,7 @@ def _write(log: Log, reading: Reading, parts: Sequence[Part]) -> tuple[TableEntr
     if settings.spec.around:
         near = (item for part in parts for item in part.near)
         rows[AROUND] = list(around_rows(near, (part.receipts for part in parts), reading.window))
-    files[state] = log.fold(
-        lambda fold, part: write_rows(state, fold.rows(), store, folder, part=part),
-    )
+    files[state] = log.fold(lambda fold, part: write_rows(state, fold.rows(), store, folder, part=part))
     rows |= {name: () for name, found in files.items() if not found}
     files |= {name: [write_rows(name, of, store, folder)] for name, of in rows.items()}
     return tuple(entry_of(name, folder, found) for name, found in files.items())

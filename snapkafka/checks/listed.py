@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import Any
 
 from snapkafka.protocol.records import TopicPartition
@@ -17,21 +17,11 @@ from .summary import stretch_of
 from .view import CutView
 
 
-def all_there(wanted: Collection[ReadRange]) -> Set[TopicPartition]:
-    """Return the partitions of some ranges, as of a log that does not change."""
-    return {TopicPartition(*item[:2]) for item in wanted}
-
-
 class Listed:
     """The source of a log that is in memory (`sequences.Source`); its records may come in any order, each once."""
 
-    def __init__(
-        self,
-        view: CutView,
-        records: Iterable[LogRecord],
-        still_there: Callable[[Collection[ReadRange]], Set[TopicPartition]] = all_there,
-    ) -> None:
-        self._view, self.still_there = view, still_there
+    def __init__(self, view: CutView, records: Iterable[LogRecord]) -> None:
+        self._view = view
         found: dict[TopicPartition, list[LogRecord]] = defaultdict(list)
         for record in records:
             found[record.tp].append(record)
@@ -42,6 +32,9 @@ class Listed:
         for tp, lines in self._lines.items():
             if tp not in self._view.recreated:
                 yield stretch_of(self._view, tp, rows_of(lines), wanted)
+
+    def still_there(self, wanted: Collection[ReadRange]) -> Set[TopicPartition]:
+        return {TopicPartition(*item[:2]) for item in wanted}
 
     def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
         numbers: dict[int, int] = {}
@@ -58,21 +51,12 @@ class Listed:
         )
 
 
-def listed(
-    view: CutView,
-    records: Iterable[LogRecord],
-    still_there: Callable[[Collection[ReadRange]], Set[TopicPartition]] = all_there,
-    *,
-    read: Collection[ReadRange] | None = None,
-    below: Iterable[LogRecord] = (),
-) -> CutLog:
+def listed(view: CutView, records: Iterable[LogRecord]) -> CutLog:
     """Return the log of a snapshot from a list of records.
 
     Args:
         records: all records of the reading ranges (`ranges.reading_ranges`), in any order, each once. Those of a
             changelog need a `key_hash` (equal for equal keys; None without a key), for V3 alone. A simulator may pass
             more than the ranges.
-        still_there: checks the log once more, for V3.
-        read, below: see `CutLog`.
     """
-    return CutLog(view, Listed(view, records, still_there), read=read, below=below)
+    return CutLog(view, Listed(view, records))

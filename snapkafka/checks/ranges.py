@@ -10,7 +10,7 @@ records that entered the log after all ends were closed. The tail ends at the pr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
@@ -22,6 +22,8 @@ from .witness import WITNESSES_MAX, Finding
 #: How many offsets past the ends of a snapshot are read, per partition. Assembly follows the capture within
 #: seconds or minutes, so this is the whole log there; for a verification years later it is what bounds the reading.
 TAIL_MAX: Final = 100_000
+#: How many offsets below its range are read of an input at most, for the last record of each sender there.
+LEAD_MAX: Final = 1_000
 
 
 class ReadRange(NamedTuple):
@@ -57,6 +59,17 @@ def reading_ranges(
         if start < end:
             ranges.append(ReadRange(*tp, start, end))
     return ranges
+
+
+def lead_ranges(view: CutView, read: Iterable[ReadRange]) -> list[ReadRange]:
+    """Return the offsets right below the reading ranges of inputs in which something may have been in flight."""
+    found = []
+    for item in read:
+        tp = TopicPartition(*item[:2])
+        ends = [end.white_end for end in view.senders.get(tp, {}).values()]
+        if tp not in view.changelogs and (view.any_left or max(ends, default=0) > item.start):
+            found.append(ReadRange(*tp, max(view.log_start(tp), item.start - LEAD_MAX), item.start))
+    return found
 
 
 class Missing(NamedTuple):

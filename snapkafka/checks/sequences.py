@@ -75,6 +75,7 @@ class CutLog:
         source: of the log; it is read once more if that is needed.
         read: the reading ranges; None: every partition was read to its end.
         below: the records of `v4_channels.look_back_ranges`. Only V4 reads them.
+        leads: stretches of the whole `ranges.lead_ranges`. Only gaps are judged by them.
     """
 
     def __init__(
@@ -84,25 +85,17 @@ class CutLog:
         *,
         read: Collection[ReadRange] | None = None,
         below: Iterable[LogRecord] = (),
+        leads: Iterable[Stretch] = (),
     ) -> None:
         self.view, self.source = view, source
-        self.below = tuple(below)
+        self.below, self._leads = tuple(below), _joined(view, leads)
         self._read_to = None if read is None else {(item.topic, item.partition): item.end for item in read}
-        self._take(source.stretches(Wanted()))
+        #: Without topics that were recreated.
+        self.stretches = _joined(view, source.stretches(Wanted()))
         if wanted := Wanted(self._seqs_wanted(), self._causes_wanted(), self._places_wanted()):
             for name in ("sent", "copies", "received", "judged", "effects"):
                 self.__dict__.pop(name, None)
-            self._take(source.stretches(wanted))
-
-    def _take(self, stretches: Iterable[Stretch]) -> None:
-        #: Without topics that were recreated.
-        self.stretches: dict[TopicPartition, Stretch] = {}
-        due: dict[TopicPartition, set[int]] = {}
-        for one in sorted(stretches, key=lambda it: (it.tp, it.groups[0].record.offset if it.groups else 0)):
-            if one.tp not in self.view.recreated:
-                if one.tp not in self.stretches:
-                    self.stretches[one.tp], due[one.tp] = Stretch(one.tp), places_due(self.view, one.tp)
-                self.stretches[one.tp].take(one, due[one.tp])
+            self.stretches = _joined(view, source.stretches(wanted))
 
     @property
     def records(self) -> list[LogRecord]:
@@ -217,7 +210,21 @@ class CutLog:
     @cached_property
     def gaps(self) -> list[Gap]:
         """The gaps between seqs."""
-        return [gap for sent in self.judged.values() for gap in _gaps(self.view, sent)]
+        found = list[Gap]()
+        for (tp, process), sent in self.judged.items():
+            found += _gaps(self.view, sent)
+            last = self._last_below(tp, process)  # what is explained may be what was received
+            first = _gaps(self.view, [*last, *sent]) if last else ()
+            found += (it for it in first if it.record is sent[0].record and not it.explained)
+        return found
+
+    def _last_below(self, tp: TopicPartition, process: int) -> list[Kept]:
+        """Return the record with the highest seq of a process right below what is read, numbered up to that."""
+        if (lead := self._leads.get(tp)) is None:
+            return []
+        own = (it for it in lead.kept if it.record.process == process and not self.view.is_copy(it.record))
+        found = sorted((it._replace(nth=it.nth - lead.records) for it in own), key=lambda it: it.record.seq)
+        return found[-1:]
 
     @cached_property
     def effects(self) -> list[Effect]:
@@ -235,6 +242,17 @@ class CutLog:
                 if self.view.names_cause(process, source):
                     found.append(Effect(record, source, record.cause[1], record.cause in torn))
         return found
+
+
+def _joined(view: CutView, stretches: Iterable[Stretch]) -> dict[TopicPartition, Stretch]:
+    found: dict[TopicPartition, Stretch] = {}
+    due: dict[TopicPartition, set[int]] = {}
+    for one in sorted(stretches, key=lambda it: (it.tp, it.groups[0].record.offset if it.groups else 0)):
+        if one.tp not in view.recreated:
+            if one.tp not in found:
+                found[one.tp], due[one.tp] = Stretch(one.tp), places_due(view, one.tp)
+            found[one.tp].take(one, due[one.tp])
+    return found
 
 
 def shared(turns: Iterable[Turn]) -> list[Span]:

@@ -45,11 +45,6 @@ class Group:
     last: int = -1
     caused: int = 0
 
-    @classmethod
-    def of(cls, record: LogRecord) -> Group:
-        """Return the group of a record alone."""
-        return cls(record, 1, record.offset, int(record.cause is not None))
-
 
 class Kept(NamedTuple):
     """A record that is kept, with its number in its partition. So many of its sender before it, after the last kept
@@ -80,12 +75,6 @@ class Stretch:
     turns: list[Turn] = field(default_factory=list)
     records: int = 0
     crowded: bool = False
-
-    @classmethod
-    def whole(cls, tp: TopicPartition, records: Iterable[LogRecord]) -> Stretch:
-        """Return a stretch of which every record is kept."""
-        kept = [Kept(nth, record) for nth, record in enumerate(records, 1)]
-        return cls(tp, [Group.of(it.record) for it in kept], kept, records=len(kept))
 
     def take(self, later: Stretch, due: Collection[int]) -> None:
         """Add the stretch after this one; after a crowded one, only its counts and what is `due`."""

@@ -130,7 +130,7 @@ def judge(
         if _keys_may_show(view, tp):
             asked[tp] = fact
         else:
-            findings.append(_unproven(view, tp, fact))
+            findings.append(Finding("state-unproven", *tp, view.state_end(tp), a=_holes(view, tp, fact)))
     return findings, asked
 
 
@@ -140,7 +140,7 @@ def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts
         return []
     holes = _holes(view, tp, fact)
     overtaken = [Finding("state-overtaken", *tp, offset, a=holes) for offset in keys.overtaken]
-    return overtaken or [_unproven(view, tp, fact)]
+    return overtaken or [Finding("state-unproven", *tp, view.state_end(tp), a=holes)]
 
 
 def _seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
@@ -160,11 +160,6 @@ def _last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Findin
     if last is None or last.white_end - 1 <= fact.last_white:
         return None
     return Finding("state-last-missing", *tp, last.white_end - 1, last.process, last.last_seq)
-
-
-def _unproven(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding:
-    """Return the finding for missing offsets of which nothing shows what was there."""
-    return Finding("state-unproven", *tp, view.state_end(tp), a=_holes(view, tp, fact))
 
 
 def _unordered(first: tuple[TopicPartition, int], second: tuple[TopicPartition, int]) -> Finding:

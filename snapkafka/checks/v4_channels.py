@@ -49,10 +49,7 @@ def _not_as_counted(log: CutLog) -> Iterator[Finding]:
         found = there.get((*tp, end.white_end - 1))
         if found is None or (found.process, found.seq, found.marker) != (end.process, end.last_seq, False):
             external = found is not None and found.process == EXTERNAL
-            of_old = (
-                end.process,
-                tp.topic,
-            ) in log.view.old_topics  # it joined before the topic was recreated
+            of_old = (end.process, tp.topic) in log.view.old_topics  # from before it was recreated
             kind = "last-recreated" if of_old else "unstamped" if external else "last-missing"
             yield _last(kind, tp, end, source.app)
 

@@ -1,8 +1,8 @@
 """V5, causes: no white effect of an input at or past the cut, and no red effect of one below it.
 
-Torn events and replays are listed, not hidden, and so are events that
-ran twice before the cut; an effect with a red cause is not a replay. Effects of processes that are older than a restore
-of their app neither accuse nor are listed; nor do causes in a topic that was recreated since.
+Torn events and replays are listed, not hidden, and so are events that ran twice before the cut; an effect with a red
+cause is not a replay. Effects of processes that are older than a restore of their app neither accuse nor are listed;
+nor do causes in a topic that was recreated since.
 
 *Events that ran twice.* Faust is at-least-once: after a crash or a rebalance the next reader of an input runs events
 again that the last one had run. If both left white effects with the same cause, the log shows it. The state is then

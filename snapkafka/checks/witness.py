@@ -33,6 +33,13 @@ class Status(StrEnum):
     UNVERIFIABLE = "unverifiable"
 
 
+_STATUSES: Final = {
+    None: Status.PASSED,
+    Weight.FAILS: Status.FAILED,
+    Weight.UNVERIFIABLE: Status.UNVERIFIABLE,
+}
+
+
 class Finding(NamedTuple):
     """A record that broke a rule. `process` and `seq` are -1, `app` is empty, if the rule has none. `text`: what its
     sentence says besides numbers."""
@@ -93,24 +100,18 @@ def outcome(
         )
         for weight in Weight
     }
-    weights: tuple[Weight, ...] = ()
-    if of_weight[Weight.FAILS]:
-        status, weights = Status.FAILED, (Weight.FAILS,)
-    elif of_weight[Weight.UNVERIFIABLE]:
-        status, weights = Status.UNVERIFIABLE, (Weight.UNVERIFIABLE,)
-    else:
-        status = Status.PASSED
+    worst = next((weight for weight in (Weight.FAILS, Weight.UNVERIFIABLE) if of_weight[weight]), None)
 
-    def witnesses_of(wanted: tuple[Weight, ...]) -> tuple[WitnessEntry, ...]:
-        return tuple(witness_of(f) for f in mine if KINDS[f.kind].weight in wanted)[:WITNESSES_MAX]
+    def witnesses_of(weight: Weight | None) -> tuple[WitnessEntry, ...]:
+        return tuple(witness_of(f) for f in mine if KINDS[f.kind].weight is weight)[:WITNESSES_MAX]
 
     return CheckEntry(
         name=check,
-        status=status,
-        found=sum(of_weight[weight] for weight in weights),
-        witnesses=witnesses_of(weights),
+        status=_STATUSES[worst],
+        found=of_weight[worst] if worst else 0,
+        witnesses=witnesses_of(worst),
         noted=of_weight[Weight.NOTE],
-        notes=witnesses_of((Weight.NOTE,)),
+        notes=witnesses_of(Weight.NOTE),
         **({} if examined is None else examined._asdict()),
         replayed=counts.get("replayed", 0) if check == KINDS["replayed"].check else 0,
     )

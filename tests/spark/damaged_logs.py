@@ -20,9 +20,11 @@ from snapkafka.checks import (
     LogBounds,
     LogRecord,
     ReadRange,
-    listed,
+    Wanted,
+    lead_ranges,
     reading_ranges,
 )
+from snapkafka.checks.listed import Listed
 from snapkafka.checks.v4_channels import look_back_ranges
 from snapkafka.protocol import NeverRead, Renewed, SenderEnd, TopicPartition
 from snapkafka.wire.headers import topic_check
@@ -60,13 +62,15 @@ class Damaged:
         ]
 
     @property
-    def below(self) -> list[LogRecord]:
-        return self.within(look_back_ranges(self.view, self.read))
+    def around_it(self) -> dict[str, Any]:
+        """What `CutLog` has besides what it reads."""
+        leads = Listed(self.view, self.within(lead_ranges(self.view, self.read)))
+        below = self.within(look_back_ranges(self.view, self.read))
+        return {"read": self.read, "below": below, "leads": leads.stretches(Wanted())}
 
     @property
     def log(self) -> CutLog:
-        """As the checks on lists read it."""
-        return listed(self.view, self.within(self.read), read=self.read, below=self.below)
+        return CutLog(self.view, Listed(self.view, self.within(self.read)), **self.around_it)
 
 
 @dataclass

@@ -60,6 +60,9 @@ def test_manifests_are_the_same_but_for_the_engine(
     )
     assert comparable(embedded) == comparable(in_spark)
     assert len(embedded.tables) == 7
+    apps = {"hangs": ["relay"], "refused": [""]}.get(SCENES[scene].get("relay", ""), [])
+    assert [(it.app, it.topic) for it in embedded.outsiders] == [(app, stage.topic("orders")) for app in apps]
+    assert not apps or {it.status for it in embedded.checks if "V6" not in it.name} == {"passed"}
     notes = [note.kind for check in embedded.checks for note in check.notes]
     assert ("state-split" in notes) == SCENES[scene].get("split", False)
     found = {witness.kind for check in embedded.checks for witness in check.witnesses}

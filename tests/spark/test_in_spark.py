@@ -15,8 +15,9 @@ from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.spark import engine
 from snapkafka.assembly.spark.engine import SparkEngine, records_of
 from snapkafka.assembly.spark.kafka_source import SOURCE_SCHEMA
-from snapkafka.checks import CutView, Status, run
+from snapkafka.checks import CutView, Status, reading_ranges, run
 from snapkafka.wire import headers as wire
+from tests.spark import small_logs
 from tests.spark.at_hand import (
     ENTRY,
     LEDGER,
@@ -29,8 +30,10 @@ from tests.spark.at_hand import (
     verified,
     with_bounds,
 )
-from tests.spark.damaged_logs import EVERY_KIND, damaged
+from tests.spark.damaged_logs import EVERY_KIND, Damaged, damaged
 from tests.spark.reading import settings_of
+from tests.spark.simulated_logs import BROKEN, broken, consistent
+from tests.spark.small_logs import together
 from tests.spark.test_tables import captured
 
 OWN: Final = Decoding(codecs=("tests.spark.own_codecs",), unpickle=True)
@@ -90,18 +93,27 @@ def by_spark(spark: SparkSession, settings: Settings) -> SparkEngine:
     return SparkEngine(spark, job_of(settings))
 
 
+def simulated() -> Damaged:
+    """What systems that run well leave, and some that do not."""
+    worlds = [world for seed in range(10) for world in consistent(seed, 100 * seed + 1)]
+    world = together([*worlds, *(broken(name, n) for n, name in enumerate(BROKEN, 2_000))])
+    view = CutView(small_logs.captured(world), world.bounds)
+    return Damaged(view, world.records, reading_ranges(view))
+
+
 def test_damage_of_every_kind_is_found_as_on_lists(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However the log lies there: its tasks divide partitions, and so do the pieces of a task."""
-    snapshot = damaged(EVERY_KIND)
-    spark_reads(monkeypatch, [row_of(it) for it in snapshot.records], tasks=5)
     settings = settings_of(ENTRY, bootstrap="")
-    found = checked(by_spark(spark, settings), snapshot.view, snapshot.read, settings)
-    assert found == run(snapshot.log)
+    for snapshot in (damaged(EVERY_KIND), simulated()):
+        written = [row_of(it) for it in snapshot.records]
+        spark_reads(monkeypatch, written, tasks=5)
+        for by in (by_spark(spark, settings), AtHand(written, settings)):
+            assert checked(by, snapshot.view, snapshot.read, settings) == run(snapshot.log)
 
 
-@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("limits", [(10**9, 10**9), (10**5, 10**9), (10**9, 1_000)])
 @pytest.mark.parametrize(
     ("codecs", "decoding"),
     [
@@ -115,14 +127,12 @@ def test_rows_and_digests_of_every_table(
     tmp_path: Path,
     codecs: dict[str, Any],
     decoding: Decoding,
-    files: int,
+    limits: tuple[int, int],
 ) -> None:
-    settings, view = (
-        replace(settings_of(ENTRY, bootstrap=""), decoding=decoding),
-        with_bounds(view_of(codecs)),
-    )
-    offsets = sum(now.end - now.start for now in (view.bounds or {}).values())
-    monkeypatch.setattr(engine, "CHANGES_PER_FILE", offsets // files + 1)
+    settings = replace(settings_of(ENTRY, bootstrap=""), decoding=decoding)
+    view = with_bounds(view_of(codecs))
+    for name, limit in zip(("CHANGES_PER_FILE", "BYTES_PER_FILE"), limits, strict=True):
+        monkeypatch.setattr(engine, name, limit)
     spark_reads(monkeypatch, rows(), tasks=3)
     found = []
     for name, by in (("spark", by_spark(spark, settings)), ("embedded", AtHand(rows(), settings))):
@@ -131,6 +141,7 @@ def test_rows_and_digests_of_every_table(
         found.append((outcomes, in_folder(there)))
     (in_spark, here), (embedded, there_too) = found
     assert in_spark == embedded
+    assert (sum("/state/" in file for file in here.files) > 1) == (min(limits) < 10**9)
     assert compare(here, there_too, ()).status is Status.PASSED
     assert here.queries.keys() == there_too.queries.keys()
 

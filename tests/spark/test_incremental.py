@@ -12,11 +12,12 @@ import pytest
 
 from snapkafka.assembly import columns
 from snapkafka.assembly.manifest import settled
-from snapkafka.checks import CutView, LogRecord, Stretch, reading_ranges
+from snapkafka.checks import CutView, LogRecord, reading_ranges
 from snapkafka.checks.v3_state import facts_of
 from snapkafka.manifest import STATE_DELTA
 from snapkafka.protocol import TopicPartition
 from tests.spark.at_hand import row_of, state_of
+from tests.worlds.oracle import whole
 
 from .growing_logs import EPOCHS, Logs, Row, Written, logs
 
@@ -45,7 +46,7 @@ def _starts(view: CutView, written: list[Written]) -> Starts:
     lines: dict[TopicPartition, list[LogRecord]] = {tp: [] for tp in view.changelogs}
     for item in written:
         lines[item.record.tp].append(item.record)
-    found = settled(view, {tp: facts_of(view, Stretch.whole(tp, of)) for tp, of in lines.items()})
+    found = settled(view, {tp: facts_of(view, whole(tp, of)) for tp, of in lines.items()})
     return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found}
 
 

@@ -242,13 +242,8 @@ def test_a_log_that_was_trimmed_further_is_doubted_and_by_whom(
     assert manifest.verdict == "UNVERIFIABLE"
     checks = {check.name: check for check in manifest.checks}
     statuses = {name: check.status for name, check in checks.items() if check.run}
-    assert statuses == {
-        "V1": "passed",
-        "V2": "unverifiable",
-        "V3": "unverifiable",
-        "V4": "passed",
-        "V5": "passed",
-    }
+    doubted = dict.fromkeys(("V2", "V3"), "unverifiable")
+    assert statuses == dict.fromkeys(("V1", "V4", "V5"), "passed") | doubted
     places = {
         name: [(w.topic, w.partition, w.offset) for w in checks[name].witnesses] for name in ("V2", "V3")
     }

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from snapkafka.assembly.spark import kafka_source
@@ -37,23 +37,11 @@ def test_a_hot_partition_is_read_by_many_tasks(
     assert records.where("partition = 0").select("offset").distinct().count() == RECORDS
 
 
-def test_the_source_makes_rows_of_sparks_at_once(spark: SparkSession, kafka: Broker) -> None:
-    topic = f"rows-{uuid.uuid4().hex[:8]}"
-    create_topics(kafka.bootstrap, topic)
-    older = spark.conf.get(kafka_source.OLDER_SOURCES)
-    ranges = [ReadRange(topic, 0, 0, 1)]
-    read = kafka_source.read_ranges(spark, ranges, bootstrap=kafka.bootstrap)
-    bare = kafka_source.bare_source(
-        spark, ranges, bootstrap=kafka.bootstrap, isolation="read_committed"
-    ).load()
-    assert ["BatchScan KafkaTable" in _plan(table) for table in (read, bare)] == [True, False]
-    assert spark.conf.get(kafka_source.OLDER_SOURCES) == older
-
-
 def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
     spark: SparkSession, kafka: Broker
 ) -> None:
     """By the newer one a task closes no consumer before it ends, and each has its sockets and buffers."""
+    older = spark.conf.get(kafka_source.OLDER_SOURCES)
     topic = f"many-{uuid.uuid4().hex[:8]}"
     most = kafka_source.CONSUMERS_PER_TASK * spark.sparkContext.defaultParallelism
     create_topics(kafka.bootstrap, topic, partitions=most + 1)
@@ -65,9 +53,7 @@ def test_where_a_task_has_many_partitions_to_read_the_older_interface_is_left(
     few, many = (
         kafka_source.read_ranges(spark, some, bootstrap=kafka.bootstrap) for some in (ranges[:most], ranges)
     )
-    assert ["BatchScan" in _plan(table) for table in (few, many)] == [True, False]
+    plans = (table._jdf.queryExecution().executedPlan().toString() for table in (few, many))
+    assert ["BatchScan" in str(plan) for plan in plans] == [True, False]
+    assert spark.conf.get(kafka_source.OLDER_SOURCES) == older
     assert [few.count(), many.count()] == [most, most + 1]
-
-
-def _plan(table: DataFrame) -> str:
-    return str(table._jdf.queryExecution().executedPlan().toString())

@@ -7,9 +7,16 @@ from collections.abc import Iterable, Iterator
 
 from snapkafka.checks import CutView, LogRecord, Stretch, Wanted, stretch_of
 from snapkafka.checks.listed import Listed
-from snapkafka.checks.stretch import rows_of
+from snapkafka.checks.stretch import Group, Kept, rows_of
+from snapkafka.protocol import TopicPartition
 
-__all__ = ["Divided", "Whole"]
+__all__ = ["Divided", "Whole", "whole"]
+
+
+def whole(tp: TopicPartition, records: Iterable[LogRecord]) -> Stretch:
+    kept = [Kept(nth, it) for nth, it in enumerate(records, 1)]
+    groups = [Group(it, 1, it.offset, int(it.cause is not None)) for _, it, _ in kept]
+    return Stretch(tp, groups, kept, records=len(kept))
 
 
 class Whole(Listed):
@@ -17,7 +24,7 @@ class Whole(Listed):
 
     def stretches(self, wanted: Wanted) -> Iterator[Stretch]:
         for tp, lines in self._lines.items():
-            yield Stretch.whole(tp, lines)
+            yield whole(tp, lines)
 
 
 class Divided(Listed):

@@ -37,8 +37,9 @@ EXAMINED: Final = (
     "epoch bigint, part binary"
 )
 WRITTEN: Final = "path string, bytes bigint, sha256 string, rows bigint, digest string"
-#: A file for so many changes, at most: small tables are one file, large ones are written and read in parallel.
+#: A file for so many changes, and bytes of them, at most: the task that writes it holds them.
 CHANGES_PER_FILE: Final = 250_000
+BYTES_PER_FILE: Final = 64 << 20
 #: Changes that are handed over at once.
 BATCH: Final = 10_000
 
@@ -85,7 +86,7 @@ class SparkLog(Log):
         self._ledger_id = wire.ledger_id(bytes.fromhex(settings.ledger.topic_id))
         self._changes: DataFrame | None = None
         self._reading: Reading | None = None
-        self._offsets = 0
+        self._files = 1
 
     def examine(self, reading: Reading) -> list[Part]:
         ranges = reading.to_read()
@@ -109,15 +110,19 @@ class SparkLog(Log):
 
         done = records.mapInArrow(examined, EXAMINED)
         if not reading.is_again:
-            self._reading, self._offsets = reading, sum(item.end - item.start for item in ranges)
-            self._changes = done = done.persist(StorageLevel.DISK_ONLY)
+            self._reading, self._changes = reading, done.persist(StorageLevel.DISK_ONLY)
+            done = self._changes
         with step(self._spark, "reading once more" if reading.is_again else "reading every record"):
             rows = done.where("part IS NOT NULL").select("part").collect()
-        return [pickle.loads(row.part) for row in rows]
+        parts = [pickle.loads(row.part) for row in rows]
+        if not reading.is_again:
+            offsets, size = sum(it.end - it.start for it in ranges), sum(part.folded for part in parts)
+            self._files = max(1, math.ceil(offsets / CHANGES_PER_FILE), math.ceil(size / BYTES_PER_FILE))
+        return parts
 
     def fold(self, write: Callable[[Fold, int], Written]) -> list[Written]:
         """Fold; several files if there may be many changes."""
-        reading, files = self._reading, max(1, math.ceil(self._offsets / CHANGES_PER_FILE))
+        reading, files = self._reading, self._files
         assert self._changes is not None and reading is not None, "it is examined before"
 
         def folded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

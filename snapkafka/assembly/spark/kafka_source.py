@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -20,8 +20,6 @@ from pyspark.sql import functions as fn
 from snapkafka.assembly.records import CLIENT_ID
 from snapkafka.checks import ReadRange
 from snapkafka.errors import DependencyMissingError
-
-from .session import having
 
 #: What `read_ranges` gives, in this order.
 SOURCE_SCHEMA: Final = (
@@ -89,7 +87,8 @@ def read_ranges(
     ).coalesce(tasks)
 
 
-def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
+@contextmanager
+def _newer_interface(spark: SparkSession) -> Iterator[None]:
     """Read frames loaded in the block by the interface of streams, which creates Spark's rows directly.
 
     By the older interface, which Spark uses for batches, the source creates Scala rows, headers included, which Spark
@@ -97,7 +96,11 @@ def _newer_interface(spark: SparkSession) -> AbstractContextManager[None]:
     ends.
     """
     older = spark.conf.get(OLDER_SOURCES) or ""
-    return having(spark, {OLDER_SOURCES: ",".join(name for name in older.split(",") if name != "kafka")})
+    spark.conf.set(OLDER_SOURCES, ",".join(name for name in older.split(",") if name != "kafka"))
+    try:
+        yield
+    finally:
+        spark.conf.set(OLDER_SOURCES, older)
 
 
 def bare_source(

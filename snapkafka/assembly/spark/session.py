@@ -60,10 +60,7 @@ OF_ANOTHER_SPARK: Final = (
 
 
 @contextlib.contextmanager
-def session(
-    *,
-    ui: bool = False,
-) -> Iterator[SparkSession]:
+def session(*, ui: bool = False) -> Iterator[SparkSession]:
     """Provide a Spark session for the length of the `with` block; an existing one stays after it.
 
     Args:
@@ -85,22 +82,6 @@ def session(
         yield spark
     finally:
         spark.stop()
-
-
-@contextlib.contextmanager
-def having(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply these settings for the length of the block."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 def heap_bytes() -> int:

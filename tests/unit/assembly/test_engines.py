@@ -12,8 +12,6 @@ from snapkafka.assembly import HandOverError, Job, JobSpec, embedded, engines
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.runtime import extras
 
-SMALL = 1_000
-
 
 class Fake:
     """An engine that says its name, or hands over."""
@@ -49,12 +47,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return handed
 
 
-def taken(
-    lines: list[str],
-    spec: JobSpec,
-    *,
-    offsets: int = SMALL,
-) -> str:
+def taken(lines: list[str], spec: JobSpec, *, offsets: int = 1_000) -> str:
     """Return the name of the engine that assembles."""
     job = Job(spec=spec, notify=lines.append, progress=lambda working: None)
     nothing: Any = None

@@ -23,6 +23,7 @@ from snapkafka.checks import (
     Verdict,
     bounds_findings,
     decide,
+    find,
     outcome,
     reading_ranges,
     witness_of,
@@ -40,6 +41,7 @@ from snapkafka.protocol import (
     TopicPartition,
     TornEvent,
 )
+from tests.spark.damaged_logs import Damaged
 from tests.worlds.list_checks import of_left, v1, v2, v4, v5
 from tests.worlds.little_log import CAPTURED, EPOCH, INPUT, LOG, STATE, TP, shared_changelog, with_input
 
@@ -84,6 +86,22 @@ def test_v1_a_missing_offset_of_another_sender_explains_no_loss_in_flight() -> N
         recorded=(Recorded(app="audit", sender=1, topic="table", partition=0, start=6, end=10),),
     )
     assert found(log, cut, bounds) == [("gap-explained", 8)]
+
+
+@pytest.mark.parametrize(("position", "kinds"), [(2, ["gap"]), (3, [])])
+def test_v1_the_loss_of_the_first_record_in_flight_shows_by_the_last_one_that_was_received(
+    position: int, kinds: list[str]
+) -> None:
+    """Nothing red lies below the position. Seq 2 was acknowledged and lost, and the next one has its offset; or it was
+    received, and nobody is to know."""
+    reader = with_input(position=position, noted=position, low=position)
+    cut = replace(reader, senders=(replace(CAPTURED.senders[0], white_end=4, marker=-1), CAPTURED.senders[1]))
+    log = [*LOG[:2], *(it._replace(offset=it.offset - 1) for it in LOG[3:5])]
+    view = CutView(cut, BOUNDS)
+    snapshot = Damaged(view, log, reading_ranges(view))
+    assert [it.kind for it in find("V1", snapshot.log)] == kinds
+    explained = Damaged(CutView(reader, BOUNDS), [*LOG[:2], *LOG[3:]], snapshot.read)
+    assert list(find("V1", explained.log)) == [], "an offset is missing, of whatever record"
 
 
 # -- V2 ------------------------------------------------------------------------------------------------------

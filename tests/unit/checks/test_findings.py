@@ -304,6 +304,11 @@ def test_v4_a_recorded_range_belongs_to_the_app_that_recorded_it() -> None:
 
 # -- V5 ------------------------------------------------------------------------------------------------------
 
+AGENTS = (
+    Position(agent="fast", topic="in", partition=0, offset=5),
+    Position(agent="slow", topic="in", partition=0, offset=2),
+)
+
 
 def effect(cause: int, process: int = 1, offset: int = 0, topic: str = "in", **more: object) -> LogRecord:
     record = LogRecord("table", 0, offset, process, 0, offset, cause=(TopicPartition(topic, 0), cause))
@@ -335,12 +340,8 @@ def test_v5_where_nobody_was_replaying_the_first_offset_is_no_replay() -> None:
 
 def test_v5_where_one_agent_has_started_the_cause_it_may_be_the_effect_of_that_one() -> None:
     """A stamp does not name the agent. What nobody has started accuses, also behind such an effect."""
-    agents = (
-        Position(agent="fast", topic="in", partition=0, offset=5),
-        Position(agent="slow", topic="in", partition=0, offset=2),
-    )
     log = [effect(3), effect(6, offset=1)]
-    assert [f.a for f in v5(CutView(with_input(agents=agents)), log)] == [6]
+    assert [f.a for f in v5(CutView(with_input(agents=AGENTS)), log)] == [6]
 
 
 STEADY = {"steady": True}
@@ -363,12 +364,8 @@ def test_v5_red_effects_that_accuse_nobody(record: LogRecord, source: dict[str, 
 
 
 def test_v5_an_event_that_some_agent_had_yet_to_start_may_have_red_effects() -> None:
-    agents = (
-        Position(agent="fast", topic="in", partition=0, offset=5),
-        Position(agent="slow", topic="in", partition=0, offset=2),
-    )
     log = [effect(offset, epoch=EPOCH, offset=nth) for nth, offset in enumerate((1, 2, 4))]
-    assert [f.a for f in v5(CutView(with_input(agents=agents, **STEADY)), log)] == [1]
+    assert [f.a for f in v5(CutView(with_input(agents=AGENTS, **STEADY)), log)] == [1]
 
 
 # -- what was looked at ----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 import pytest
 
@@ -11,6 +11,7 @@ from snapkafka.checks import (
     KINDS,
     WITNESSES_MAX,
     Checked,
+    CutLog,
     CutView,
     LogRecord,
     ReadRange,
@@ -21,6 +22,7 @@ from snapkafka.checks import (
     find,
     listed,
 )
+from snapkafka.checks.listed import Listed
 from snapkafka.checks.run import run
 from snapkafka.manifest import ExternalEntry, OutsiderEntry
 from snapkafka.protocol import TopicPartition
@@ -100,13 +102,12 @@ def test_v3_looks_at_the_log_once_more_where_it_changes() -> None:
     """It names the records that show that compaction has not come to them."""
     asked: list[Collection[ReadRange]] = []
 
-    def still_there(shown: Collection[ReadRange]) -> set[TopicPartition]:
-        asked.append(shown)
-        return {TopicPartition(of.topic, of.partition) for of in shown}
+    class Watched(Listed):
+        def still_there(self, wanted: Collection[ReadRange]) -> Set[TopicPartition]:
+            asked.append(wanted)
+            return super().still_there(wanted)
 
     snapshot = damaged(EVERY_KIND)
-    log = listed(
-        snapshot.view, snapshot.within(snapshot.read), still_there, read=snapshot.read, below=snapshot.below
-    )
-    assert run(log) == run(snapshot.log)
+    source = Watched(snapshot.view, snapshot.within(snapshot.read))
+    assert run(CutLog(snapshot.view, source, **snapshot.around_it)) == run(snapshot.log)
     assert len(asked) == 1
