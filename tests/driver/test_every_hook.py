@@ -19,36 +19,29 @@ from snapkafka.testing import Broker
 
 from .faults.wide_app import EXACTLY_ONCE, KINDS, ROCKSDB
 
-#: So many parts the functions are tried in; a part has every so-manieth, and the first is tried with each change.
+#: A snapshot of each kind of app calls at least so many functions of ours; of other kinds than the plain one only those
+#: count that it does not call. What is of RocksDB is called when a partition is assigned.
+CALLED_MIN: Final = {"": 220, EXACTLY_ONCE: 5, ROCKSDB: 0}
+#: Those of the plain app are tried in so many parts; a part has every so-manieth.
 PARTS: Final = 12
-#: A snapshot calls at least so many functions of ours.
-FUNCTIONS_MIN: Final = 220
-#: One of another kind of app calls at least so many more. What is of RocksDB is called when a partition is assigned.
-MORE_MIN: Final = {EXACTLY_ONCE: 5, ROCKSDB: 0}
+CASES: Final = [*(("", part, PARTS) for part in range(PARTS)), *((kind, 0, 1) for kind in KINDS)]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, PARTS))]
+    ("kind", "part", "parts"),
+    [CASES[0], *(pytest.param(*case, marks=pytest.mark.nightly) for case in CASES[1:])],
 )
-def test_r15_a_fault_in_any_function_that_a_snapshot_calls(kafka: Broker, tmp_path: Path, part: int) -> None:
+def test_r15_a_fault_in_any_function_that_a_snapshot_calls(
+    kafka: Broker, tmp_path: Path, kind: str, part: int, parts: int
+) -> None:
     """The app processes every event once. The worker says once that it stands down, and why: in its log, in the ledger,
     where the open snapshot and the next one fail by that, and to `doctor`; snapshots of others go on."""
-    found = faults(kafka, tmp_path / "found.json", f"{part}/{PARTS}")
-    assert len(found["called"]) >= FUNCTIONS_MIN, found["called"]
-    judge(found, found["called"][part::PARTS])
-
-
-@pytest.mark.nightly
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", KINDS)
-def test_r15_a_fault_in_what_a_snapshot_of_another_kind_of_app_calls(
-    kafka: Broker, tmp_path: Path, kind: str
-) -> None:
-    """Functions that a snapshot of the plain app does not call: of exactly-once apps, and of tables in RocksDB."""
-    found = faults(kafka, tmp_path / "found.json", "0/1", kind)
-    assert len(found["called"]) >= MORE_MIN[kind], found["called"]
-    judge(found, found["called"])
+    found = faults(kafka, tmp_path / "found.json", f"{part}/{parts}", kind)
+    assert len(found["called"]) >= CALLED_MIN[kind], found["called"]
+    assert [one["where"] for one in found["tried"]] == found["called"][part::parts], "each is tried"
+    assert [one["where"] for one in found["tried"] if not one["raised"]] == [], "each fault has happened"
+    assert {one["where"]: one["wrong"] for one in found["tried"] if one["wrong"]} == {}
 
 
 def faults(kafka: Broker, out: Path, *arguments: str) -> dict[str, Any]:
@@ -58,10 +51,3 @@ def faults(kafka: Broker, out: Path, *arguments: str) -> dict[str, Any]:
     assert out.exists(), done.stderr[-4000:]
     found: dict[str, Any] = json.loads(out.read_text())
     return found
-
-
-def judge(found: dict[str, Any], wanted: list[str]) -> None:
-    """Each was tried, its fault has happened, and nothing is wrong."""
-    assert [one["where"] for one in found["tried"]] == wanted, "each is tried"
-    assert [one["where"] for one in found["tried"] if not one["raised"]] == [], "each fault has happened"
-    assert {one["where"]: one["wrong"] for one in found["tried"] if one["wrong"]} == {}

@@ -36,7 +36,7 @@ PACKAGES: Final = (
 )
 REACHED: Final = "__reached__"
 #: Where a worker withdraws: in these functions, and in whatever they call.
-WITHDRAWS: Final = frozenset({"Host.stand_down", "Process.withdraw", "LedgerFollower._write"})
+WITHDRAWS: Final = frozenset({"Process.stand_down", "Process.withdraw", "LedgerFollower._write"})
 
 
 class FaultError(RuntimeError):
