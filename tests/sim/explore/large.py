@@ -14,7 +14,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", (("write", "x"), ("buffer", "A")))),
         inputs=(A,),
         faults={"fail-send": 1},
-        states=23_407,
+        states=7_882,
     ),
     SmallWorld(
         name="left-large",
@@ -23,7 +23,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"stop a": 1},
         slow=NEWS,
-        states=64_934,
+        states=3_869,
     ),
     SmallWorld(
         name="moves-large",
@@ -32,7 +32,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"rebalance": 1, "lose-report": 1},
         slow=NEWS | {"post Report", "commit"},
-        states=152_639,
+        states=11_899,
     ),
     SmallWorld(
         name="went-back",
@@ -41,7 +41,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"rebalance": 2},
         slow=frozenset(),
-        states=43_555,
+        states=24_425,
     ),
     SmallWorld(
         name="replay",
@@ -59,7 +59,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"expire b": 1},
         slow=NEWS,
-        states=378_588,
+        states=58_907,
     ),
     SmallWorld(
         name="zombie",
@@ -70,7 +70,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"expire b": 1},
         slow=frozenset({"a ledger Trigger", "stamp", "post Assigned"}),
-        states=112_995,
+        states=69_910,
     ),
     SmallWorld(
         name="late-zombie",
@@ -81,7 +81,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"expire b": 1, "crash a": 1},
         slow=frozenset({"a ledger Trigger", "stamp"}),
-        states=112_995,
+        states=76_521,
     ),
     SmallWorld(
         name="two",
@@ -89,7 +89,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE), snapshots=2),
         inputs=(A,),
         slow=NEWS | {"append"},
-        states=387_240,
+        states=42_532,
     ),
     SmallWorld(
         name="small-large",
@@ -98,7 +98,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=NEWS,
-        states=71_511,
+        states=16_107,
     ),
     SmallWorld(
         name="late-large",
@@ -115,7 +115,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
         inputs=(A, A1),
         slow=NEWS | {"append"},
-        states=157_245,
+        states=67_742,
     ),
     SmallWorld(
         name="partitions-move-large",
@@ -124,7 +124,7 @@ LARGE: Final = (
         inputs=(A, A1),
         faults={"rebalance": 1},
         slow=NEWS | {"post Report"},
-        states=30_952,
+        states=22_368,
     ),
     SmallWorld(
         name="transactions-large",
@@ -138,7 +138,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"crash a": 1},
         slow=NEWS,
-        states=27_197,
+        states=10_606,
     ),
     SmallWorld(
         name="fenced-large",
@@ -147,6 +147,6 @@ LARGE: Final = (
         inputs=(A,),
         faults={"fence": 1},
         slow=NEWS | {"append"},
-        states=45_024,
+        states=9_896,
     ),
 )

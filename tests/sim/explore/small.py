@@ -16,7 +16,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
         inputs=(A, A),
         slow=NEWS | {"append"},
-        states=6_347,
+        states=4_526,
     ),
     SmallWorld(
         name="disorder",
@@ -81,7 +81,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop a": 1},
         slow=NEWS,
-        states=1_294,
+        states=854,
     ),
     SmallWorld(
         name="late",
@@ -99,7 +99,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"rebalance": 1},
         slow=NEWS | {"post Report"},
-        states=4_915,
+        states=1_888,
     ),
     SmallWorld(
         name="red-input",
@@ -109,7 +109,7 @@ SMALL: Final = (
         asks=0,
         faults={"rebalance": 1},
         slow=frozenset(),
-        states=7_887,
+        states=7_446,
     ),
     SmallWorld(
         name="expelled",
@@ -136,7 +136,7 @@ SMALL: Final = (
         inputs=(),
         faults={"stop a": 1, "restart": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=61_267,
+        states=33_127,
     ),
     SmallWorld(
         name="reply",
@@ -154,7 +154,7 @@ SMALL: Final = (
         ),
         inputs=(A, B),
         slow=NEWS | {"global"},
-        states=3_162,
+        states=1_620,
     ),
     SmallWorld(
         name="small",
@@ -163,7 +163,7 @@ SMALL: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=frozenset(),
-        states=22_187,
+        states=10_978,
     ),
     SmallWorld(
         name="headers",
@@ -189,7 +189,7 @@ SMALL: Final = (
         inputs=(A, A1),
         faults={"rebalance": 1},
         slow=frozenset(),
-        states=7_078,
+        states=5_644,
     ),
     SmallWorld(
         name="transactions",
