@@ -331,7 +331,7 @@ def assert_it_states_what_was_stopped(command: str, text: str) -> None:
     """One line, and nothing else of the interruption."""
     *before, last = text.splitlines()
     assert not any("interrupted" in line.lower() for line in before), text
-    if command == "trigger" and "waiting for" in text:
+    if command == "trigger" and ("waiting for" in text or "continues" in last):
         assert re.fullmatch(r"Interrupted\. Snapshot (\S+) continues: `snapkafka show \1`\.", last), text
     else:
         assert last == f"Interrupted. `snapkafka {command}` stopped.", text
