@@ -37,19 +37,15 @@ class Transactions:
     def watch(self, name: str, producer: Any) -> Transaction:
         """Return what holds the sends of a producer, and end that with each of its transactions."""
         sent = self._open[name] = Transaction(self._sends)
-        add_positions = producer.send_offsets_to_transaction
+        add_positions = self._ending(sent, producer.send_offsets_to_transaction, None, goes_on=True)
 
         async def with_positions(offsets: Any, group_id: str) -> None:
-            """Commit positions as Faust does, and notice a fenced producer."""
+            """Commit positions as Faust does."""
             try:
                 offsets = self._note(offsets)
             except Exception as error:
                 self._sends.stand_down(error)
-            try:
-                await add_positions(offsets, group_id)
-            except BaseException as error:
-                self._ended(sent, not_committed(error))
-                raise
+            await add_positions(offsets, group_id)
 
         producer.commit_transaction = self._ending(sent, producer.commit_transaction, None)
         aborted = _undone("its transaction was aborted")
@@ -60,28 +56,31 @@ class Transactions:
         return sent
 
     def _ending(
-        self, sent: Transaction, end: Callable[[], Awaitable[None]], failure: Unacknowledged | None
-    ) -> Callable[[], Awaitable[None]]:
+        self,
+        sent: Transaction,
+        end: Callable[..., Awaitable[None]],
+        failure: Unacknowledged | None,
+        *,
+        goes_on: bool = False,
+    ) -> Callable[..., Awaitable[None]]:
         """Return what ends a transaction the way Faust wants it; Faust lets nothing into it meanwhile. `failure`: why
-        its sends do not count; None: they do, if this succeeds."""
+        its sends do not count; None: they do, if this succeeds. `goes_on`: it ends only if this fails."""
 
-        async def ended() -> None:
+        async def ended(*args: Any) -> None:
             raised = None
             try:
-                await end()
+                await end(*args)
             except BaseException as error:
                 raised = error
                 raise
             finally:
-                self._ended(sent, failure or (None if raised is None else not_committed(raised)))
+                try:
+                    if raised is not None or not goes_on:
+                        sent.ended(failure or (None if raised is None else not_committed(raised)))
+                except Exception as error:
+                    self._sends.stand_down(error)
 
         return ended
-
-    def _ended(self, sent: Transaction, failure: Unacknowledged | None) -> None:
-        try:
-            sent.ended(failure)
-        except Exception as error:
-            self._sends.stand_down(error)
 
 
 def _undone(why: str) -> Unacknowledged:
