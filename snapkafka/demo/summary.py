@@ -67,7 +67,7 @@ def print_report(console: Console, found: DemoResult, engine: str) -> None:
         f"Proved from the log {PROVED_BY[engine]} ({', '.join(first.checks)}); the money counted by DuckDB from the"
         " Parquet alone."
     )
-    console.print("Each naive number is true, but of a different moment; a snapshot shows one.\n")
+    console.print("Naive: tables and lag, read one by one. Each is true, but of another moment.\n")
     console.print(f"Tables   {short(first.tables)}", soft_wrap=True)
     console.print(f"Manifest {short(first.checkpoint_manifest_uri)}")
     console.print("\nNext:")
@@ -91,40 +91,40 @@ def _table(title: str, names: dict[str, str]) -> Table:
     """Create a table of columns, each with its alignment."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name, justify in names.items():
-        table.add_column(name.strip(), justify=justify)  # type: ignore[arg-type]
+        table.add_column(name.strip(), justify=justify, no_wrap=name != "asked by")  # type: ignore[arg-type]
     return table
 
 
 def _times(taken: list[DemoSnapshot]) -> Table:
-    columns = {"snapshot": "left", "asked by": "left", "captured in": "right", "each cut took": "right"}
-    table = _table("How long it took", columns | {"events running": "right", "verdict": "left"})
-    for one in taken:
+    columns = {"snapshot": "left", "asked by": "left", "captured": "right", "each cut": "right"}
+    table = _table("How long it took", columns | {"events": "right", "verdict": "left"})
+    for number, one in enumerate(taken, 1):
         cuts = [us / 1000 for us in one.cut_us]
         table.add_row(
-            one.snapshot_id,
+            f"{number} {one.snapshot_id}",
             one.initiated_by_node_id,
             f"{one.capture_ms} ms",
             f"{min(cuts):.2f}-{max(cuts):.2f} ms",
             str(one.events_running),
             one.verdict,
         )
-    table.caption = "No event waits for a cut: those that were running finish as part of the snapshot."
+    table.caption = "No event waits for a cut: those that ran then finish as part of the snapshot."
     table.caption_justify = "left"
     return table
 
 
 def _money(taken: list[DemoSnapshot]) -> Table:
-    names = ("in tables", "in flight", " ", "together", "  ", "naive reading", "is off by")
+    names = ("in tables", "in flight", "messages", "together", " ", "naive", "is off by")
     table = _table(
         f"\nThe money, which must be {TOTAL:,}", {"snapshot": "left"} | dict.fromkeys(names, "right")
     )
-    for one in taken:
+    for number, one in enumerate(taken, 1):
         off = one.naive_total - TOTAL
         table.add_row(
-            one.snapshot_id,
+            str(number),
             f"{one.money.in_tables:,}",
             f"{one.money.in_flight:,}",
-            f"({one.money.messages} messages)",
+            str(one.money.messages),
             Text(f"{one.total:,}", "bold"),
             Text("correct", "green") if one.total == TOTAL else Text("WRONG", "red"),
             f"{one.naive_total:,}",
