@@ -41,7 +41,7 @@ async def create_topics(
         for name, topic in (await admin.describe_topics(names)).items():
             if topic.partitions != partitions:
                 raise BadInputError(
-                    f"topic {name} exists with {topic.partitions} partitions, not {partitions}",
+                    f"{partitions}: topic {name} exists with {topic.partitions}",
                     hint="nothing was created; take its number, or another name",
                     field="partitions",
                 )
