@@ -13,7 +13,7 @@ from snapkafka.kafka.ledger.reading import Opened, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.ports import Cluster, TopicAdmin
-from snapkafka.protocol.forking import LEDGER, fork_of, of_fork, prefixed
+from snapkafka.protocol.forking import LEDGER, fork_of, fork_problem, of_fork, prefixed
 from snapkafka.units import wall_ms
 from snapkafka.until import Tries
 from snapkafka.verbs import Result
@@ -137,18 +137,17 @@ async def _plan_one(where: Connection | Cluster, namespace: str, fork: str) -> D
     async with admin_of(where) as admin:
         described = await admin.describe_topics()
         names = sorted(name for name in described if of_fork(fork, name))
-        own = LEDGER + prefixed(fork, namespace)
-        groups, kept = await _groups(admin, fork)
-        if not names and not groups:
+        ledgers, own = [name for name in names if name.startswith(LEDGER)], LEDGER + prefixed(fork, namespace)
+        if fork_problem(fork) or not ledgers:
             raise ForkRefusedError(
                 f"there is no fork {fork}", hint="`snapkafka fork list` lists those there are"
             )
-        others = [name for name in names if name.startswith(LEDGER) and name != own]
-        if others:
+        if others := [name for name in ledgers if name != own]:
             raise ForkRefusedError(
                 f"fork {fork} is not of namespace {namespace}: its ledger is {others[0]}",
                 hint=f"add --namespace {others[0].removeprefix(LEDGER + prefixed(fork, ''))}",
             )
+        groups, kept = await _groups(admin, fork)
         return Dropping(
             fork=fork,
             namespace=own.removeprefix(LEDGER),

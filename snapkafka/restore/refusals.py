@@ -308,7 +308,7 @@ CHECKS: Final = (
     Check("restored-already", "cluster", _restored_already,
           "start the workers; to go back to a later snapshot, restore it in place"),
     Check("fork-exists", "fork", _fork_exists,
-          "remove what is there (`snapkafka fork drop`), or choose another name"),
+          "remove that fork (`snapkafka fork drop`), or choose another name"),
     Check("name-too-long", "fork", _too_long, "choose a shorter name"),
     Check("changelog-is-input", "in-place cluster fork", _changelog_is_input,
           "its readers would take appended state for new changes"),

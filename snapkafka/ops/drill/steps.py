@@ -19,7 +19,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.keep import keep
 from snapkafka.ops.snapshots import trigger
-from snapkafka.protocol.forking import of_fork, prefixed
+from snapkafka.protocol.forking import LEDGER, prefixed
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.locate import manifest_places
 from snapkafka.restore.forks import drop_forks, plan_drop
@@ -294,8 +294,8 @@ class DrillRun:
     async def drop(self) -> None:
         """Remove the fork, if its creation has come to anything."""
         async with admin_of(self.where) as admin:
-            names = [*await admin.describe_topics(), *(group.name for group in await admin.groups())]
-        if any(of_fork(self.fork, name) for name in names):
+            begun = await admin.describe_topics([LEDGER + self.forked_namespace])
+        if begun:
             planned = await plan_drop(self.where, self.namespace, self.fork)
             (dropped,) = await drop_forks(self.where, planned, notify=self.notify)
             if dropped.kept:

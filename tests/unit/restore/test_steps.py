@@ -348,6 +348,15 @@ async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> N
         await fork.drop()
 
 
+async def test_no_topic_is_removed_that_is_not_of_a_fork(fork: Fork) -> None:
+    """Without a ledger a prefix is not that of a fork, and a name with a dot is that of a part of one."""
+    for topic in ("fork.mine.orders", "fork.staging.eu.orders", "_snapkafka.fork.staging.eu.shop"):
+        await fork.admin.create_topic(topic)
+    for name in ("mine", "staging.eu"):
+        with pytest.raises(ForkRefusedError):
+            await ops.plan_drop(fork.cluster, "shop", name)
+
+
 async def test_a_removal_is_of_the_topics_that_were_shown(fork: Fork) -> None:
     """By name and id."""
     await fork.restore()

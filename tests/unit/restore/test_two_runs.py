@@ -8,23 +8,11 @@ from typing import Any
 import pytest
 
 from snapkafka import ops
-from snapkafka.errors import (
-    ForkRefusedError,
-    OvertakenError,
-    RestoreRefusedError,
-    SnapkafkaError,
-)
+from snapkafka.errors import ForkRefusedError, OvertakenError, RestoreRefusedError, SnapkafkaError
 from snapkafka.restore import session, steps
 from tests.worlds.copies import Fork
 from tests.worlds.fakes import FakeHold
-from tests.worlds.restore import (
-    IN,
-    STEPS,
-    System,
-    World,
-)
-
-# --- Two runs ---------------------------------------------------------------------------------------------------------
+from tests.worlds.restore import IN, STEPS, System, World
 
 
 class Suspended:
