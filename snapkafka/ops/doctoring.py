@@ -1,24 +1,38 @@
-"""`doctor`: find what in this cluster would spoil a snapshot, before one is needed. It changes nothing."""
+"""`doctor`: find what in this cluster would spoil a snapshot, before one is needed. It changes nothing.
+
+A transform, a proxy or a mirror may remove headers. Every `Report` in the ledger names the offset at which the last
+white record of its process was acknowledged: that record left with a header, so it must have one in the log.
+
+A snapshot copies nothing, so three causes may remove its records: time (`retention.ms`), size (`retention.bytes`) and
+compaction (`min.compaction.lag.ms`). A changelog has to hold the state as well, however old: one that deletes by age
+holds it only if the deleted records have expired anyway, as windows do. So an input must keep its records for the time
+that assembly needs (`within`); the changelog of a windowed table, for that and the lifetime of its windows; any other
+changelog, for ever.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from snapkafka.advice import Advice, Weight, worst_first
-from snapkafka.kafka.ledger.reading import Opened, captured, latest_of_apps, opened
+from snapkafka.errors import SnapkafkaError
+from snapkafka.kafka.ledger.reading import Opened, captured, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.ports import Cluster
+from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers
+from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol.captured_snapshot import Captured
+from snapkafka.protocol.facts import unlike_counts
 from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.records import TopicPartition
-from snapkafka.units import wall_ms
+from snapkafka.protocol.records import REMOTE, TopicPartition
+from snapkafka.topic_config import UNBOUNDED, TopicSettings
+from snapkafka.units import format_ms, wall_ms
+from snapkafka.wire.headers import HEADER
 
-from .doctoring_cluster import about_groups, about_lost_headers, about_topics
-from .findings import find
+from .findings import find, unseen
 from .listing import Clock
 from .pruning import checkpoint_due
 
@@ -153,3 +167,226 @@ def _about_ledger(work: Opened, now_ms: int) -> Iterator[Advice]:
         yield find("ledger-cut-short", topic=topic, what=lost)
     if work.reading.garbage:
         yield find("ledger-garbage", topic=topic, count=work.reading.garbage)
+
+
+async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -> list[Advice]:
+    """Check the partitions of topics, and whether they keep what assembly needs."""
+    needed = roles(views)
+    try:
+        described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
+    except SnapkafkaError as error:
+        return [unseen("topics", error)]
+    found = list(about_partitions(views, described))
+    for role in needed:
+        if role.topic not in described:
+            continue
+        try:
+            holding, own = await work.admin.topic_settings(role.topic)
+        except SnapkafkaError as error:
+            found.append(unseen("settings", error))
+            continue
+        for code, fields, changes in judged(role, holding, within_ms):
+            before = {name: own.get(name) for name in changes}
+            fix, undo = (change_command(role.topic, of, work.bootstrap) for of in (changes, before))
+            found.append(find(code, role.topic, fix, undo, role=role.name, **fields))
+    return found
+
+
+def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
+    counts = {name: topic.partitions for name, topic in described.items()}
+    for view in views:
+        app = view.hello.app
+        for source in view.hello.inputs:
+            topic = source.topic
+            if topic not in described:
+                yield find("topic-missing", topic, topic=topic, app=app)
+            elif (now := counts[topic]) != source.partitions and view.hello.mode != REMOTE:
+                yield find("partitions-added", topic, topic=topic, app=app, now=now, then=source.partitions)
+        yield from (find("partition-counts", what=what) for what in unlike_counts(view.hello, counts))
+
+
+async def about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
+    """Report the groups without snapkafka that read our inputs and outputs."""
+    state = work.reading.state
+    try:
+        groups = await work.admin.groups()
+    except SnapkafkaError as error:
+        so = ": no markers are sent; headers alone separate before from after"
+        return [unseen("groups", error, so)]
+    outputs = outputs_of(state) - inputs
+    others = [it for it in groups if not it.name.startswith(OWN_GROUPS) and not knows_markers(state, it)]
+    return [advice for group in others for advice in _about_group(state, group, inputs, outputs)]
+
+
+def _about_group(state: LedgerState, group: Group, inputs: set[str], outputs: set[str]) -> Iterator[Advice]:
+    name, count, topics = group.name, len(group.members), group.topics or frozenset()
+    if joined := sum(view.hello.app == name for view in state.living()):
+        yield find("members-without", group=name, count=count, joined=joined)
+    elif count and any(view.hello.app == name and state.unretired(view) for view in state.processes.values()):
+        yield find("app-runs-without", group=name, count=count)
+    else:
+        for code, read in (
+            ("external-reader", inputs & topics),
+            ("external-output-reader", outputs & topics),
+        ):
+            if read:
+                yield find(code, name, group=name, topics=", ".join(sorted(read)))
+
+
+#: One record is read of each of so many partitions at most.
+EXAMINED_MAX: Final = 200
+
+
+async def about_lost_headers(work: Opened, views: list[ProcessView]) -> list[Advice]:
+    """Report the topics in which a record that left with a header has none."""
+    topics = {source.topic for view in views for source in view.hello.inputs}
+    topics |= {table.changelog for view in views for table in view.hello.tables}
+    sent = {tp: at for tp, at in _last_sent(work.reading.state).items() if tp.topic in topics}
+    wanted = dict(sorted((tp, offset) for tp, (offset, _) in sent.items())[:EXAMINED_MAX])
+    if not wanted:
+        return []
+    try:
+        starts, ends = await work.admin.log_starts(wanted), await work.admin.log_ends(wanted)
+        found = await work.admin.record_headers(
+            {tp: offset for tp, offset in wanted.items() if starts.get(tp, 0) <= offset < ends.get(tp, 0)}
+        )
+    except SnapkafkaError as error:
+        return [unseen("headers", error)]
+    lost: dict[str, TopicPartition] = {}
+    for tp, pairs in sorted(found.items()):
+        if all(name != HEADER for name, _ in pairs):
+            lost.setdefault(tp.topic, tp)
+    return [
+        find("headers-lost", f"offset {at} of {tp}", offset=at, tp=tp, sender=sender, header=HEADER)
+        for tp in lost.values()
+        for at, sender in [sent[tp]]
+    ]
+
+
+def _last_sent(state: LedgerState) -> dict[TopicPartition, tuple[int, str]]:
+    """Return the place of the last acknowledged white record, by the latest snapshot that names the partition, and its
+    sender."""
+    found: dict[TopicPartition, tuple[int, str]] = {}
+    for _, snapshot in sorted(state.snapshots.items(), reverse=True):
+        latest: dict[TopicPartition, tuple[int, str]] = {}
+        for process, (_, report) in snapshot.reports.items():
+            name = state.processes[process].name if process in state.processes else f"process {process}"
+            for end in report.sent:
+                tp = TopicPartition(end.topic, end.partition)
+                if end.last_seq >= 0 and end.white_end > latest.get(tp, (-1, ""))[0] + 1:
+                    latest[tp] = end.white_end - 1, name
+        found = latest | found
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRole:
+    """The role of a topic in a snapshot. `table`, `app`: of which it is the changelog (empty: an input). `expires_ms`,
+    `sets`: see `protocol.records.Table`."""
+
+    topic: str
+    app: str = ""
+    table: str = ""
+    expires_ms: int = 0
+    sets: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"changelog {self.topic}" if self.table else f"input {self.topic}"
+
+
+class Shortfall(NamedTuple):
+    """A problem of a topic's settings. `fields`: of its text; `changes`: setting -> the value that fixes it."""
+
+    code: str
+    fields: Mapping[str, object]
+    changes: Mapping[str, str]
+
+
+def roles(views: Iterable[ProcessView]) -> list[TopicRole]:
+    """Return the topics that snapshots of these processes need; one that is both counts as a changelog."""
+    found: dict[str, TopicRole] = {}
+    for view in views:
+        found |= {source.topic: TopicRole(topic=source.topic) for source in view.hello.inputs}
+    for view in views:
+        for table in view.hello.tables:
+            found[table.changelog] = TopicRole(
+                topic=table.changelog,
+                app=view.hello.app,
+                table=table.name,
+                expires_ms=table.expires_ms,
+                sets=table.sets,
+            )
+    return [role for _, role in sorted(found.items())]
+
+
+def judged(role: TopicRole, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
+    """Find what is wrong with the effective settings of a topic.
+
+    Args:
+        within_ms: how long after a snapshot assembly has read everything.
+    """
+    settings = TopicSettings.parse(holding)
+    if role.table and not role.expires_ms:
+        if found := _state_is_lost(role, settings, within_ms):
+            yield found
+            return
+    elif settings.deletes:
+        yield from _deleted_too_soon(role, settings, within_ms)
+    lag_ms = settings.uncompacted_ms
+    if settings.compacts and lag_ms < within_ms:
+        when = f"after {format_ms(lag_ms)}" if lag_ms else "at once"
+        change = {"min.compaction.lag.ms": str(within_ms)}
+        yield Shortfall("compaction", {"when": when, "lag_ms": lag_ms}, change)
+
+
+def _state_is_lost(role: TopicRole, settings: TopicSettings, within_ms: int) -> Shortfall | None:
+    """Find a changelog that has to hold all of the state, and does not."""
+    bounds: dict[str, str] = {}
+    if settings.retention_ms is not None:
+        bounds["retention.ms"] = format_ms(settings.retention_ms)
+    if settings.retention_bytes is not None:
+        bounds["retention.bytes"] = f"{settings.retention_bytes:,} bytes a partition"
+    unbounded = dict.fromkeys(bounds, str(UNBOUNDED))
+    if role.sets and settings.compacts:
+        changes = {"cleanup.policy": "delete"} | unbounded
+        return Shortfall("sets-compacted", {"policy": settings.policy}, changes)
+    if not settings.deletes or not unbounded:
+        return None
+    changes = unbounded
+    if not role.sets:  # as Faust makes it
+        changes = {"cleanup.policy": "compact"}
+        if settings.uncompacted_ms < within_ms:
+            changes["min.compaction.lag.ms"] = str(within_ms)
+    table = "a table of sets" if role.sets else f"table {role.table}"
+    fields = {"table": table, "policy": settings.policy, "kept": " and ".join(bounds.values())}
+    return Shortfall("state-deleted", fields, changes)
+
+
+def _deleted_too_soon(role: TopicRole, settings: TopicSettings, within_ms: int) -> Iterator[Shortfall]:
+    kept_ms, needed_ms = settings.retention_ms, within_ms + role.expires_ms
+    needed = format_ms(needed_ms)
+    if kept_ms is not None and kept_ms < needed_ms:
+        windows = (
+            f" (windows of {format_ms(role.expires_ms)}, and {format_ms(within_ms)} until it has read them)"
+        )
+        fields = {"kept": format_ms(kept_ms), "needed": needed, "windows": windows * bool(role.expires_ms)}
+        yield Shortfall("retention", fields, {"retention.ms": str(needed_ms)})
+    if (size := settings.retention_bytes) is not None:
+        change = {"retention.bytes": str(UNBOUNDED)}
+        yield Shortfall("retention-bytes", {"size": size, "needed": needed}, change)
+
+
+def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str) -> str:
+    """Return Kafka's command that makes these settings of a topic; None removes a setting from the topic itself."""
+    add = ",".join(
+        f"{name}={f'[{value}]' if ',' in value else value}"
+        for name, value in changes.items()
+        if value is not None
+    )
+    delete = ",".join(name for name, value in changes.items() if value is None)
+    return (
+        f"kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics --entity-name {topic}"
+        + (f" --add-config {add}" if add else "")
+        + (f" --delete-config {delete}" if delete else "")
+    )

@@ -9,8 +9,8 @@ One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/f
 | `planning` | the plan of each kind, and its run |
 | `target` | the created topics and the appended records |
 | `steps` | the steps of a run, in their order |
-| `refusals`, `lost_inputs` | every reason to refuse, by a stable code |
-| `state`, `channels` | the starts of agents, and the appended records |
+| `refusals` | every reason to refuse, by a stable code |
+| `state`, `channels` | the starts of agents, the appended records, and those that are gone |
 | `topics` | the tables and topics of a snapshot, and the settings that keep appended records |
 | `rules`, `editing` | erased keys, and replaced values |
 | `forks` | the list of forks, and their removal |

@@ -22,9 +22,8 @@ from snapkafka.protocol.forking import fork_problem, of_fork, prefixed
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RestoreView
 
-from .channels import Bulk, Channel
+from .channels import Bulk, Channel, absent_inputs
 from .editing import RuleCount
-from .lost_inputs import absent_inputs
 from .plan import (
     Irrevocable,
     PartitionMove,

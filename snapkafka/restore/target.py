@@ -30,9 +30,8 @@ from snapkafka.runtime.signals import to_its_end
 from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id
 
-from .channels import Channel, channels, holds_own
+from .channels import Channel, channels, holds_own, lost_arrivals, lost_inputs
 from .editing import Editing
-from .lost_inputs import lost_arrivals, lost_inputs
 from .plan import Plan, Refusal
 from .session import NO_LEDGER, RecoverySession
 from .state import Difference, Row, apps_of, changelogs_of, differences, lowest_positions, renamed
