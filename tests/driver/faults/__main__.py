@@ -7,7 +7,7 @@ what a snapshot of the plain one does not call is tried.
 
 from __future__ import annotations
 
-from tests.driver.faults.instrument import RUN, Fault, install_hook
+from tests.driver.faults.instrument import RUN, WITHDRAWS, Fault, install_hook
 
 install_hook()
 
@@ -29,6 +29,8 @@ from aiokafka import AIOKafkaProducer  # noqa: E402
 from confluent_kafka.admin import AdminClient  # noqa: E402
 
 import snapkafka  # noqa: E402
+from snapkafka.drivers.ledger import LedgerFollower  # noqa: E402
+from snapkafka.drivers.process import Process  # noqa: E402
 from snapkafka.kafka import Connection  # noqa: E402
 from snapkafka.ops import doctor  # noqa: E402
 from snapkafka.protocol import SnapshotView  # noqa: E402
@@ -36,6 +38,7 @@ from snapkafka.testing import create_topics  # noqa: E402
 from tests.driver.faults.peer import PEER, Peer  # noqa: E402
 from tests.driver.faults.wide_app import LATE_PARTITIONS, WideApp  # noqa: E402
 
+WITHDRAWS.update(it.__code__ for it in (Process.stand_down, Process.withdraw, LedgerFollower._write))
 #: Workers at a time.
 AT_ONCE: Final = 7
 #: Events before the snapshot, with each snapshot, and at last.

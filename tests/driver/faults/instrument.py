@@ -35,8 +35,8 @@ PACKAGES: Final = (
     "snapkafka.wire",
 )
 REACHED: Final = "__reached__"
-#: Where a worker withdraws: in these functions, and in whatever they call.
-WITHDRAWS: Final = frozenset({"Process.stand_down", "Process.withdraw", "LedgerFollower._write"})
+#: Where a worker withdraws: in these functions, which `__main__` can import, and in whatever they call.
+WITHDRAWS: Final[set[CodeType]] = set()
 
 
 class FaultError(RuntimeError):
@@ -79,7 +79,7 @@ RUN: ContextVar[Fault | None] = ContextVar("fault", default=None)
 def _withdraws() -> bool:
     frame: Any = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_qualname in WITHDRAWS:
+        if frame.f_code in WITHDRAWS:
             return True
         frame = frame.f_back
     return False
