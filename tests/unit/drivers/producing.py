@@ -27,7 +27,6 @@ from snapkafka.protocol import (
     LedgerRead,
     LedgerRecord,
     ReadLedgerTo,
-    Report,
     SendMarkers,
     Trigger,
     WorkerProtocol,
@@ -50,16 +49,11 @@ class Driver:
         self.app = SimpleNamespace(conf=SimpleNamespace(processing_guarantee="at_least_once", id="p"))
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.due: dict[
-            tuple[Any, int], int
-        ] = {}  # partition and epoch of a marker -> the seq it is due before
-        self.events = SimpleNamespace(cause_of_send=lambda: None)
+        #: Of a marker's partition and epoch, the seq it is due before.
+        self.due: dict[tuple[Any, int], int] = {}
         self.follower: Any = LedgerWaits(self)
         self.restored = AppliedRestores(self)  # type: ignore[arg-type]
-        self.sends = Sends(
-            self,  # type: ignore[arg-type]
-            lambda: self.cause,
-        )
+        self.sends = Sends(self, lambda: self.cause)  # type: ignore[arg-type]
         self.client: AioClient | None = None
         hello = Hello(n=1, app="p")
         self.feed(Joined(hello=hello))
@@ -99,9 +93,6 @@ class Driver:
     def about(self) -> dict[str, Any]:
         return {}
 
-    def runs_here(self) -> bool:
-        return True
-
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
@@ -117,9 +108,6 @@ class Driver:
         await asyncio.gather(*self.tasks)
         for _ in range(8):
             await asyncio.sleep(0)
-
-    def closed(self) -> list[int]:
-        return [record.epoch for record in self.ledger if isinstance(record, Report)]
 
 
 class Faust:

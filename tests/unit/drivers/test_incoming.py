@@ -19,18 +19,6 @@ from tests.unit.drivers.producing import Driver
 IN = TP("in", 0)
 
 
-def conductor_of(driver: Any, conductor: Any) -> IncomingRecords:
-    """Lead records of the conductor through a way in that has the parts of this driver."""
-    return IncomingRecords(
-        driver,
-        conductor,
-        events=driver.events,
-        tables=driver.tables,
-        restored=driver.restored,
-        record=getattr(driver, "recorder", SimpleNamespace(take=None)).take,
-    )
-
-
 class Way:
     """The callback of one partition, and what came through it."""
 
@@ -39,8 +27,12 @@ class Way:
         self.came: list[int] = []
         self.driver.events = SimpleNamespace(reply_topics=set())
         self.driver.tables = SimpleNamespace(topics=set())
+        self.connect()
+
+    def connect(self) -> None:
+        parts = {name: getattr(self.driver, name) for name in ("events", "tables", "restored")}
         conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
-        conductor_of(self.driver, conductor)
+        IncomingRecords(self.driver, conductor, **parts, record=lambda ended: None)
         self.callback: Callable[[Any], Awaitable[Any]] = conductor._build_handler(IN, {"a channel"})
 
     async def take_in(self, message: Any) -> None:
@@ -85,13 +77,10 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     asking = events.taken_in(
         StreamRecords("ask"), TopicPartition("questions", 0), 3, SimpleNamespace(message=None)
     )
-    conductor = SimpleNamespace(_build_handler=lambda tp, channels: way.take_in)
-    conductor_of(way.driver, conductor)
-    callback = conductor._build_handler(IN, {"a channel"})
-
+    way.connect()
     await consumer.add("id", None)
     epoch = way.driver.trigger("now")
-    await callback(message(0, [("_sk", way.stamp(epoch))] if stamped else []))
+    await way.callback(message(0, [("_sk", way.stamp(epoch))] if stamped else []))
     assert machine.colours.running == {asking: epoch}
     (closed,) = [record for record in way.driver.ledger if isinstance(record, Report)]
     assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]

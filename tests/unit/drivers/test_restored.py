@@ -240,6 +240,15 @@ async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
     assert len(worker.crashes) == 1
 
 
+async def test_a_worker_does_not_wait_for_a_restore_for_ever(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restores, "WAIT_S", 0.05)
+    begin(worker)
+    with pytest.raises(InstallError):
+        await asyncio.wait_for(worker.restored.await_turn(["in"]), 5)
+
+
 # -- D6: the one place that fails closed ----------------------------------------------------------------
 
 

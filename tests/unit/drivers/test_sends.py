@@ -7,6 +7,7 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import aiokafka
 import pytest
@@ -26,14 +27,13 @@ LIMIT, FITS = 2_000, b"." * 1_915
 class Way:
     """A process that has joined, and its producer."""
 
-    def __init__(self, *, clients: int = 1, **settings: Any) -> None:
+    def __init__(self) -> None:
         self.broker, self.driver = Broker(bytes_max=LIMIT), Driver()
-        self.clients = [self.broker.producer(max_batch_size=LIMIT, **settings) for _ in range(clients)]
-        made = [AioClient(client, self.driver.sends) for client in self.clients]
-        self.producer, self.driver.client = self.clients[0], made[0]
+        self.producer = self.broker.producer(max_batch_size=LIMIT)
+        self.driver.client = AioClient(self.producer, self.driver.sends)
 
-    async def send(self, value: bytes = b"v", *, by: int = 0, partition: int = 0) -> Any:
-        return await self.clients[by].send("t", value, b"k", partition)
+    async def send(self, value: bytes = b"v") -> Any:
+        return await self.producer.send("t", value, b"k", 0)
 
     @property
     def sent(self) -> Any:
@@ -46,8 +46,7 @@ class Way:
         return [(it.epoch, it.code) for it in self.driver.ledger if isinstance(it, Abort)]
 
     async def all_settled(self) -> None:
-        for client in self.clients:
-            await client.flush()
+        await self.producer.flush()
         await self.driver.settle()
         assert not self.driver.machine.colours.busy
 
@@ -59,11 +58,6 @@ async def way() -> AsyncIterator[Way]:
     await made.broker.close()
 
 
-def fail(way: Way, error: Exception) -> None:
-    """Let the batch that waits fail."""
-    way.producer._message_accumulator._pop_batch(THERE).failure(error)
-
-
 # -- outcomes ---------------------------------------------------------------------------------------------------------
 
 
@@ -71,7 +65,7 @@ async def test_r7_a_batch_that_fails_fails_all_its_records(way: Way) -> None:
     """A failed white send means no `Report` but `Abort`, with the reason; the seqs are named."""
     futures = [await way.send() for _ in range(3)]
     epoch = way.driver.trigger()
-    fail(way, RuntimeError("too late"))
+    way.producer._message_accumulator._pop_batch(THERE).failure(RuntimeError("too late"))
     assert [future.exception() is not None for future in futures] == [True] * 3
     assert way.sent.unacknowledged == (SeqRange(first=0, last=2),)
     assert way.aborts() == [(epoch, "send-unsettled")]
@@ -278,3 +272,16 @@ async def test_r7_of_a_commit_that_fails_nothing_counts_and_faust_is_notified(
     ]
     assert not committing.driver.machine.colours.busy
     assert [it.refused for it in committing.sent.unacknowledged] == [False] * (code == "send-unsettled")
+
+
+@pytest.mark.parametrize("step", ["commit_transaction", "send_offsets_to_transaction"])
+async def test_r15_a_fault_of_ours_in_how_a_commit_failed_does_not_hide_that(
+    committing: Committing, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    ours, stood_down = RuntimeError("ours"), []
+    monkeypatch.setattr(committing.driver, "stand_down", lambda _, error: stood_down.append(error))
+    monkeypatch.setattr("snapkafka.drivers.faust.outbound.transactions.not_committed", Mock(side_effect=ours))
+    committing.error = ConnectionError()
+    with pytest.raises(ConnectionError):
+        await getattr(committing.producer, step)(*([{}, "app"] if "offsets" in step else []))
+    assert stood_down == [ours]
