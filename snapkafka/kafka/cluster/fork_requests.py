@@ -85,7 +85,7 @@ def require_of_fork(fork: str, request: Any) -> None:
         elif field in NAMES:
             allowed = text.startswith(prefix_of(fork)) if text is not None else kind == TRANSACTION
         if not allowed:
-            raise ForkIsolationError(f"{kind} {text} is not of fork {fork}: refused to send {what}")
+            raise ForkIsolationError(f"{what} refused: {kind} {text} is not of fork {fork}", name=text)
 
 
 def _texts(field: str, form: Any, value: Any) -> Iterator[tuple[str, str | None]]:
