@@ -116,7 +116,7 @@ def read_back(
 
 
 def _same(message: KafkaRecord, record: KafkaRecord) -> bool:
-    """Return whether both are one to a receiver."""
+    """Return whether both have the same key, value and headers."""
     one, other = ((it.key, it.value, *wire.without_header(it.headers)) for it in (message, record))
     return one == other
 
@@ -231,8 +231,10 @@ def _missing(manifest: Manifest, tables: StoredTables, tp: TopicPartition, start
     held = next((it for it in manifest.inputs if (it.topic, it.partition) == tp), None)
     if held is not None and held.start <= start:
         start = max(start, held.end)
+    if start >= end:
+        return 0
     known = {it.offset for it in tables.in_flight.get(tp, ())} | started_by_all(manifest.captured, tp)
-    return max(0, end - start - sum(start <= offset < end for offset in known))
+    return end - start - sum(start <= offset < end for offset in known)
 
 
 def lost_inputs(
@@ -277,7 +279,8 @@ def absent_inputs(
     Args:
         external: returns whether programs without snapkafka append to a topic.
     """
+    lowest = lowest_positions(manifest.captured)
     for tp, cuts in inputs_of(manifest.captured).items():
-        start, end = lowest_positions(manifest.captured)[tp], max(cut.log_end for cut in cuts)
-        if external(tp.topic) and (count := _missing(manifest, tables, tp, start, end)):
+        end = max(cut.log_end for cut in cuts)
+        if external(tp.topic) and (count := _missing(manifest, tables, tp, lowest[tp], end)):
             yield AbsentInput(topic=tp.topic, partition=tp.partition, records=count)

@@ -103,12 +103,12 @@ class Plan:
 
     `plan`: its name. `request`: what was asked for, with the id of the snapshot. `place`: of the manifest, `digest`:
     its content. `taken_ms`: when the snapshot was triggered, by the ledger's clock, ms since 1970 (0: unknown).
-    `namespace`, `apps`: by their names in the target. `messages`, `state`: the numbers of messages in flight to append,
-    and of rows of state at most. `topics`: to be created; `existing`: those that exist, and are
-    empty. `stored`: external records from the snapshot. `absent`: missing external records. `open`: readers that leave
-    the snapshot open. `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`:
-    the open plan that this one replaces. `notes`: further facts, a sentence each. `rules`: the present matches of each
-    rule about erased keys and of each mask.
+    `namespace`, `apps`: by their names in the target. `messages`: the number of messages in flight to append; `state`:
+    that of rows of state, at most. `topics`: to be created; `existing`: those that exist, and are empty. `stored`:
+    external records from the snapshot. `absent`: missing external records. `open`: readers that leave the snapshot
+    open. `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`: the open plan
+    that this one replaces. `notes`: further facts, a sentence each. `rules`: the present matches of each rule about
+    erased keys and of each mask.
     """
 
     kind: PlanKind
@@ -154,8 +154,8 @@ class Recovered:
     """The result of a recovery.
 
     `author`: the process that appended. `messages`, `inputs`, `state`: the numbers of messages in flight, external
-    records and records of state that were appended. `topics`: the created ones. `expires_ms`: of a
-    fork, since 1970; 0: never.
+    records and records of state that were appended. `topics`: the created ones. `expires_ms`: of a fork, since 1970;
+    0: never.
     """
 
     plan: Plan

@@ -20,6 +20,7 @@ from snapkafka.protocol.restores import Restores, RestoreView
 from snapkafka.wire import headers as wire
 
 from .plan import PlanKind, Refusal
+from .session import HINTS
 from .state import apps_of, lowest_positions, parts_of
 from .topics import topics_of
 
@@ -332,7 +333,7 @@ CHECKS: Final = (
           "what it sent would be received twice; choose a later snapshot, or add --force if a producer wrote it",
           forceable=True),
     Check("group-has-members", "in-place cluster fork", lambda facts: with_members(facts.members),
-          "stop all workers; after kill -9 add --wait 90: Kafka drops them after 60 s"),
+          HINTS["group-has-members"]),
 )  # fmt: skip
 
 
