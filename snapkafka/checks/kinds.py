@@ -48,7 +48,7 @@ _OF: Final[Mapping[tuple[str, Weight], Mapping[str, tuple[str, str]]]] = {
     ("V1", Weight.FAILS): {
         "white-after-end": (
             "white record of process {process} (seq {seq}), though its white records here end at offset {a}",
-            "a record with a new number was sent white after the sender had closed; report it",
+            "a record with a new number was sent white after the sender had reported; report it",
         ),
         "disorder": (
             "record of process {process} has seq {seq}, after a record of it with seq {a}",

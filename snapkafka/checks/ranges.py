@@ -3,7 +3,7 @@
 Of an input only the ranges that matter are read: from the lower of its position and the bound of R1 (below which no
 red record can lie) to the highest end that the snapshot names. Of a changelog, everything below its end is read, or
 the records since the parent and the last one of the parent's state (the join). Then a *tail* follows, for white
-records that entered the log after all ends were closed. The tail ends at the present end of the log, or after
+records that entered the log after all ends were known. The tail ends at the present end of the log, or after
 `tail_max` records, whichever comes first; the manifest records its end.
 """
 

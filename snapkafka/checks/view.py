@@ -154,7 +154,7 @@ class CutView:
 
     def white_end(self, process: int, tp: TopicPartition) -> int:
         """Return the offset below which the white records of a living sender lie, with those of unknown outcome that
-        landed; 0: it closed none there."""
+        landed; 0: there are none."""
         end = self.sender(process, tp)
         return max(end.white_end, end.landed_end) if end is not None else 0
 
@@ -212,7 +212,7 @@ class CutView:
         return max(ends, default=0)
 
     def living(self, process: int) -> bool:
-        """Return whether a process cut and closed for this snapshot."""
+        """Return whether a process cut and reported for this snapshot."""
         cut = self.processes.get(process)
         return cut is not None and not cut.left
 

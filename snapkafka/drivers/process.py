@@ -90,7 +90,7 @@ class Process(MachineDriver):
         self.ledgers = 0  # how often the ledger was recreated, or cut short
         self._tasks: set[asyncio.Task[Any]] = set()
         self.follower = LedgerFollower(self)
-        self._cut_at: dict[int, float] = {}  # epoch -> when, until it is closed
+        self._cut_at: dict[int, float] = {}  # epoch -> when, until it is reported
         self._hello: Hello | None = None
 
     # -- containment --------------------------------------------------------------------------------------------------

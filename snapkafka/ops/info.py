@@ -35,7 +35,7 @@ class SnapshotInfo(
     rename=CONTRACT
     | {
         "bytes": "total_size_bytes",
-        "closed": "nodes_completed",
+        "reported": "nodes_completed",
         "failed": "nodes_failed",
         "required": "nodes_total",
         "in_flight": "in_flight_messages",
@@ -45,7 +45,7 @@ class SnapshotInfo(
     """A snapshot in one line.
 
     `duration_ms`: from the trigger to its capture or failure, or until now; `capture_ms`: to its capture, by the
-    ledger's clock. `required`, `reported`, `closed` count processes; `failed` those that had not closed when it failed.
+    ledger's clock. `required`, `reported` count processes; `failed` those that had not reported when it failed.
     `manifest`: where that lies or will lie. `waits_for`: a sentence for each thing that it waits for. `contaminated`:
     why it cannot be proved although it was captured. `unread`: topics to which apps in scope subscribe and that no
     worker had: records that wait in them are in no channel. `bytes`, `assembled`, `in_flight` and `restorable` are of
@@ -56,7 +56,7 @@ class SnapshotInfo(
     status: Status
     duration_ms: int
     bytes: int = 0
-    closed: int
+    reported: int
     failed: int
     manifest: str
     attempt: int
@@ -163,14 +163,14 @@ def summary(reading: LedgerReading, view: SnapshotView, now_ms: int | None = Non
     trigger, failure, verdict = view.trigger, view.failure, view.verdict
     triggered_ms, decided_ms = reading.times_ms[view.epoch - 1], _decided_ms(reading, view)
     now_ms = wall_ms() if now_ms is None else now_ms
-    closed = len(view.required & view.reports.keys())
+    reported = len(view.required & view.reports.keys())
     written = f"{trigger.storage.rstrip('/')}/{file_stem(trigger.id)}.json" if trigger.storage else ""
     return SnapshotInfo(
         id=trigger.id,
         status=view.status,
         duration_ms=max(0, now_ms - triggered_ms) if decided_ms is None else decided_ms,
-        closed=closed,
-        failed=len(view.required) - closed if failure is not None else 0,
+        reported=reported,
+        failed=len(view.required) - reported if failure is not None else 0,
         manifest=(verdict.manifest if verdict else "") or written,
         attempt=trigger.attempt,
         epoch=view.epoch,

@@ -129,12 +129,11 @@ def in_flight(ledger: LedgerView, snapshot: SnapshotView) -> Failure | None:
     ends: dict[TopicPartition, tuple[int, int, int]] = {}
     for process, (_, report) in snapshot.reports.items() if snapshot.trigger.align else ():
         for sent in report.sent:
-            unknown = any(not item.refused for item in sent.unacknowledged)
-            end = max(sent.white_end, sent.marker if unknown else 0)
+            end = max(sent.white_end, sent.landed_end)
             tp = TopicPartition(sent.topic, sent.partition)
             ends[tp] = max((end, sent.white_end, process), ends.get(tp, (0, 0, NOBODY)))
     for part in snapshot.parts() if ends else ():
-        torn = [t for t in part.report.torn if t.was < snapshot.epoch <= t.met]
+        torn = part.torn(snapshot.epoch)
         for at in part.report.positions:
             tp = TopicPartition(at.topic, at.partition)
             undone = (t.offset for t in torn if (t.agent, t.topic, t.partition) == (at.agent, *tp))

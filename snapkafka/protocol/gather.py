@@ -29,7 +29,6 @@ from .records import (
     Position,
     Retention,
     TopicPartition,
-    TornEvent,
 )
 
 if TYPE_CHECKING:
@@ -102,10 +101,7 @@ def _sender_ends(snapshot: SnapshotView) -> Iterator[SenderEnd]:
                 last_seq=sent.last_seq,
                 marker=sent.marker,
                 unacknowledged=sent.unacknowledged,
-                # Records of unknown outcome count as sent below the marker: it ends what receivers record.
-                landed_end=max(sent.marker, 0)
-                if any(not item.refused for item in sent.unacknowledged)
-                else 0,
+                landed_end=sent.landed_end,
                 earlier_seq=sent.earlier_seq,
                 earlier_end=sent.earlier_end,
             )
@@ -196,7 +192,7 @@ def _process_cut(state: LedgerView, snapshot: SnapshotView, part: Part | None, p
         report=part.at,
         cut_us=part.report.cut_us,
         running=part.report.running,
-        torn=_torn(part, snapshot.epoch),
+        torn=part.torn(snapshot.epoch),
         formerly=formerly,
     )
 
@@ -222,7 +218,7 @@ def _input_cuts(
         app = _app(state, part)
         topics = stated.topics(part)
         for tp in sorted({TopicPartition(p.topic, p.partition) for p in part.report.positions}):
-            torn = tuple(t for t in _torn(part, snapshot.epoch) if (t.topic, t.partition) == tp)
+            torn = tuple(t for t in part.torn(snapshot.epoch) if (t.topic, t.partition) == tp)
             noted = [p for p in part.report.positions if (p.topic, p.partition) == tp]
             agents = tuple(_without(p, {t.offset for t in torn if t.agent == p.agent}) for p in noted)
             position = min(p.offset for p in agents)
@@ -299,11 +295,6 @@ def _never_read(state: LedgerView, parts: list[Part]) -> Iterator[NeverRead]:
             )
 
 
-def _torn(part: Part, epoch: int) -> tuple[TornEvent, ...]:
-    """Return the torn events of a report that crossed this snapshot: one cut may serve several."""
-    return tuple(torn for torn in part.report.torn if torn.was < epoch <= torn.met)
-
-
 def _without(position: Position, torn: set[int]) -> Position:
     """Return the position of an agent if these events count as not processed (R6)."""
     torn = {offset for offset in torn if offset < position.offset or offset in position.started_above}
@@ -344,8 +335,7 @@ def _changelog_cuts(
                 value_codec=table.value_codec,
                 expires_ms=table.expires_ms,
                 sets=table.sets,
-                # Releases before this field report of windows only that they expire.
-                windowed=table.windowed or table.expires_ms > 0,
+                windowed=table.windowed,
                 is_global=table.is_global,
                 keyed=table.keyed,
             )

@@ -247,8 +247,8 @@ class Work(ABC):
         count: int = 1,
         reason: str = "",
     ) -> Sequence[Action]:
-        """Note what became of `count` sends of one colour in a row (R7). No open cut closes for which they are white
-        and of which one is not in the log, or may not be.
+        """Note what became of `count` sends of one colour in a row (R7). No open cut for which they are white is
+        reported while one of them is not in the log, or may not be.
 
         Args:
             seq, offset: of the last one; the others have those right before. `seq`: None: they left unstamped. If they

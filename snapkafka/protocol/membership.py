@@ -184,7 +184,7 @@ class Member(Work):
         self.stood_down, self.process, self._hello_n = process, None, None
         self.open.clear()
         bye = Bye(process=process, n=self._next_n(), goes_on=True, since=self.ledger.end, reason=why)
-        return [*self.aligner.clear(), AppendToLedger(record=bye)]
+        return [AppendToLedger(record=bye), *self.aligner.clear()]
 
     def lose_identity(self, process: int | None) -> None:
         """Take no part any more, where `stand_down` could not be called or has failed: `process` is the id it had."""

@@ -209,6 +209,11 @@ class SentEnd:
     earlier_end: int = 0
     recreated: bool = False
 
+    @property
+    def landed_end(self) -> int:
+        """Where records of unknown outcome end: they count as sent below the marker. 0: there are none."""
+        return max(self.marker, 0) if any(not item.refused for item in self.unacknowledged) else 0
+
 
 @value
 class ChangelogEnd:

@@ -17,6 +17,7 @@ from .records import (
     Report,
     StoppedApp,
     TopicPartition,
+    TornEvent,
     Trigger,
     Verdict,
 )
@@ -100,6 +101,10 @@ class Part:
     at: int
     report: Report
     app: str = ""
+
+    def torn(self, epoch: int) -> tuple[TornEvent, ...]:
+        """Return the torn events that crossed this snapshot: one cut may serve several."""
+        return tuple(torn for torn in self.report.torn if torn.was < epoch <= torn.met)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,7 +23,7 @@ A process is always in one of three conditions:
                                         │
        white events end ─ markers asked ─ sends and markers acknowledged ─> Report
 
-Several cuts can be open at once; each closes by itself. The decisions, in their order:
+Several cuts can be open at once; each is reported by itself. The decisions, in their order:
 
 * *May I believe this epoch?* Only if the ledger holds a `Trigger` just below it (R2). A record with a higher epoch
   than ours is not taken in before the ledger has been read up to there: `ReadLedgerTo`.
@@ -340,12 +340,12 @@ class WorkerProtocol(Member):
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
     def _advance(self) -> list[Action]:
-        """Return the actions that became possible: markers that can be sent, cuts that can be closed."""
+        """Return the actions that became possible: markers that can be sent, reports that are ready."""
         if self.process is None:
             return []
         aligned = self._align() if self.aligning else []
-        closed = self.open.advance(self.colours, self.ledger, process=self.process, next_n=self._next_n)
-        actions = [*aligned, *closed]
+        reports = self.open.advance(self.colours, self.ledger, process=self.process, next_n=self._next_n)
+        actions = [*aligned, *reports]
         if actions:
             self._rest()
         return actions

@@ -96,7 +96,7 @@ class _Truth:
 
     def lost(self, step: Step, execution: Execution) -> bool:
         """Return whether the record of a step is nowhere, without a report. A crash does not excuse a process that
-        closed: it reported that all records were there. An abort excuses it for an event that ran again."""
+        reported that all records were there. An abort excuses it for an event that ran again."""
         excused = step.failed or (execution.died and not self.view.living(execution.process))
         excused = excused or (execution.undone is not None and self.ran_again(execution))
         return step.effect and not excused and not self.logged(step)

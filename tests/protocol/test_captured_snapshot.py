@@ -121,7 +121,7 @@ def test_what_was_asked_for_is_reported(whole: Captured) -> None:
 
 
 def test_r3_processes_with_how_they_heard_and_what_ran(whole: Captured) -> None:
-    """R8: a sender that left before the trigger neither cut nor closed."""
+    """R8: a sender that left before the trigger neither cut nor reported."""
     assert whole.processes == (
         ProcessCut(process=0, app="old", host="h0", pid=10, left=True),
         ProcessCut(
@@ -261,23 +261,21 @@ def test_r7_a_changelog_ends_past_whatever_anybody_wrote_there_in_white(whole: C
         ({}, False, False),
         ({"sets": True}, True, False),
         ({"windowed": True}, False, True),
-        ({"expires_ms": 1}, False, True),
     ],
 )
 def test_what_a_table_is_goes_with_its_changelog(
     reported: dict[str, Any], sets: bool, windowed: bool
 ) -> None:
-    """Earlier releases tell of windows only that they expire."""
     hello = replace(HELLO, tables=(replace(HELLO.tables[0], **reported),))
     (cut,) = captured(LEFT, Bye(process=0, n=1), hello, GIVEN, TRIGGER, REPORTED).changelogs
     assert (cut.sets, cut.windowed, cut.expires_ms) == (sets, windowed, reported.get("expires_ms", 0))
 
 
-def test_r11_a_closed_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> None:
+def test_r11_a_report_whose_ends_cannot_be_read_spoils_the_proof_by_name() -> None:
     """It counts for all readers; of what stands in it nothing is known."""
-    closed = decode(encode(REPORTED)[:-1] + b"\xff")
-    assert isinstance(closed, Report)
-    found = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, closed)
+    report = decode(encode(REPORTED)[:-1] + b"\xff")
+    assert isinstance(report, Report)
+    found = captured(LEFT, Bye(process=0, n=1), HELLO, GIVEN, TRIGGER, report)
     assert found.contaminated == "the report of process 2 of app p, at ledger offset 5, is damaged"
     assert found.senders == ()
 
@@ -297,7 +295,7 @@ def test_r10_replays_are_counted(whole: Captured) -> None:
 
 
 def test_what_the_apps_declare_and_report_stands_in_it() -> None:
-    """Sources and what no snapshot holds, as those tell that closed: not who had left, nor who came later."""
+    """Sources and what no snapshot holds, as those tell that reported: not who had left, nor who came later."""
     mine = replace(HELLO, sources=("b", "a"), uncaptured=("an in-memory channel", "another"))
     left = replace(LEFT, sources=("old",), uncaptured=("of old",))
     later = Hello(n=9, app="q", sources=("later",), uncaptured=("of later",))

@@ -1,4 +1,4 @@
-"""R7 and R8: when a process closes, what its `Report` says, and channels as offsets."""
+"""R7 and R8: when a process reports, what its `Report` says, and channels as offsets."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def quiet(p: Process, k: int) -> None:
 
 
 def sending(p: Process, k: int) -> None:
-    """It sends in every colour, and a white send is under way at each cut: it never closes."""
+    """It sends in every colour, and a white send is under way at each cut: it never reports."""
     event = p.start(A, k)
     p.send(B, event, ack=False)
     p.end(event)
@@ -137,7 +137,7 @@ def moving(p: Process, k: int) -> None:
 
 
 def abort(here: Bystander, work: Callable[[Process, int], None], first: int, last: int) -> None:
-    """Snapshots that are aborted before the process has closed, with work before and after the cut."""
+    """Snapshots that are aborted before the process has reported, with work before and after the cut."""
     here.process.hold_timing = True
     for k in range(first, last):
         work(here.process, k)

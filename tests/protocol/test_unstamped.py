@@ -74,7 +74,7 @@ def test_r7_a_bare_record_that_fails_is_reported_by_a_seq_of_its_own(
     epoch = world.trigger()
     settle(p, q)
     assert world.snapshot(epoch).status is Status.CAPTURED
-    (sent,) = [sent for closed in records(p, Report) for sent in closed.sent if sent.topic == "b"]
+    (sent,) = [sent for report in records(p, Report) for sent in report.sent if sent.topic == "b"]
     assert [(r.first, r.last, r.refused, r.undone) for r in sent.unacknowledged] == [(1, 1, True, False)]
     assert sent.last_seq == 2
 

@@ -32,7 +32,7 @@ WHAT: Final = (
 class StoryOutcome:
     """The outcome of one snapshot.
 
-    `processes`: the events before the cut, for every process that has cut and closed. `channels`: the messages in
+    `processes`: the events before the cut, for every process that has cut and reported. `channels`: the messages in
     flight, for every known channel (both ends have cut). `unreached`: processes that no marker can reach any more, as
     no channel leads there from those that know the snapshot. `under_way`: processes that a marker could still reach.
     """

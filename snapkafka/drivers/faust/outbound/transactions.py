@@ -3,7 +3,7 @@
 Faust keeps one transaction open per number of a destination partition, and commits it together with positions of
 inputs whenever it commits: on its timer, and before partitions are revoked. We wait for that and commit nothing
 ourselves: a commit without positions would turn work that Faust would have undone into a replay. Until then the sends
-of a transaction count as in flight, so no cut for which they are white is closed (R7). If a transaction is aborted,
+of a transaction count as in flight, so no cut for which they are white is reported (R7). If a transaction is aborted,
 cannot be committed, or is left open by a producer that stops, all its sends have failed; if the outcome of a commit is
 unknown, so is that of its sends.
 """
