@@ -13,7 +13,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import fastavro
 import pytest
+from fastavro.schema import fingerprint, to_parsing_canonical_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,8 +64,33 @@ WHOLE = dataclasses.replace(
     EXAMPLE, sent=(SentEnd(topic="t", partition=1, white_end=99, last_seq=12),), cut_us=80
 )
 DAMAGED = encode(WHOLE)[:-1] + b"\xff"
-#: The form of its last fields.
-ENDS: Any = codec._forms()["Report"].rest
+
+
+def schema_of(name: str) -> Any:
+    return json.loads((SCHEMAS / f"{name}.avsc").read_text())
+
+
+def prefix_of(schema: Any) -> bytes:
+    return codec.MAGIC + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+
+
+def read_by(schema: Any, data: bytes) -> Any:
+    return fastavro.schemaless_reader(BytesIO(data[codec.PREFIX_BYTES :]), fastavro.parse_schema(schema))
+
+
+def written_by(schema: Any, plain: Any) -> bytes:
+    buffer = BytesIO()
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(schema), plain)
+    return prefix_of(schema) + buffer.getvalue()
+
+
+def with_ends(ends: bytes) -> LedgerRecord:
+    """`WHOLE`, read with other last fields."""
+    schema = schema_of("Report")
+    return decode(written_by(schema, read_by(schema, encode(WHOLE)) | {"ends": ends}))
+
+
+ENDS: bytes = read_by(schema_of("Report"), encode(WHOLE))["ends"]
 
 
 @given(ANY_RECORD)
@@ -110,11 +137,10 @@ def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a field of a list that is columns, and a field that we have given up since."""
-    import fastavro
 
-    def old(name: str, without: str) -> bytes:
-        """Write the last fields of `WHOLE`, or a trigger, by the schema of an earlier release."""
-        schema = json.loads((SCHEMAS / f"{name}.avsc").read_text())
+    def old(name: str, without: str, data: bytes) -> bytes:
+        """Write the same by the schema of an earlier release."""
+        plain, schema = read_by(schema_of(name), data), schema_of(name)
         parts = schema["fields"]
         if name == "ReportEnds":
             (sent,) = (field["type"] for field in parts if field["name"] == "sent")
@@ -123,24 +149,17 @@ def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
         schema["fields"].append({"name": "colour", "type": "string"})
         (tmp_path / "old").mkdir(exist_ok=True)
         (tmp_path / "old" / f"{name}-0.0.9.avsc").write_text(json.dumps(schema))
-        prefix, parsed = codec._parsed(schema)
-        kind: Any = Report if name == "ReportEnds" else Trigger
-        names = schemas.head_and_rest(kind)[1] or schemas.head_and_rest(kind)[0]
-        record: Any = WHOLE if kind is Report else Trigger(n=4, id="s")
-        plain = schemas.to_plain(kind, names, encode)(record) | {"colour": "mauve"}
-        buffer = BytesIO()
-        fastavro.schemaless_writer(buffer, parsed, plain)
-        return prefix + buffer.getvalue()
+        return written_by(schema, plain | {"colour": "mauve"})
 
-    trigger, ends = old("Trigger", "who"), old("ReportEnds", "earlier_seq")
+    trigger = old("Trigger", "who", encode(Trigger(n=4, id="s")))
+    ends = old("ReportEnds", "earlier_seq", ENDS)
     with pytest.raises(UndecodableError):
         decode(trigger)
     monkeypatch.setattr(codec, "_schemas", lambda: tmp_path)
     codec._writers.cache_clear()
     try:
         assert decode(trigger) == Trigger(n=4, id="s")
-        plain = codec._forms()["Report"].plain(WHOLE) | {"ends": ends}
-        assert decode(codec._written(codec._forms()["Report"], plain)) == WHOLE
+        assert with_ends(ends) == WHOLE
     finally:
         codec._writers.cache_clear()
 
@@ -162,7 +181,7 @@ def test_what_the_last_release_wrote_is_read_and_new_fields_take_their_defaults(
         b"\xc3\x02" + encode(EXAMPLE)[2:],
         encode(EXAMPLE)[:10] + b"\xff" * 30,
         encode(WHOLE)[:-1],
-        codec._written(ENDS, ENDS.plain(WHOLE)),
+        ENDS,
     ],
 )
 def test_garbage_is_undecodable(data: bytes | None) -> None:
@@ -173,7 +192,7 @@ def test_garbage_is_undecodable(data: bytes | None) -> None:
 @given(st.binary(max_size=60), st.sampled_from(TYPES))
 @settings(max_examples=300, deadline=None)
 def test_no_bytes_whatever_raise_anything_else(body: bytes, kind: type) -> None:
-    for data in (body, codec._forms()[kind.__name__].prefix + body):
+    for data in (body, prefix_of(schema_of(kind.__name__)) + body):
         with contextlib.suppress(UndecodableError):
             assert isinstance(decode(data), TYPES)
 
@@ -202,10 +221,10 @@ def test_a_damaged_record_is_undecodable_or_another_record(record: LedgerRecord,
     ],
 )
 def test_columns_that_do_not_fit_together_are_damaged(spoilt: dict[str, Any]) -> None:
-    plain = ENDS.plain(WHOLE)
+    schema = schema_of("ReportEnds")
+    plain = read_by(schema, ENDS)
     plain["sent"] |= {"items": 3} | spoilt
-    head = codec._forms()["Report"].plain(WHOLE) | {"ends": codec._written(ENDS, plain)}
-    read = decode(codec._written(codec._forms()["Report"], head))
+    read = with_ends(written_by(schema, plain))
     assert isinstance(read, Report)
     assert read.damaged
     assert (read.epoch, read.sent, read.cut_us) == (5, (), 0)
@@ -282,16 +301,13 @@ def test_a_snapshot_costs_about_40_bytes_for_each_partition() -> None:
     """docs/guide/risk.md. A process with so many partitions to read, to write and to log changes to, each with names of
     usual length."""
     count, far = 1_000, 100_000
-    positions, sent, changelogs = [], [], []
-    for p in range(count):
-        positions.append(
-            records.Position(agent="accounts.debit", topic="demo-requests", partition=p, offset=far)
-        )
-        sent.append(
-            SentEnd(topic="demo-transfers", partition=p, white_end=far, last_seq=5_000, marker=far + 1)
-        )
-        log = "demo-accounts-balances-changelog"
-        changelogs.append(records.ChangelogEnd(table="balances", topic=log, partition=p, end=far))
-    report = dataclasses.replace(EXAMPLE, positions=tuple(positions), running=())
-    closed = dataclasses.replace(WHOLE, sent=tuple(sent), changelogs=tuple(changelogs))
-    assert 35 <= (len(encode(report)) + len(encode(closed))) / count <= 45
+    at = records.Position(agent="accounts.debit", topic="demo-requests", partition=0, offset=far)
+    sent = SentEnd(topic="demo-transfers", partition=0, white_end=far, last_seq=5_000, marker=far + 1)
+    log = "demo-accounts-balances-changelog"
+    end = records.ChangelogEnd(table="balances", topic=log, partition=0, end=far)
+    every = {
+        name: tuple(dataclasses.replace(one, partition=p) for p in range(count))  # type: ignore[type-var]
+        for name, one in {"positions": at, "sent": sent, "changelogs": end}.items()
+    }
+    report = dataclasses.replace(WHOLE, running=(), **every)  # type: ignore[arg-type]
+    assert 35 <= len(encode(report)) / count <= 45
