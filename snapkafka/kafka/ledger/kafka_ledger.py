@@ -200,8 +200,7 @@ class KafkaLedger:
         Raises:
             RecordTooLargeError: the record exceeds the limit of the ledger.
             LedgerUnusableError: writing is unauthorized.
-            BrokerUnavailableError: not acknowledged in time; it may land later (and is then a duplicate, if sent
-                again).
+            BrokerUnavailableError: not acknowledged in time; it may land later, and again if it is repeated.
             LedgerRecreatedError: the ledger is another one by now; the record stands in the new one, where it means
                 nothing.
             LedgerCutShortError: the ledger has lost records that were read; this one may stand where one of them did.

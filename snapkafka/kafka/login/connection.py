@@ -80,7 +80,6 @@ _ABSENT: Final = (
     errors.RequestTimedOutError,
     errors.KafkaTimeoutError,
     errors.StaleMetadata,
-    asyncio.TimeoutError,
     OSError,
 )
 _FORBIDDEN: Final = (
@@ -139,6 +138,8 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
         )
     if refused := refusal(connection.bootstrap, error):
         return refused
+    if isinstance(error, TimeoutError):  # a broker may have answered: too few replicas are in sync
+        return BrokerUnavailableError(f"could not {what} in time at {connection.bootstrap}")
     if isinstance(error, _ABSENT):
         return BrokerUnavailableError(f"no Kafka broker answers at {connection.bootstrap}: could not {what}")
     if isinstance(error, errors.KafkaError):
