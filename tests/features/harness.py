@@ -180,7 +180,7 @@ class Pair:
 
     # -- afterwards -------------------------------------------------------------------------------------------
 
-    def wait_for(self, expected: Mapping[str, int], *, exactly: bool = True) -> None:
+    def wait_for(self, expected: Mapping[str, int]) -> None:
         """Until both runs have written so many records to these topics, markers left aside."""
         waits = [(side, name, count) for side in self.sides for name, count in expected.items()]
 

@@ -47,6 +47,12 @@ def test_a_table_that_cannot_be_encoded_is_named_and_the_others_are_audited(app:
     assert "cannot be encoded" in scan.failed[0]
 
 
+def test_what_may_be_written_as_different_bytes_is_not_audited(app: faust.App) -> None:
+    table = app.Table("p", default=int)
+    table.value_serializer = "pickle"
+    assert image(table).reason
+
+
 def test_a_scan_has_the_tables_as_they_were_whatever_the_app_does_meanwhile(app: faust.App) -> None:
     """Copy-on-write by hand: what may change in place is encoded before it is handed out."""
     table = app.Table("t", default=list)

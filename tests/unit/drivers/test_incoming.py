@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 from faust.types import TP
@@ -72,7 +73,7 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     machine = way.driver.machine
     machine.hear = frozenset({"headers" if stamped else "ledger"})
     events = way.driver.events = Events(way.driver)
-    consumer = SimpleNamespace(add=_registered, _fetchers={"in"})
+    consumer = SimpleNamespace(add=AsyncMock(), _fetchers={"in"})
     events.watch_replies(consumer)
     asking = events.taken_in(
         StreamRecords("ask"), TopicPartition("questions", 0), 3, SimpleNamespace(message=None)
@@ -84,10 +85,6 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     assert machine.colours.running == {asking: epoch}
     (closed,) = [record for record in way.driver.ledger if isinstance(record, Report)]
     assert [(torn.agent, torn.offset, torn.table) for torn in closed.torn] == [("ask", 3, "")]
-
-
-async def _registered(correlation_id: str, promise: Any) -> None:
-    pass
 
 
 async def test_a_marker_that_lost_its_header_reaches_no_agent_and_is_counted() -> None:

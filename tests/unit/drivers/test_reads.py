@@ -309,6 +309,16 @@ async def test_what_a_thread_writes_counts_in_the_loop(worker: Worker) -> None:
     del held
 
 
+async def test_an_event_that_an_agent_acknowledges_later_runs_until_then(worker: Worker) -> None:
+    events, reading, message = worker.driver.events, StreamRecords("a"), SimpleNamespace(acked=False)
+    reading.by_hand = True
+    cause = events.taken_in(reading, INPUT, 0, SimpleNamespace(message=message))
+    events.left(reading)
+    assert cause in worker.driver.machine.colours.running
+    events.acknowledged(INPUT, 0)
+    assert not worker.driver.machine.colours.running
+
+
 def aborted(worker: Worker) -> list[tuple[int, str, str]]:
     """What the machine has aborted: epoch, code, culprit."""
     records = [getattr(action, "record", None) for action in worker.actions]
