@@ -18,14 +18,10 @@ from snapkafka.protocol import Hello
 
 
 async def hello(
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    declares: bool = True,
-    exist: tuple[str, ...] = (),
-    **conf: Any,
+    monkeypatch: pytest.MonkeyPatch, *, declares: bool = True, exist: tuple[str, ...] = ()
 ) -> Hello:
     """What a worker of app `payments` says that subscribes to all that Faust has it subscribe to."""
-    app = faust.App("payments", broker="kafka://127.0.0.1:1", topic_allow_declare=declares, **conf)
+    app = faust.App("payments", broker="kafka://127.0.0.1:1", topic_allow_declare=declares)
     table = app.Table("paid", default=int)
     app.topics.add(app.topic("to-pay"))
     app.topics.add(app.topic("grouped-repartition", internal=True))
@@ -56,9 +52,7 @@ async def test_only_an_input_that_nobody_creates_is_missing(monkeypatch: pytest.
     assert (found.missing, [source.topic for source in found.inputs]) == ((), ["to-pay"])
 
 
-async def test_where_faust_may_not_create_topics_its_own_are_missing_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_where_faust_may_not_create_topics_its_own_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await hello(monkeypatch, declares=False)).missing == ("grouped-repartition", "to-pay")
 
 
