@@ -78,7 +78,7 @@ class Invariant(Result, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, evaluations: Iterable[Evaluation]) -> Invariant:
-        """Conclude from what the snapshots have found, newest first. It never holds by an answer of before."""
+        """Conclude from what the snapshots have found, newest first. It never holds by an earlier answer."""
         found = tuple(evaluations)
         first = since = None
         for item in found:

@@ -320,7 +320,7 @@ CHECKS: Final = (
     Check("partitions-changed", "in-place cluster fork", _partitions,
           "keys are in other partitions now: choose a later snapshot, or delete the topic of an empty cluster"),
     Check("topic-not-empty", "cluster", _not_empty,
-          "a restore into a cluster needs empty or absent topics: use another cluster, or delete it"),
+          "a restore into a cluster needs empty or absent topics: use another cluster, or delete the topic"),
     Check("log-shortened", "in-place", _shortened,
           "the broker lost records: choose a snapshot assembled since, or restore into another cluster (--into)"),
     Check("topic-settings", "in-place cluster", _settings, "run that command, and the restore again"),

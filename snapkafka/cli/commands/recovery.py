@@ -83,7 +83,7 @@ def print_recovered(done: ops.Recovered, into: str = "") -> None:
     )
     _print_limits(plan)
     if plan.request.suppress:
-        console.note("note", ["snapshots of before hold the erased keys until they are pruned"])
+        console.note("note", ["earlier snapshots hold the erased keys until they are pruned"])
 
 
 def _print_limits(plan: ops.RecoveryPlan) -> None:
