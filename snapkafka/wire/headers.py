@@ -223,14 +223,10 @@ def find(headers: Any) -> bytes | None:
 def take_out(headers: Any) -> tuple[bytes | None, Any]:
     """Find the header as `find` does; return it, and the headers without any of ours, in the type in which they came:
     agents may read it. Without a header of ours these are the same headers."""
-    pairs = headers.items() if hasattr(headers, "items") else headers
-    found = None
-    for name, value in pairs:
-        if name == HEADER:
-            found = value
+    found = find(headers)
     if found is None:
         return None, headers
-    rest = [pair for pair in pairs if pair[0] != HEADER]
+    rest = without_header(headers)
     return found, rest if type(headers) is list else type(headers)(rest)
 
 

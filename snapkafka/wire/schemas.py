@@ -288,8 +288,8 @@ def _unpacked(item: Any, plain: dict[str, Any]) -> tuple[Any, ...]:
             found[name] = [*map(hint, accumulate(_lengthened(column, size)))]
         else:
             found[name] = msgspec.convert(_lengthened(column, size), list[hint])  # type: ignore[valid-type]
-    rows = zip(*found.values(), strict=True)
-    return tuple([item(**dict(zip(found, row, strict=True))) for row in rows])
+    rows = zip(*found.values(), range(size), strict=True)  # whoever is shorter or longer is damaged
+    return tuple([item(**dict(zip(found, row, strict=False))) for row in rows])
 
 
 @cache
@@ -322,11 +322,7 @@ def _shortened(numbers: Iterator[int]) -> list[int]:
 
 
 def _lengthened(column: Sequence[int], size: int) -> Sequence[int]:
-    if len(column) == 1 and size:
-        return [*column] * size
-    if len(column) != size:
-        raise ValueError(f"a column of {len(column)} numbers for {size} items")
-    return column
+    return [*column] * size if len(column) == 1 else column
 
 
 def _coder(unknown: int) -> Callable[[int, int], int]:
