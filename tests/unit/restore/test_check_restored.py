@@ -42,6 +42,10 @@ async def test_what_was_restored_is_equal_and_so_is_what_is_restored_again(world
     assert [(it.table, it.differing, it.keys) for it in checked.tables] == [("s", 0, ()), ("t", 0, ())]
     await world.restore()
     assert (await check(world)).equal
+    for number in range(30):
+        put(world, LOG, b"%d" % number, b"1")
+    (_, table) = (await check(world)).tables
+    assert (table.differing, len(table.keys)) == (30, 20), "all are counted, the first are named"
 
 
 @pytest.mark.parametrize(

@@ -148,16 +148,9 @@ async def test_readers_do_not_go_back_to_where_the_log_has_begun_since(world: Wo
 
 async def test_what_lies_behind_a_hole_is_appended_again(world: World) -> None:
     """Nothing was in the hole, as the stored range tells; to go back there would set the group to a deleted offset."""
-    inputs = world.manifest.captured.inputs
-    (agent,) = inputs[1].agents
-    world.change(
-        inputs=(
-            inputs[0],
-            dataclasses.replace(
-                inputs[1], position=9, agents=(dataclasses.replace(agent, offset=9, started_above=()),)
-            ),
-        )
-    )
+    source, raw = world.manifest.captured.inputs
+    agents = tuple(dataclasses.replace(it, offset=9, started_above=()) for it in raw.agents)
+    world.change(inputs=(source, dataclasses.replace(raw, position=9, agents=agents)))
     for number in (9, 10, 11):
         world.log.put(RAW, b"r", b"%d" % number)
     with_inputs(world, ("raw", 9, 12))

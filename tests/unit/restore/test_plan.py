@@ -48,6 +48,8 @@ def test_a_position_is_translated_and_skips_nothing_of_others(
 
 async def test_a_plan_shows_moves_and_outputs_that_cannot_be_undone(world: World) -> None:
     world.log.removed = {(RAW, offset) for offset in (2, 4, 5, 6, 7)}  # by compaction
+    senders = world.manifest.captured.senders
+    world.change(senders=(*senders, *(dataclasses.replace(it, process=9, white_end=2) for it in senders)))
     before = world.fingerprint()
     plan = await world.plan()
     assert world.fingerprint() == before
