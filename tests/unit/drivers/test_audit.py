@@ -93,3 +93,12 @@ def test_a_copy_of_a_standby_is_no_part_of_the_table(app: faust.App) -> None:
     table.data._key_partition.update({"a": 0, "b": 1})
     rows = rows_in(asyncio.run(drained(Scan([image(table, 0)]))))
     assert rows == {(0, b'"a"'): digest(b"1"), (0, b'"c"'): digest(b"3")}
+
+
+async def test_r15_a_scan_leaves_the_loop_to_others(app: faust.App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapkafka.drivers.faust.audit.scan.SLICE_S", 0.0)
+    table, turns = app.Table("t", default=int), list[int]()
+    table.data.data.update({"a": 1, "b": 2})
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+    await drained(Scan([image(table)]))
+    assert turns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaException
@@ -13,14 +14,7 @@ from snapkafka.drivers import PlainDriver, Producer
 from snapkafka.drivers.plain import confluent_sends
 from snapkafka.errors import BadInputError
 from snapkafka.kafka import Connection
-from snapkafka.protocol import (
-    Abort,
-    Event,
-    InputsRevoked,
-    LogEnd,
-    Report,
-    TopicPartition,
-)
+from snapkafka.protocol import Abort, Event, InputsRevoked, LogEnd, Report, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.plain_loop import ORDERS, WHERE, Loop
 
@@ -132,10 +126,7 @@ def test_r5_a_send_has_its_event_as_its_cause_and_its_colour_though_the_process_
 def test_r15_a_fault_of_ours_leaves_the_record_to_the_client(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fault(*_: Any) -> Any:
-        raise RuntimeError("a bug of ours")
-
-    monkeypatch.setattr(loop.driver.machine, "send_at_once", fault)
+    monkeypatch.setattr(loop.driver.machine, "send_at_once", Mock(side_effect=RuntimeError("a bug of ours")))
     loop.sends.append("invoices", {"partition": 0, "value": b"v"}, {"mine": b"1"})
     loop.send(value=b"w")
     (_, first), (_, second) = loop.queue.sent
@@ -167,10 +158,7 @@ def test_r15_a_broker_that_is_away_delays_no_record_whose_partitions_were_known(
 def test_a_full_queue_is_the_clients_own_error_and_takes_no_seq(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(topic: str, **record: Any) -> None:
-        raise BufferError("Local: Queue full")
-
-    monkeypatch.setattr(loop.queue, "plainly", full)
+    monkeypatch.setattr(loop.queue, "plainly", Mock(side_effect=BufferError("Local: Queue full")))
     with pytest.raises(BufferError):
         loop.send()
     assert not loop.colours.busy
