@@ -109,7 +109,10 @@ async def test_each_namespace_counts_for_itself(store: LocalStore) -> None:
     put(store, "a2", 2, namespace="a")
     put(store, "b1", 1, namespace="b")
     put(store, "b2", 2, namespace="b", verdict="INCONSISTENT")
-    assert await going(store, last=1) == ["a1"]
+    put(store, "before", 900, namespace="c", days_old=9)
+    anew = LedgerEntry(topic=LEDGER.topic, topic_id="1" * 32)  # its epochs begin again
+    put(store, "after", 3, namespace="c", days_old=2, ledger=anew)
+    assert sorted(await going(store, last=1)) == ["a1", "before"]
     assert [item.id for item in (await plan(store, last=0, namespace="b")).removed] == ["b2"]
 
 
