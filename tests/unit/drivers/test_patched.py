@@ -39,6 +39,7 @@ async def test_whatever_is_replaced_stands_in_the_table(guarantee: str) -> None:
     app: Any = faust.App("a", broker="kafka://127.0.0.1:1", store="memory://", processing_guarantee=guarantee)
     windowed = app.Table("windowed", default=int).tumbling(10, expires=20).table
     sets = app.SetTable("sets")
+    early = app.stream(app.topic("in"))
     driver = snapkafka.install(app, namespace="n")
     app.finalize()
     made = app.producer._new_producer(transactional_id="t" if guarantee == "exactly_once" else None)
@@ -51,9 +52,11 @@ async def test_whatever_is_replaced_stands_in_the_table(guarantee: str) -> None:
         made,
         made._message_accumulator,
     ]
-    owners += [app.topics, app.tables.recovery, app._reply_consumer, app.stream(app.topic("in")), app.web]
+    late = app.stream(app.topic("in"))
+    owners += [app.topics, app.tables.recovery, app._reply_consumer, late, app.web]
     driver.tables.attach()
     driver.events.watch_replies(app._reply_consumer)
+    assert {*replaced(early)} == {*replaced(late)}, "one from before is watched as well"
     found = {it for owner in [*owners, windowed, windowed.data, sets.data] for it in replaced(owner)}
     of_transactions = {
         it for it in PATCHED if it.startswith("AIOKafkaProducer.") and not it.endswith(".send")

@@ -8,14 +8,7 @@ import pytest
 
 from snapkafka.drivers import Bounds, Participant
 from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
-from snapkafka.protocol import (
-    Captured,
-    Dead,
-    Failure,
-    Hello,
-    TopicPartition,
-    Trigger,
-)
+from snapkafka.protocol import Captured, Dead, Failure, Hello, TopicPartition, Trigger
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.remote_world import RemoteBroker, marker_of, participant, until, view
 
