@@ -71,7 +71,7 @@ class LedgerState(Fold):
         record: LedgerRecord | None,
         *,
         at_once: int | None = None,
-    ) -> bool:
+    ) -> None:
         """Apply the record at `offset`; `None` stands for garbage, which only moves the end.
 
         Offsets rise but need not be contiguous (a transaction of somebody, a trimmed log).
@@ -79,9 +79,6 @@ class LedgerState(Fold):
         Args:
             at_once: with the last chunk of a checkpoint, apply so many of its records; `resume` applies the others.
                 None: all of them.
-
-        Returns:
-            whether the record was folded: it is no garbage, and nothing before it is missing.
         """
         assert offset >= self.end, "the ledger is read in its order"
         self.resume()
@@ -91,14 +88,8 @@ class LedgerState(Fold):
             if isinstance(record, Checkpoint):
                 self._begin_to_resume(self._held, record)
                 self.resume(at_once)
-            return False
-        return self._fold(offset, record)
-
-    def _fold(self, offset: int, record: LedgerRecord | None) -> bool:
-        if record is None:
-            return False
-        self._take(offset, record)
-        return True
+        elif record is not None:
+            self._take(offset, record)
 
     @property
     def resuming(self) -> bool:
@@ -168,16 +159,16 @@ class LedgerState(Fold):
         last = chunks[-1]
         for kept in (kept for chunk in chunks for kept in chunk.kept):
             yield
-            self._fold(kept.offset, kept.record)
+            self._take(kept.offset, kept.record)
         self._names = Latest(
             KEEP_NAMES, ((name.id, name.attempt) for chunk in chunks for name in chunk.names)
         )
         self.highest_epoch = max(self.highest_epoch, last.highest_epoch)
         self.left_at = last.left_at  # it keeps only some of those that left
         for offset, record in held:
-            if offset >= last.upto:
+            if offset >= last.upto and record is not None:
                 yield
-                self._fold(offset, record)
+                self._take(offset, record)
         self._held = self._resuming = None
 
     def taken(self) -> list[SnapshotName]:

@@ -170,14 +170,12 @@ class WorkerProtocol(Member):
                 assert_never(event)
 
     def _ledger_read(self, event: LedgerRead) -> list[Action]:
-        news = self.ledger.apply(event.offset, event.record, at_once=event.at_once)
+        self.ledger.apply(event.offset, event.record, at_once=event.at_once)
         if not self.ledger.whole:
             return []  # ours are written after the checkpoint, so none of them is among these
         match event.record:
             case Trigger() as trigger:
-                return self._trigger_read(event.offset, trigger, news=news)
-            case _ if not news:
-                pass  # also of our own records the first one stands
+                return self._trigger_read(event.offset, trigger)
             case Hello() as hello if hello.n == self._hello_n and not self.ledger.is_alive(event.offset):
                 return self._join_behind_the_lost(event.offset, hello.was)
             case Hello() as hello if hello.n == self._hello_n:
@@ -195,12 +193,12 @@ class WorkerProtocol(Member):
                 pass
         return self._drop_and_advance()
 
-    def _trigger_read(self, offset: int, trigger: Trigger, *, news: bool) -> list[Action]:
+    def _trigger_read(self, offset: int, trigger: Trigger) -> list[Action]:
         own = trigger.n in self._own_triggers
         self._own_triggers.discard(trigger.n)
         if self.process is not None and self.ledger.is_epoch(offset + 1):
             return self._triggered(offset + 1, own=own)
-        if news and self.ledger.tails.hides(offset):
+        if self.ledger.tails.hides(offset):
             return self._pass_the_lost()
         return self._drop_and_advance()
 

@@ -375,7 +375,7 @@ def test_a_checkpoint_is_folded_in_pieces_and_whatever_comes_meanwhile_finds_all
         machine.handle(LedgerRead(offset=offset, record=chunk, at_once=4))
         state.apply(offset, chunk, at_once=4)
     assert (state.resuming, state.whole) == (True, False)
-    assert state.apply(state.end, Hello(n=1, app="late"))
+    state.apply(state.end, Hello(n=1, app="late"))
     assert (state.resuming, state.whole) == (False, True)
     living = {view.process for view in everything.living()}
     assert {view.process for view in state.living()} == living | {state.end - 1}

@@ -161,28 +161,20 @@ class Fold(LedgerState):
 
     def __init__(self, *, history: bool) -> None:
         super().__init__(history=history)
-        self.next: dict[int, tuple[LedgerRecord | None, dict[str, Any], bool]] = {}
+        self.next: dict[int, tuple[LedgerRecord | None, dict[str, Any]]] = {}
 
-    def apply(
-        self,
-        offset: int,
-        record: LedgerRecord | None,
-        *,
-        refused: LedgerRecord | None = None,
-        at_once: int | None = None,
-    ) -> bool:
-        assert refused is None and at_once is None, "nobody has a key, or writes a checkpoint"
+    def apply(self, offset: int, record: LedgerRecord | None, *, at_once: int | None = None) -> None:
+        assert at_once is None, "nobody writes a checkpoint"
         known = self.next.get(id(record))
         if known is None:
             memo: Memo = {}
             new = LedgerState.__new__(Fold)
             for name, value in vars(self).items():
                 new.__dict__[name] = {} if name == "next" else copy(value, memo)
-            news = LedgerState.apply(new, offset, record)
+            LedgerState.apply(new, offset, record)
             # It keeps the record alive, so its id stays its own.
-            known = self.next[id(record)] = (record, new.__dict__, news)
+            known = self.next[id(record)] = (record, new.__dict__)
         self.__dict__ = known[1]
-        return known[2]
 
     def shared(self) -> Fold:
         """Return the same fold, to be fed on its own."""
