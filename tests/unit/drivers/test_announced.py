@@ -61,6 +61,11 @@ async def test_r15_faust_waits_for_positions_no_longer_than_for_the_ledger(
     await driver.start(ledger, FakeAdmin(ends={TopicPartition("in", 0): 0}))
     await driver.join_ledger(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
 
+    waits = asyncio.ensure_future(app.on_rebalance_complete.send())
+    await asyncio.sleep(0)
+    app.consumer_generation_id += 1
+    await waits
+    assert not driver.machine.absent, "other inputs will come: that was no wait in vain"
     started = time.monotonic()
     await app.on_rebalance_complete.send()
     assert PATIENCE_S <= time.monotonic() - started < 4 * PATIENCE_S
@@ -78,4 +83,5 @@ async def test_r15_faust_waits_for_positions_no_longer_than_for_the_ledger(
     epoch = ledger.put(Trigger(n=91, id="when it is known")) + 1
     await until(lambda: any(report.epoch == epoch for report in ledger.said(Report)))
     assert [it.offset for it in ledger.said(Report)[-1].positions] == [5]
+    assert len(ledger.said(Assigned)) == 1, "of the latest assignment alone"
     await driver.stop()

@@ -17,15 +17,7 @@ import snapkafka
 from snapkafka.drivers.faust import restores
 from snapkafka.drivers.faust.tables.changelogs import Tables
 from snapkafka.errors import InstallError
-from snapkafka.protocol import (
-    RESTORE,
-    AgentPosition,
-    Hello,
-    LogEnd,
-    Restore,
-    TopicId,
-    TopicPartition,
-)
+from snapkafka.protocol import RESTORE, AgentPosition, Hello, LogEnd, Restore, TopicId, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.producing import Driver
 
