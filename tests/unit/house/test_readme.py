@@ -26,6 +26,13 @@ def test_every_link_leads_somewhere() -> None:
     ] == []
 
 
+def test_every_test_that_a_page_names_is_there() -> None:
+    pages = [page.read_text("utf-8") for page in ROOT.glob("docs/**/*.md")]
+    named = {name for page in pages for name in re.findall(r"tests/[\w/]+\.py", page)}
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_its_service_is_python_with_its_topics() -> None:
     names = {node.id for node in ast.walk(ast.parse(service())) if isinstance(node, ast.Name)}
     assert {"orders", "payments", "owed", "paid"} <= names
