@@ -223,10 +223,14 @@ def find(headers: Any) -> bytes | None:
 def take_out(headers: Any) -> tuple[bytes | None, Any]:
     """Find the header as `find` does; return it, and the headers without any of ours, in the type in which they came:
     agents may read it. Without a header of ours these are the same headers."""
-    found = find(headers)
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    found = None
+    for name, value in pairs:
+        if name == HEADER:
+            found = value
     if found is None:
         return None, headers
-    rest = without_header(headers)
+    rest = [pair for pair in pairs if pair[0] != HEADER]
     return found, rest if type(headers) is list else type(headers)(rest)
 
 
