@@ -49,7 +49,7 @@ class Job:
     def decoding(self) -> Decoding:
         spec, registry = self.spec, None
         if spec.schema_registry:
-            registry = Registry.from_environment(spec.schema_registry, os.environ)
+            registry = Registry(spec.schema_registry, os.environ)
         schemas = read_schemas(spec.avro)
         return Decoding(codecs=spec.codecs, unpickle=spec.unpickle, avro=schemas, registry=registry)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from time import monotonic, sleep
-from typing import Any, Final
+from time import sleep
+from typing import Final
+
+import msgspec
 
 from snapkafka.errors import BadInputError
 
@@ -22,25 +23,37 @@ from .avro import AVRO, Schema
 
 #: Pauses before a question is asked again.
 PAUSES_S: Final = (0.2, 0.4, 0.8, 1.6)
-#: No answer takes longer; so long a process waits for a registry that fails, in all.
-ANSWER_S: Final = 10.0
-LOST_MAX_S: Final = 30.0
+#: The registry may be silent for so long.
+ANSWER_S: Final = 5.0
 #: No schema is larger.
 ANSWER_BYTES_MAX: Final = 8_000_000
 #: Bytes that begin with a zero byte by chance may have any number: a process asks for no more.
 NUMBERS_MAX: Final = 500
-ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 
 AWAY: Final = "the registry does not answer"
 REFUSES: Final = "the registry refuses to answer"
 FAILS: Final = "the registry fails"
 GARBAGE: Final = "the registry's answer cannot be read"
 UNKNOWN: Final = "the registry does not have it"
+CIRCLE: Final = "its references form a circle"
 MANY: Final = f"more numbers occur than the {NUMBERS_MAX} that a registry is asked for"
+#: What is true of every schema: no other is asked for.
+OF_ALL: Final = (AWAY, REFUSES, FAILS)
 
 
 class _MissingError(Exception):
     """There is no answer; the text is the reason."""
+
+
+class _Reference(msgspec.Struct):
+    subject: str
+    version: int
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    schema: str
+    schema_type: str | None = None
+    references: list[_Reference] | None = None
 
 
 class Registry:
@@ -48,125 +61,81 @@ class Registry:
 
     Args:
         url: `http://host:port/path` or `https://...`, also with `user:password@` in it.
-        user, password: Basic authentication, if the URL has none.
+        environ: Basic authentication, if the URL has none: `SNAPKAFKA_SCHEMA_REGISTRY_USERNAME`, `..._PASSWORD`.
 
     Raises:
         BadInputError: that is not a valid URL of a registry.
     """
 
-    def __init__(self, url: str, *, user: str = "", password: str = "") -> None:
+    def __init__(self, url: str, environ: Mapping[str, str]) -> None:
         parts = _parts(url)
         self._place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-        if parts.username:
-            user, password = map(urllib.parse.unquote, (parts.username, parts.password or ""))
-        pair = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
-        self._login = f"Basic {pair}" if user else ""
-        self._answers: dict[str, Any] = {}
+        pair = f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password or '')}"
+        if not parts.username:
+            pair = ":".join(
+                environ.get(f"SNAPKAFKA_SCHEMA_REGISTRY_{name}", "") for name in ("USERNAME", "PASSWORD")
+            )
+        self._login = "" if pair.startswith(":") else f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._schemas: dict[int, Schema | str] = {}
-        self._lost_s = 0.0
         self._given_up = ""
-
-    @classmethod
-    def from_environment(cls, url: str, environ: Mapping[str, str]) -> Registry:
-        """Create it with the credentials of the environment: `SNAPKAFKA_SCHEMA_REGISTRY_USERNAME` and
-        `SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD`."""
-        user, password = (
-            environ.get(f"SNAPKAFKA_SCHEMA_REGISTRY_{name}", "") for name in ("USERNAME", "PASSWORD")
-        )
-        return cls(url, user=user, password=password)
 
     def schema(self, number: int) -> Schema | str:
         """Return the schema of a number, with those to which it refers; or why there is none."""
         if number not in self._schemas:
             if len(self._schemas) >= NUMBERS_MAX:
                 return MANY
-            self._schemas[number] = self._schema(number)
+            needs: dict[str, str] = {}
+            try:
+                found = self._answer(f"/schemas/ids/{number}")
+                self._gather(found, needs, ())
+            except _MissingError as error:
+                self._schemas[number] = str(error)
+            else:
+                kind = (found.schema_type or AVRO).upper()
+                self._schemas[number] = Schema(found.schema, kind, tuple(needs.values()))
         return self._schemas[number]
 
-    def _schema(self, number: int) -> Schema | str:
-        needs: dict[tuple[str, int], str] = {}
-        try:
-            found = self._answer(f"/schemas/ids/{number}")
-            self._gather(found, needs, ())
-        except _MissingError as error:
-            return str(error)
-        return Schema(found["schema"], str(found.get("schemaType") or AVRO).upper(), tuple(needs.values()))
-
-    def _gather(
-        self, found: Any, needs: dict[tuple[str, int], str], above: tuple[tuple[str, int], ...]
-    ) -> None:
+    def _gather(self, found: _Answer, needs: dict[str, str], above: tuple[str, ...]) -> None:
         """Add the schemas to which a schema refers to `needs`, deepest first."""
-        try:
-            named = [(str(item["subject"]), int(item["version"])) for item in found.get("references") or ()]
-        except (TypeError, KeyError, ValueError):
-            raise _MissingError(GARBAGE) from None
-        for subject, version in named:
-            if (subject, version) in above:
-                raise _MissingError("its references form a circle")
-            if (subject, version) not in needs:
-                path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}"
-                try:
-                    other = self._answer(path)
-                except _MissingError as error:
-                    what = f"of what it refers to (subject {subject}, version {version})"
-                    raise _MissingError(f"{what}: {error}") from None
-                self._gather(other, needs, (*above, (subject, version)))
-                needs[subject, version] = other["schema"]
+        for it in found.references or ():
+            path = f"/subjects/{urllib.parse.quote(it.subject, safe='')}/versions/{it.version}"
+            if path in above:
+                raise _MissingError(CIRCLE)
+            if path not in needs:
+                other = self._answer(path)
+                self._gather(other, needs, (*above, path))
+                needs[path] = other.schema
 
-    def _answer(self, path: str) -> Any:
-        """Return the registry's answer about one schema; the same each time."""
-        if path not in self._answers:
-            self._answers[path] = self._given_up or self._asked(path)
-        if isinstance(found := self._answers[path], str):
+    def _answer(self, path: str) -> _Answer:
+        """Ask, after transient failures (no connection, 408, 429, 5xx) again."""
+        found: _Answer | str = self._given_up
+        for pause_s in (*PAUSES_S, None) if not found else ():
+            found, may_pass = self._once(path)
+            if not may_pass or pause_s is None:
+                break
+            sleep(pause_s)
+        if isinstance(found, str):
+            self._given_up = found if found in OF_ALL else ""
             raise _MissingError(found)
         return found
 
-    def _asked(self, path: str) -> Any:
-        """Ask, after transient failures (no connection, 408, 429, 5xx) again; return the answer, or why there is
-        none."""
-        for pause_s in (*PAUSES_S, None):
-            began = monotonic()
-            found, may_pass = self._once(path)
-            self._lost_s += monotonic() - began + (pause_s or 0) if may_pass else 0
-            if not may_pass or pause_s is None or self._lost_s >= LOST_MAX_S:
-                break
-            sleep(pause_s)
-        # A failure at one schema shows nothing about others; a failed connection does.
-        if found in (AWAY, REFUSES) or self._lost_s >= LOST_MAX_S:
-            self._given_up = found
-        return found
-
-    def _once(self, path: str) -> tuple[Any, bool]:
+    def _once(self, path: str) -> tuple[_Answer | str, bool]:
+        request = urllib.request.Request(self._place + path, headers={"Accept": "application/json"})
+        if self._login:
+            request.add_unredirected_header("Authorization", self._login)
         try:
-            found = json.loads(self._read(path))
+            with urllib.request.urlopen(request, timeout=ANSWER_S) as response:
+                return msgspec.json.decode(response.read(ANSWER_BYTES_MAX), type=_Answer), False
         except urllib.error.HTTPError as error:
             with error:
                 status = error.code
-            if status == 404:
-                return UNKNOWN, False
-            if status in (401, 403, 407):
-                return REFUSES, False
+            if status in (401, 403, 404, 407):
+                return UNKNOWN if status == 404 else REFUSES, False
             return FAILS, status in (408, 429) or status >= 500
+        except msgspec.DecodeError:
+            return GARBAGE, False
         except (OSError, http.client.HTTPException):
             return AWAY, True
-        except (ValueError, RecursionError):
-            return GARBAGE, False
-        is_one = isinstance(found, dict) and isinstance(found.get("schema"), str)
-        return found if is_one else GARBAGE, False
-
-    def _read(self, path: str) -> bytes:
-        until, content = monotonic() + ANSWER_S, b""
-        request = urllib.request.Request(self._place + path, headers={"Accept": ACCEPT})
-        if self._login:
-            request.add_unredirected_header("Authorization", self._login)
-        with urllib.request.urlopen(request, timeout=ANSWER_S / 2) as response:
-            while part := response.read1(65_536):
-                content += part
-                if monotonic() > until:
-                    raise TimeoutError("it takes too long")
-                if len(content) > ANSWER_BYTES_MAX:
-                    break  # what is cut off is no JSON
-        return content
 
 
 def _parts(url: str) -> urllib.parse.SplitResult:

@@ -15,7 +15,7 @@ import pytest
 
 from snapkafka.assembly.values import registry as client
 from snapkafka.assembly.values.avro import Schema
-from snapkafka.assembly.values.registry import AWAY, FAILS, GARBAGE, REFUSES, UNKNOWN, Registry
+from snapkafka.assembly.values.registry import AWAY, CIRCLE, FAILS, GARBAGE, REFUSES, UNKNOWN, Registry
 from snapkafka.errors import BadInputError
 
 ORDER = '{"type":"record","name":"Order","fields":[]}'
@@ -69,61 +69,49 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
+def asked(port: Port, *numbers: int, rights: str = "") -> list[Schema | str]:
+    asking = Registry(port.url(rights), {})
+    return [asking.schema(number) for number in numbers]
+
+
 def test_a_schema_is_asked_for_once(port: Port) -> None:
     port.answers["/schemas/ids/7"] = [(200, {"schema": ORDER})]
-    asking = Registry(port.url())
-    assert [asking.schema(7) for _ in range(3)] == [Schema(ORDER)] * 3
-    assert [asking.schema(8) for _ in range(2)] == [UNKNOWN] * 2
+    assert asked(port, 7, 8, 7, 8) == [Schema(ORDER), UNKNOWN] * 2
     assert port.asked == ["/schemas/ids/7", "/schemas/ids/8"]
 
 
 def test_what_may_pass_is_asked_again(port: Port, slept: list[float]) -> None:
     port.answers["/schemas/ids/7"] = [(503, ""), (429, ""), (200, {"schema": ORDER, "schemaType": "json"})]
-    asking = Registry(port.url())
-    assert asking.schema(7) == Schema(ORDER, "JSON")
+    assert asked(port, 7) == [Schema(ORDER, "JSON")]
     assert slept == [0.2, 0.4]
 
 
-def test_one_schema_at_which_it_fails_says_nothing_of_others(port: Port, slept: list[float]) -> None:
-    port.answers = {"/schemas/ids/7": [(500, {})], "/schemas/ids/8": [(200, {"schema": ORDER})]}
-    asking = Registry(port.url())
-    assert (asking.schema(7), asking.schema(8)) == (FAILS, Schema(ORDER))
-    assert len(slept) == len(client.PAUSES_S)
+@pytest.mark.parametrize(("status", "why", "times"), [(500, FAILS, 5), (401, REFUSES, 1), (418, FAILS, 1)])
+def test_a_registry_that_fails_is_given_up(port: Port, status: int, why: str, times: int) -> None:
+    port.answers["/schemas/ids/7"] = [(status, {})]
+    assert asked(port, 7, 8, rights="me:secret@") == [why] * 2
+    assert port.asked == ["/schemas/ids/7"] * times
 
 
-def test_a_registry_that_fails_is_given_up_in_time(port: Port, slept: list[float]) -> None:
-    """However many schemas are asked for: 30 s in all, and then no more questions."""
-    port.answers = {f"/schemas/ids/{n}": [(500, {})] for n in range(100)}
-    asking = Registry(port.url())
-    assert [asking.schema(n) for n in range(100)] == [FAILS] * 100
-    assert sum(slept) <= client.LOST_MAX_S
-    assert len(port.asked) < 100
-
-
-def test_no_connection_is_enough_to_give_up(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
+@pytest.mark.parametrize("listens", [False, True])
+def test_one_that_is_gone_or_silent(
+    listens: bool, monkeypatch: pytest.MonkeyPatch, slept: list[float]
+) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(client, "ANSWER_S", 0.1)
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and does not listen
-        asking = Registry(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        taken.bind(("127.0.0.1", 0))
+        if listens:
+            taken.listen()
+        asking = Registry(f"http://127.0.0.1:{taken.getsockname()[1]}", {})
         assert [asking.schema(n) for n in range(5)] == [AWAY] * 5
     assert len(slept) == len(client.PAUSES_S)
-
-
-def test_one_that_takes_a_connection_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(client, "ANSWER_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        asking = Registry(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert asking.schema(1) == AWAY
 
 
 @pytest.mark.parametrize("body", [b"<html>", [], {}, {"schema": 7}, {"schema": ORDER, "references": [{}]}])
 def test_an_answer_that_is_none(port: Port, body: Any) -> None:
     port.answers["/schemas/ids/7"] = [(200, body)]
-    assert Registry(port.url()).schema(7) == GARBAGE
-
-
-# -- references ----------------------------------------------------------------------------------------------
+    assert asked(port, 7) == [GARBAGE]
 
 
 def of(subject: str) -> dict[str, Any]:
@@ -133,61 +121,32 @@ def of(subject: str) -> dict[str, Any]:
 def test_what_a_schema_refers_to_comes_before_it_and_once(port: Port) -> None:
     port.answers = {
         "/schemas/ids/7": [(200, {"schema": "top", "references": [of("a/b"), of("c")]})],
+        "/schemas/ids/8": [(200, {"schema": "top", "references": [of("a")]})],
+        "/schemas/ids/9": [(200, {"schema": "top", "references": [of("gone")]})],
         "/subjects/a%2Fb/versions/1": [(200, {"schema": "ab", "references": [of("c")]})],
+        "/subjects/a/versions/1": [(200, {"schema": "a", "references": [of("a")]})],
         "/subjects/c/versions/1": [(200, {"schema": "c"})],
     }
-    assert Registry(port.url()).schema(7) == Schema("top", needs=("c", "ab"))
+    assert asked(port, 7, 8, 9) == [Schema("top", needs=("c", "ab")), CIRCLE, UNKNOWN]
     assert port.asked.count("/subjects/c/versions/1") == 1
-
-
-def test_references_in_a_circle_and_into_nothing(port: Port) -> None:
-    port.answers = {
-        "/schemas/ids/7": [(200, {"schema": "top", "references": [of("a")]})],
-        "/subjects/a/versions/1": [(200, {"schema": "a", "references": [of("a")]})],
-        "/schemas/ids/8": [(200, {"schema": "top", "references": [of("gone")]})],
-    }
-    asking = Registry(port.url())
-    assert asking.schema(7) == "its references form a circle"
-    assert asking.schema(8) == f"of what it refers to (subject gone, version 1): {UNKNOWN}"
-
-
-# -- credentials ---------------------------------------------------------------------------------------------
 
 
 def basic(pair: str) -> str:
     return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
-def test_credentials_of_the_url_and_of_the_environment(port: Port) -> None:
-    port.answers["/schemas/ids/7"] = [(200, {"schema": ORDER})]
-    environ = {
-        "SNAPKAFKA_SCHEMA_REGISTRY_USERNAME": "them",
-        "SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD": "pä:ss",
-    }
-    Registry.from_environment(port.url(), environ).schema(7)
-    Registry.from_environment(port.url("me:a%40b@"), environ).schema(7)
-    Registry.from_environment(port.url(), {}).schema(7)
-    assert port.rights == [basic("them:pä:ss"), basic("me:a@b"), None]
-
-
-def test_who_is_refused_does_not_ask_again(port: Port) -> None:
-    port.answers = {"/schemas/ids/7": [(401, {})], "/schemas/ids/8": [(401, {})]}
-    asking = Registry(port.url("me:secret@"))
-    assert [asking.schema(7), asking.schema(8)] == [REFUSES] * 2
-    assert port.asked == ["/schemas/ids/7"]
-    assert "secret" not in repr(asking)
-
-
-def test_credentials_do_not_follow_a_redirect_to_another_place(port: Port) -> None:
+def test_credentials_are_for_the_registry_alone(port: Port) -> None:
+    """Those of the URL, else those of the environment; no redirect to another place passes them on."""
     elsewhere = port.url().replace("127.0.0.1", "localhost")
     port.answers = {
         "/schemas/ids/7": [(302, f"{elsewhere}/schemas/ids/8")],
         "/schemas/ids/8": [(200, {"schema": ORDER})],
-        "/schemas/ids/9": [(302, "/api/schemas/ids/8")],
     }
-    assert Registry(port.url("me:secret@")).schema(9) == Schema(ORDER)
-    assert Registry(port.url("me:secret@")).schema(7) == Schema(ORDER)
-    assert port.rights == [basic("me:secret"), None] * 2
+    prefix = "SNAPKAFKA_SCHEMA_REGISTRY_"
+    environ = {f"{prefix}USERNAME": "them", f"{prefix}PASSWORD": "pä:ss"}
+    for url, env in ((port.url(), environ), (port.url("me:a%40b@"), environ), (port.url(), {})):
+        assert Registry(url, env).schema(7) == Schema(ORDER)
+    assert port.rights == [basic("them:pä:ss"), None, basic("me:a@b"), None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -196,5 +155,5 @@ def test_credentials_do_not_follow_a_redirect_to_another_place(port: Port) -> No
 )
 def test_a_url_that_is_none_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(BadInputError) as raised:
-        Registry(url)
+        Registry(url, {})
     assert "secret" not in raised.value.message + raised.value.hint
