@@ -299,18 +299,18 @@ def _liveness(world: World) -> list[Violation]:
         return []  # whoever is told by markers or headers only may never hear of it: no bound holds
     if world.plan.acyclic:
         _load(world)
-    world.forget_ends()
+    world.asked = None
     epoch = world.trigger("at the end", align=world.plan.acyclic)
     if world.fold.tails.hides(epoch - 1):
         _settle(world)  # who has read of it passes what was lost
-        world.forget_ends()
+        world.asked = None
         epoch = world.trigger("at the very end", align=world.plan.acyclic)
     if epoch:
         steps = _settle(world)
         for name in ("again", "once more", "at last"):  # the reports of each attempt show who sends where
             if _is(world, epoch, NOT_ALIGNED):
                 _load(world)
-                world.forget_ends()
+                world.asked = None
                 epoch = world.trigger(name, align=True)
                 steps = _settle(world)
     if not epoch:

@@ -10,13 +10,11 @@ living have seen less than the dead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from snapkafka.protocol.ledger_state import LedgerState
 
-if TYPE_CHECKING:
-    from .process import Process
-    from .surroundings import Surroundings
+from .lives import Lives
 
 #: Stands for a process whose number was in a lost tail.
 HIDDEN: Final = -2
@@ -24,7 +22,7 @@ HIDDEN: Final = -2
 TAILS: Final = (1, 2, 4, 8, 16, 25)
 
 
-def cut_short(world: Surroundings[Process]) -> bool:
+def cut_short(world: Lives) -> bool:
     """Let the ledger lose its tail; return whether it did."""
     ledger, fold = world.broker.ledger, world.fold
     if len(ledger) < 2:
@@ -41,8 +39,8 @@ def cut_short(world: Surroundings[Process]) -> bool:
     world.fold = LedgerState()
     for offset, record in enumerate(ledger):
         world.fold.apply(offset, record)
-    world.forget_due(since)
-    world.forget_ends()
+    world.due = {place: due for place, due in world.due.items() if place[1] <= since}
+    world.asked = None
     for process in world.processes:
         if process.seen > since:
             first, last = process.lost or (since, 0)
@@ -50,7 +48,7 @@ def cut_short(world: Surroundings[Process]) -> bool:
     return True
 
 
-def hide(world: Surroundings[Process]) -> None:
+def hide(world: Lives) -> None:
     """Mark in the history the work of processes whose number was in a lost tail: no verdict covers it. Their records
     count as external, like those of a ledger that was deleted."""
     tails = world.fold.tails

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.sim.judge import WITHOUT
 
-from .broker_log import ABORTED, OPEN, SimStored
-from .history import Cell, Memory
-from .sending import Sender, SimSending
-from .underway import SimConsumer, SimRunning
+from .broker_log import ABORTED, OPEN
+from .history import Cell, Memory, SimConsumer, SimRunning
+from .ledger_user import LedgerUser
+from .sending import SimSending
+from .surroundings import Surroundings
 from .world_plan import App
 
-if TYPE_CHECKING:
-    from .surroundings import Surroundings
 
-
-class Runner(Sender):
+class Runner(LedgerUser):
     """The part of a process that runs events."""
 
-    def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
-        super().__init__(world, number, app)
+    def __init__(self, world: Surroundings, number: int, app: App, *, without: bool, late: bool) -> None:
+        super().__init__(world, number, app, without=without, late=late)
         self.consumer = SimConsumer()
         self.memory: dict[int, Memory] = {}
         self.kept: dict[TopicPartition, int] = {}  # one past the last event whose transaction was committed
@@ -32,10 +29,6 @@ class Runner(Sender):
         self.running: list[SimRunning] = []
         self.finished: list[SimRunning] = []
         self.progress = False  # since the last commit
-
-    def is_ours(self, record: SimStored) -> bool:
-        """Return whether a record has a header of this ledger. Epochs of another one mean nothing."""
-        return record.process >= 0 and not record.stripped and record.ledger == self.world.broker.ledger_id
 
     def _start(self, what: object) -> None:
         assert isinstance(what, tuple)
@@ -186,7 +179,7 @@ class Runner(Sender):
         self.shared_at += 1
         if record.state == ABORTED or record.step < 0:
             return
-        self.world.meets(self, record, "global")
+        self.meets(record, "global")
         if record.process != self.machine.process or not self.is_ours(record):
             key, epoch = record.key, record.epoch
             if self.is_ours(record):

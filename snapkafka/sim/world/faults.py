@@ -4,7 +4,7 @@ ledger."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
 from snapkafka.protocol.ledger_state import LedgerState
@@ -12,17 +12,14 @@ from snapkafka.protocol.records import TopicPartition
 
 from .broker_log import COMMITTED, FORGER, SimStored
 from .cut_ledger import cut_short
-from .rebalancing import revoke
-
-if TYPE_CHECKING:
-    from .process import Process
-    from .surroundings import Surroundings
+from .lives import Lives
+from .process import Process
 
 #: Stands for every process of a ledger that is gone.
 GONE: Final = -2
 
 
-def strike(world: Surroundings[Process]) -> bool:
+def strike(world: Lives) -> bool:
     """Inject a fault, if chance decides so; return whether it did."""
     processes = [p for p in world.processes if not p.paused]
     if processes and world.chance("crash"):
@@ -91,7 +88,7 @@ def strike(world: Surroundings[Process]) -> bool:
     return True
 
 
-def _abort(world: Surroundings[Process], processes: list[Process]) -> bool:
+def _abort(world: Lives, processes: list[Process]) -> bool:
     """Let a process abort its transaction, and go back."""
     able = [p for p in processes if p.may_abort()]
     if not able:
@@ -100,7 +97,7 @@ def _abort(world: Surroundings[Process], processes: list[Process]) -> bool:
     return True
 
 
-def _hang(world: Surroundings[Process]) -> bool:
+def _hang(world: Lives) -> bool:
     """Let the ledger hang for a worker of an app out of scope."""
     outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope and not p.hung]
     if not outside:
@@ -110,7 +107,7 @@ def _hang(world: Surroundings[Process]) -> bool:
     return True
 
 
-def _wake(world: Surroundings[Process]) -> bool:
+def _wake(world: Lives) -> bool:
     """Resume a paused process; if its group had expelled it meanwhile, it is a zombie for a while."""
     asleep = [p for p in world.processes if p.paused]
     if not asleep:
@@ -128,14 +125,14 @@ def _wake(world: Surroundings[Process]) -> bool:
             if not options:
                 break
             process.perform(*world.rng.choice(options))
-        revoke(world, process)
+        process.revoke()
     if not process.connected:
         process.connected = True
         world.unbalanced.add(process.app.name)
     return True
 
 
-def _forge(world: Surroundings[Process]) -> None:
+def _forge(world: Lives) -> None:
     """Let an external writer write a record with an invented header."""
     tp = world.any_input()
     epoch = world.rng.randrange(1, len(world.broker.ledger) + 20)
@@ -145,13 +142,13 @@ def _forge(world: Surroundings[Process]) -> None:
     world.count("forged")
 
 
-def _copy(world: Surroundings[Process]) -> None:
+def _copy(world: Lives) -> None:
     """Let an external writer write a record with a header that it copied from elsewhere: it is external."""
     world.broker.append(world.any_input(), SimStored())
     world.count("copied")
 
 
-def _queue_again(world: Surroundings[Process]) -> bool:
+def _queue_again(world: Lives) -> bool:
     """Let a retry tool, or a tool for dead letters, write a record again, with all its headers."""
     written = [
         (tp, record)
@@ -168,7 +165,7 @@ def _queue_again(world: Surroundings[Process]) -> bool:
     return True
 
 
-def _absent(world: Surroundings[Process], process: Process) -> None:
+def _absent(world: Lives, process: Process) -> None:
     if process.running or process.buffer or not process.joined:
         return
     world.count("absences")
@@ -176,7 +173,7 @@ def _absent(world: Surroundings[Process], process: Process) -> None:
     process.feed(CameBack())
 
 
-def _go_on_unannounced(world: Surroundings[Process], processes: list[Process]) -> bool:
+def _go_on_unannounced(world: Lives, processes: list[Process]) -> bool:
     """Let a worker run its inputs unannounced: it has waited long enough for the ledger (R15)."""
     waiting = [p for p in processes if p.machine.process is not None and not (p.joined or p.impatient)]
     if not waiting:
@@ -186,7 +183,7 @@ def _go_on_unannounced(world: Surroundings[Process], processes: list[Process]) -
     return True
 
 
-def _recreate_topic(world: Surroundings[Process]) -> None:
+def _recreate_topic(world: Lives) -> None:
     """Recreate a topic, and restart its readers; its senders run on."""
     topic = world.rng.choice(sorted(world.plan.recreated))
     readers = [p for p in world.processes if topic in p.app.topics]
@@ -209,7 +206,7 @@ def _recreate_topic(world: Surroundings[Process]) -> None:
         world.launch(process.app.name)
 
 
-def _recreate_ledger(world: Surroundings[Process]) -> None:
+def _recreate_ledger(world: Lives) -> None:
     """Recreate the ledger: every id and epoch of the old one is void."""
     world.count("ledgers_recreated")
     world.say("ledger recreated")
@@ -217,7 +214,7 @@ def _recreate_ledger(world: Surroundings[Process]) -> None:
     world.broker.ledger = []
     world.broker.ledger_id += 1
     world.fold = LedgerState()
-    world.forget_ends()
+    world.asked = None
     for execution in world.history.executions:
         execution.process = GONE  # its number may be that of another process from here on
     for step in world.history.steps:

@@ -4,15 +4,16 @@ without them (R15). Each is a step of its own."""
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
 
-from snapkafka.protocol.actions import StartTimer
+from snapkafka.protocol.actions import HoldRecord, StartTimer
 from snapkafka.protocol.events import (
     CameBack,
     Joined,
     LedgerCutShort,
     LedgerRead,
+    MarkerMet,
     RanWithout,
+    RecordMet,
     TimerExpired,
     WentAbsent,
 )
@@ -26,17 +27,16 @@ from snapkafka.protocol.records import (
     TailLost,
 )
 
-from .executions import Runner
+from .broker_log import SimStored
+from .sending import Sender
+from .surroundings import Surroundings
 from .world_plan import App
 
-if TYPE_CHECKING:
-    from .surroundings import Surroundings
 
-
-class LedgerUser(Runner):
+class LedgerUser(Sender):
     """The part of a process that uses the ledger."""
 
-    def __init__(self, world: Surroundings[Any], number: int, app: App, *, without: bool, late: bool) -> None:
+    def __init__(self, world: Surroundings, number: int, app: App, *, without: bool, late: bool) -> None:
         super().__init__(world, number, app)
         self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
         self.read = self.seen = 0  # of the ledger; `seen`: read, or written and acknowledged
@@ -155,6 +155,30 @@ class LedgerUser(Runner):
         else:
             self.missed = max(missed, self.missed or 0)
         self.feed(WentAbsent())
+
+    def is_ours(self, record: SimStored) -> bool:
+        """Return whether a record has a header of this ledger. Epochs of another one mean nothing."""
+        return record.process >= 0 and not record.stripped and record.ledger == self.world.broker.ledger_id
+
+    def meets(self, record: SimStored, how: str) -> bool:
+        """Meet a record before a consumer, a table or a reply (`how`) takes it in (R2); return whether it is held back
+        (R16). A record without a header, or with that of another ledger, is external."""
+        if not self.is_ours(record):
+            return False
+        if record.marker:
+            event: MarkerMet | RecordMet = MarkerMet(epoch=record.epoch)
+        else:
+            event = RecordMet(epoch=record.epoch, may_wait=how == "fetch")
+        asked = self.feed(event)
+        if asked is None or isinstance(asked, HoldRecord):
+            return asked is not None
+        if self.machine.absent or self.hung or self.world.chance("silent-ledger"):
+            self.world.count("silent_ledgers")
+            self.go_on(missed=min(asked.offset + 1, len(self.world.broker.ledger)))
+            self.made_up_for()
+            return False
+        self.read_ledger_to(asked.offset)
+        return isinstance(self.feed(event), HoldRecord)
 
     def read_ledger_to(self, offset: int) -> None:
         while self.read <= min(offset, len(self.world.broker.ledger) - 1):

@@ -9,33 +9,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from snapkafka.protocol.actions import HoldRecord, TurnedRed
-from snapkafka.protocol.events import ChannelEnded, InputsAssigned, MarkerMet, RecordMet, StateGiven
-from snapkafka.protocol.records import Skipped, TopicPartition
+from snapkafka.protocol.actions import TurnedRed
+from snapkafka.protocol.events import AssignedInput, ChannelEnded, InputsAssigned, InputsRevoked, StateGiven
+from snapkafka.protocol.records import ChangelogEnd, LogEnd, Skipped, TopicPartition
 
 from .broker_log import ABORTED, COMMITTED, OPEN, SimStored
-from .ledger_user import LedgerUser
+from .executions import Runner
+from .history import Memory, SimConsumer
+from .surroundings import Surroundings
 from .world_plan import App
-
-if TYPE_CHECKING:
-    from .surroundings import Surroundings
 
 Choice = tuple[str, object]
 
 
-class Process(LedgerUser):
+class Process(Runner):
     """A worker of an app, from start to end of one run of the program."""
 
     def __init__(
-        self,
-        world: Surroundings[Process],
-        number: int,
-        app: App,
-        *,
-        without: bool = False,
-        late: bool = False,
+        self, world: Surroundings, number: int, app: App, *, without: bool = False, late: bool = False
     ) -> None:
         super().__init__(world, number, app, without=without, late=late)
         self.replies_at = 0
@@ -134,36 +127,20 @@ class Process(LedgerUser):
         self.feed(StateGiven(epoch=self.machine.aligner.awaits_state()[0]))
 
     def _announce(self, _: object) -> None:
-        self.world.announce(self)
+        """Feed the broker's answer to the machine: the offsets recovered then, and those committed by now."""
+        given, self.to_announce = self.to_announce, None
+        assert given is not None
+        inputs = (replace(item, position=self._committed(item.tp)) for item in given.inputs)
+        self.feed(replace(given, inputs=tuple(inputs)))
 
     # -- taking in ---------------------------------------------------------------------------------------------
-
-    def meet(self, record: SimStored, *, may_wait: bool) -> bool:
-        """Meet a record before it is taken in, whoever reads it (R2); return whether it is held back (R16). A record
-        without a header, or with that of another ledger, is external."""
-        if not self.is_ours(record):
-            return False
-        if record.marker:
-            event: MarkerMet | RecordMet = MarkerMet(epoch=record.epoch)
-        else:
-            event = RecordMet(epoch=record.epoch, may_wait=may_wait)
-        asked = self.feed(event)
-        if asked is None or isinstance(asked, HoldRecord):
-            return asked is not None
-        if self.machine.absent or self.hung or self.world.chance("silent-ledger"):
-            self.world.count("silent_ledgers")
-            self.go_on(missed=min(asked.offset + 1, len(self.world.broker.ledger)))
-            self.made_up_for()
-            return False
-        self.read_ledger_to(asked.offset)
-        return isinstance(self.feed(event), HoldRecord)
 
     def _fetch(self, tp: object) -> None:
         assert isinstance(tp, TopicPartition)
         offset = self.consumer.fetch[tp]
         record = self.world.broker.log(tp)[offset]
         self.progress = True
-        if record.state != ABORTED and self.world.meets(self, record, "fetch"):
+        if record.state != ABORTED and self.meets(record, "fetch"):
             self.consumer.held.add(tp)
             self.world.count("records_held")
             return
@@ -201,7 +178,7 @@ class Process(LedgerUser):
         self.replies_at += 1
         if record.state == ABORTED or record.reply_to is None:
             return
-        self.world.meets(self, record, "reply")
+        self.meets(record, "reply")
         for running in self.running:
             if running.execution.number == record.reply_to[1]:
                 running.answer = record
@@ -217,7 +194,7 @@ class Process(LedgerUser):
 
     def _commit(self, _: object) -> None:
         self.progress = False
-        self.world.commit(self)
+        self.commit()
 
     def may_abort(self) -> bool:
         """Return whether it has an open transaction, in which nothing runs or leaves any more, with events that are
@@ -233,11 +210,80 @@ class Process(LedgerUser):
         """Abort the transaction, and go back to what is committed, as a plain loop does."""
         self.world.count("aborted_transactions")
         self.abort_transaction()
-        self.world.rewind(self)
+        inputs = list(self.consumer.fetch)
+        kept = (LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in self.kept.items())
+        self.consumer = SimConsumer()
+        self.feed(InputsRevoked(undone_from=tuple(kept)))
+        self.give(inputs)
 
     def _commit_transaction(self, _: object) -> None:
         for sending in self.transaction:
             sending.record = self.world.broker.end(sending.tp, sending.offset, COMMITTED)
             self._settled(sending)
         self.transaction.clear()
-        self.world.commit(self)
+        self.commit()
+
+    # -- its group ------------------------------------------------------------------------------------------------
+
+    def revoke(self) -> None:
+        self.consumer, self.to_announce = SimConsumer(), None
+        self.feed(InputsRevoked())
+
+    def give(self, inputs: list[TopicPartition]) -> None:
+        """Recover the tables (R2 holds for their records too), and start at the committed offsets. The broker may be
+        slow to report these."""
+        world, app = self.world, self.app
+        partitions = sorted({tp.partition for tp in inputs})
+        self.memory = {p: self.memory.get(p) or self._recover(p) for p in partitions}
+        self.consumer = SimConsumer(generation=world.generation[app.name])
+        for tp in inputs:
+            self.consumer.fetch[tp] = self._committed(tp)
+        given = InputsAssigned(
+            generation=world.generation[app.name],
+            inputs=tuple(
+                AssignedInput(
+                    tp=tp,
+                    agents=tuple(a.name for a in app.agents if a.topic == tp.topic),
+                    position=self.consumer.fetch[tp],
+                    replay_until=self._replay_until(tp),
+                )
+                for tp in inputs
+            ),
+            changelogs=tuple(
+                ChangelogEnd(table="t", topic=app.changelog, partition=p, end=len(self._changelog(p)))
+                for p in partitions
+            ),
+        )
+        if world.chance("late-told"):
+            world.count("late_told")
+            self.to_announce = given
+        else:
+            self.feed(given)
+
+    def _committed(self, tp: TopicPartition) -> int:
+        return self.world.broker.committed.get((self.app.name, tp), 0)
+
+    def _changelog(self, partition: int) -> list[SimStored]:
+        return self.world.broker.log(TopicPartition(self.app.changelog, partition))
+
+    def _recover(self, partition: int) -> Memory:
+        memory: Memory = {}
+        for record in self._changelog(partition):
+            if record.state == COMMITTED and record.step >= 0:
+                self.meets(record, "recovery")
+                self.world.history.recovered(memory, record.key, record.value, record.step)
+        return memory
+
+    def _replay_until(self, tp: TopicPartition) -> int:
+        """Return the offset up to which the changelog shows effects of events of this input."""
+        readable = (r for r in self._changelog(tp.partition) if r.state != ABORTED and not r.stripped)
+        causes = [r.cause[1] + 1 for r in readable if r.cause is not None and r.cause[0] == tp]
+        return max(causes, default=0)
+
+    def commit(self) -> None:
+        world, app = self.world, self.app.name
+        if self.consumer.generation != world.generation[app] or not self.connected:
+            world.count("fenced_commits")
+            return
+        for tp in self.consumer.fetch:
+            world.broker.committed[app, tp] = max(self.committable(tp), self._committed(tp))

@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
 
 from snapkafka.drivers.machine_driver import MachineDriver
 from snapkafka.protocol.actions import SendMarkers
@@ -21,11 +20,9 @@ from snapkafka.protocol.worker import WorkerProtocol
 from snapkafka.sim.judge import Execution
 
 from .broker_log import ABORTED, OPEN, SimStored
+from .history import SimRunning
+from .surroundings import Surroundings
 from .world_plan import App
-
-if TYPE_CHECKING:
-    from .surroundings import Surroundings
-    from .underway import SimRunning
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +46,7 @@ class Sender(MachineDriver):
     #: A cut takes a microsecond here.
     clock_ns = count(step=1_000).__next__
 
-    def __init__(self, world: Surroundings[Any], number: int, app: App) -> None:
+    def __init__(self, world: Surroundings, number: int, app: App) -> None:
         asks = app.name in world.plan.states
         super().__init__(WorkerProtocol(hear=world.plan.hear, aligns=not asks, asks_state=asks))
         self.world, self.number, self.app = world, number, app

@@ -1,15 +1,18 @@
-"""The surroundings of the processes of the simulator: what a process may ask of its world."""
+"""The surroundings of the processes of the simulator: what a process, or the author of a trigger, may ask."""
 
 from __future__ import annotations
 
 import random
-from abc import ABC, abstractmethod
 from collections import Counter
-from typing import Final, Generic, TypeVar
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Final, TypeVar, cast
 
-from snapkafka.drivers.machine_driver import MachineDriver
+from snapkafka.checks import stopped_app
+from snapkafka.errors import TriggerRefusedError
+from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Hello, LedgerRecord, TailLost, TopicPartition
+from snapkafka.protocol.records import Hello, LedgerRecord, LogEnd, StoppedApp, TailLost, TopicPartition
+from snapkafka.wire.headers import HEADER
 
 from .broker_log import SimBroker, SimStored
 from .history import History
@@ -18,11 +21,12 @@ from .world_plan import WorldPlan
 #: Once so many events have run, what they send leads to nothing more.
 EXECUTIONS_MAX: Final = 36
 
-#: A process.
-P = TypeVar("P", bound=MachineDriver)
+T = TypeVar("T")
+#: What the author of a trigger sees: how far the ledger is written, the ends of the inputs, and the stopped apps.
+Seen = tuple[int, tuple[LogEnd, ...], tuple[StoppedApp, ...]]
 
 
-class Surroundings(ABC, Generic[P]):
+class Surroundings:
     """The broker, the ledger, the other processes, chance, and the history that the judge reads."""
 
     def __init__(self, plan: WorldPlan, seed: int) -> None:
@@ -36,8 +40,9 @@ class Surroundings(ABC, Generic[P]):
         self.partitions = dict.fromkeys(plan.externals, max((a.partitions for a in plan.apps), default=1))
         self.shared_tp = TopicPartition("global", 0)
         self.topic_ids = dict.fromkeys(plan.externals, 0)  # how often each was recreated
-        self.processes: list[P] = []
-        self.processes_ever: list[P] = []
+        self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
+        self.processes: list[Any] = []
+        self.processes_ever: list[Any] = []
         self.generation: Counter[str] = Counter()
         self.unbalanced: set[str] = set()
         self.counts: Counter[str] = Counter()
@@ -45,6 +50,10 @@ class Surroundings(ABC, Generic[P]):
         self.healthy = False
         self.ledgers: list[tuple[LedgerState, SimBroker]] = []
         self._numbers = 10**6
+        self.asked: Seen | None = None  # what the author of the next trigger has seen
+        self.due: dict[
+            tuple[int, int], float
+        ] = {}  # (ledger, epoch that failed) -> when it is asked for again
         #: Sends that timed out for who sent them, and that the broker has still to serve.
         self.in_queue: list[tuple[TopicPartition, SimStored]] = []
         #: Seqs whose sender was notified of their failure, and that are in no log: (ledger, process, place, epoch).
@@ -73,8 +82,6 @@ class Surroundings(ABC, Generic[P]):
     def say(self, line: str) -> None:
         self.trace.append(line)
 
-    # -- what processes ask ------------------------------------------------------------------------------------
-
     def topic_id(self, topic: str) -> str:
         """Return Kafka's id of a topic that may be recreated."""
         return f"{topic} {self.topic_ids[topic]}" if topic in self.plan.recreated else ""
@@ -87,7 +94,7 @@ class Surroundings(ABC, Generic[P]):
         self.fold.apply(offset, record)
         for epoch in before:
             if self.fold.snapshots[epoch].captured_at is not None:
-                self.captured(epoch)
+                self._captured(epoch)
         self.count(type(record).__name__)
         if isinstance(record, Hello) and self.fold.highest_epoch:
             self.count("born_red")
@@ -117,45 +124,65 @@ class Surroundings(ABC, Generic[P]):
         self.count("landed_late")
         return True
 
-    @abstractmethod
-    def meets(self, process: P, record: SimStored, how: str) -> bool:
-        """Note that a record is about to be taken in, by a consumer, a table, a reply (`how`); return whether it is
-        held back."""
+    # -- what the author of a trigger, and later assembly, see of apps that do not run (R10) ---------------------
 
-    @abstractmethod
-    def captured(self, epoch: int) -> None:
-        """Note what assembly sees when a snapshot is captured."""
+    def look(self, ends: tuple[LogEnd, ...]) -> Seen | None:
+        """Return what the author of a trigger sees; None: an app that is to be stopped has members, so it is
+        refused."""
+        known = {TopicPartition(end.topic, end.partition): end.end for end in ends}
+        try:
+            found = tuple(
+                _answer(stopped_app.stopped_app(SimAdmin.of(self), self.fold, view, known))
+                for view in self.fold.stopped(self.plan.scope)
+            )
+        except TriggerRefusedError:
+            return None
+        self.counts["stopped_apps"] += len(found)
+        return len(self.broker.ledger), ends, found
 
-    @abstractmethod
-    def forget_due(self, since: int) -> None:
-        """Forget when attempts are due whose trigger is lost."""
+    def _captured(self, epoch: int) -> None:
+        """Note what assembly finds out when it follows the capture at once."""
+        if self.fold.snapshots[epoch].stopped:
+            question = stopped_app.ran_since(SimAdmin.of(self), self.fold, self.fold.captured(epoch))
+            self.ran[self.broker.ledger_id, epoch] = _answer(question)
 
-    @abstractmethod
-    def forget_ends(self) -> None:
-        """Forget log ends that were asked for: the ledger has lost its tail, or is another one."""
 
-    @abstractmethod
-    def commit(self, process: P) -> None:
-        """Commit for a process."""
+class SimAdmin:
+    """The cluster, as `stopped_app` asks for it."""
 
-    @abstractmethod
-    def rewind(self, process: P) -> None:
-        """Let a process go back to what is committed: it has aborted its transaction."""
+    def __init__(self, world: Surroundings) -> None:
+        self._world = world
 
-    @abstractmethod
-    def announce(self, process: P) -> None:
-        """Report to a process where its inputs start."""
+    @classmethod
+    def of(cls, world: Surroundings) -> TopicAdmin:
+        return cast(TopicAdmin, cls(world))
 
-    # -- lives -------------------------------------------------------------------------------------------------
+    async def members(self, group: str) -> int:
+        return sum(p.app.name == group and p.connected for p in self._world.processes)
 
-    @abstractmethod
-    def launch(self, app: str) -> None:
-        """Start a process."""
+    async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
+        committed = self._world.broker.committed
+        return {tp: (offset, "") for (app, tp), offset in committed.items() if app == group}
 
-    @abstractmethod
-    def crash(self, process: P) -> None:
-        """Crash a process: what was not in the log or in the ledger is lost; an open transaction is aborted."""
+    async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
 
-    @abstractmethod
-    def stop(self, process: P) -> bool:
-        """Stop a process in order, if it has nothing in flight: it commits and appends `Bye`."""
+    async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: len(self._world.broker.log(tp)) for tp in partitions}
+
+    async def record_headers(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, tuple[tuple[str, bytes | None], ...]]:
+        places = ((tp, at, self._world.broker.log(tp)) for tp, at in positions.items())
+        return {
+            tp: ((HEADER, b""),) if log[at].process >= 0 else () for tp, at, log in places if at < len(log)
+        }
+
+
+def _answer(question: Coroutine[Any, Any, T]) -> T:
+    """Run a question whose answers are there."""
+    try:
+        question.send(None)
+    except StopIteration as answer:
+        return cast(T, answer.value)
+    raise AssertionError("nothing here waits")

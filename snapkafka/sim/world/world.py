@@ -6,21 +6,17 @@ One random number generator decides; the same seed gives the same run, byte for 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 from snapkafka.backoff import pause_after
 from snapkafka.protocol.alignment import known_graph
-from snapkafka.protocol.events import StopAsked, TriggerAppended
-from snapkafka.protocol.records import Bye, Hello, InputTopic, LogEnd, StoppedApp, TopicPartition, Trigger
+from snapkafka.protocol.events import TriggerAppended
+from snapkafka.protocol.records import LogEnd, TopicPartition, Trigger
 
-from .broker_log import ABORTED, SimStored
+from .broker_log import SimStored
 from .faults import strike
-from .process import Process
-from .rebalancing import announce_inputs, commit, rebalance, revoke, rewind, run_without
-from .stopped import look, ran_since
-from .surroundings import Surroundings
+from .lives import Lives
 from .world_plan import WorldPlan
 
 #: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
@@ -30,27 +26,13 @@ PAUSE_STEPS: Final = 10
 PAUSE_STEPS_MAX: Final = 100
 
 
-class World(Surroundings[Process]):
+class World(Lives):
     """The whole world. `step()` lets one thing happen."""
 
     def __init__(self, plan: WorldPlan, seed: int) -> None:
         super().__init__(plan, seed)
-        self.readers = {t: [app.name for app in plan.apps if t in app.topics] for t in plan.externals}
         self._weights = plan.slow | RARE
         self._inputs_left, self._snapshots_left = plan.inputs, plan.snapshots
-        #: What the author of the next trigger has seen: when, log ends, stopped apps.
-        self._asked: tuple[int, tuple[LogEnd, ...], tuple[StoppedApp, ...]] | None = None
-        self._due: dict[
-            tuple[int, int], float
-        ] = {}  # (ledger, epoch that failed) -> when it is asked for again
-        for name in plan.off:
-            topics = self.apps[name].topics if not plan.scope else ()
-            inputs = tuple(InputTopic(topic=t, partitions=self.partitions[t]) for t in topics)
-            hello = Hello(n=self.number(), app=name, inputs=inputs)
-            self.append_to_ledger(Bye(process=self.append_to_ledger(hello), n=1))
-        for app in plan.apps:
-            for _ in range(app.workers):
-                self.launch(app.name)
 
     # -- one step ----------------------------------------------------------------------------------------------
 
@@ -58,10 +40,10 @@ class World(Surroundings[Process]):
         """Let one thing happen; False: nothing can."""
         if not self.healthy and strike(self):
             return True
-        if self.healthy and self._restart_bare():
+        if self.healthy and self.restart_bare():
             return True
         if self.unbalanced and (self.healthy or self.rng.random() < 0.2):
-            rebalance(self, min(self.unbalanced))
+            self.rebalance(min(self.unbalanced))
             return True
         if self._outside():
             return True
@@ -84,8 +66,8 @@ class World(Surroundings[Process]):
             self._inputs_left -= 1
             self.input_comes()
             return True
-        if self.plan.asked_early and (self._asked is None or self.rng.random() < 0.02):
-            self._asked = look(self, self.ends())
+        if self.plan.asked_early and (self.asked is None or self.rng.random() < 0.02):
+            self.asked = self.look(self.ends())
         if self._snapshots_left and self.rng.random() < 0.02 and self._able():
             self._snapshots_left -= 1
             self.trigger(f"s{self._snapshots_left}")
@@ -110,11 +92,11 @@ class World(Surroundings[Process]):
             if view.failure is None or attempt > self.plan.retries or (id_, attempt + 1) in self.fold.by_id:
                 continue
             place = (self.broker.ledger_id, epoch)
-            if place not in self._due:
+            if place not in self.due:
                 pause = pause_after(attempt, self.rng.random(), first=PAUSE_STEPS, most=PAUSE_STEPS_MAX)
-                self._due[place] = len(self.trace) + pause
-            if len(self.trace) >= self._due[place] and self._able():
-                self._due[place] = math.inf
+                self.due[place] = len(self.trace) + pause
+            if len(self.trace) >= self.due[place] and self._able():
+                self.due[place] = math.inf
                 self.count("retries")
                 self.trigger(id_, attempt=attempt + 1)
                 return True
@@ -130,8 +112,8 @@ class World(Surroundings[Process]):
             align = self.plan.align and self.rng.random() < 0.7
         graph = known_graph(self.fold, self.fold.topics_of(self.fold.standing(self.plan.scope)))
         align = align and not graph.cycle()
-        seen = self._asked or look(self, self.ends())
-        self._asked = None
+        seen = self.asked or self.look(self.ends())
+        self.asked = None
         if seen is None:
             self.count("refused")
             return 0
@@ -147,7 +129,7 @@ class World(Surroundings[Process]):
             ends=ends,
             marker_topics=self.plan.marker_topics,
             apps=self.plan.scope,
-            run_without=run_without(self) if self.plan.scope else (),
+            run_without=self.run_without() if self.plan.scope else (),
             stopped=stopped,
             asked_at=asked_at,
             align=align,
@@ -174,10 +156,6 @@ class World(Surroundings[Process]):
             LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.broker.log(tp))) for tp in sorted(tps)
         )
 
-    def forget_ends(self) -> None:
-        """Forget the log ends that a later trigger would have: the ledger is another one than its author has read."""
-        self._asked = None
-
     def _trigger_by_a_process(self, record: Trigger) -> None:
         """Let a participant trigger the snapshot, if no process learns of it by the ledger."""
         joined = [p for p in self.processes if p.joined and not p.paused]
@@ -185,110 +163,6 @@ class World(Surroundings[Process]):
             process = self.rng.choice(joined)
             process.feed(TriggerAppended(n=record.n))
             process.posts.append(record)
-
-    def forget_due(self, since: int) -> None:
-        self._due = {place: due for place, due in self._due.items() if place[1] <= since}
-
-    # -- what processes ask ------------------------------------------------------------------------------------
-
-    def meets(self, process: Process, record: SimStored, how: str) -> bool:
-        return process.meet(record, may_wait=how == "fetch")
-
-    def commit(self, process: Process) -> None:
-        commit(self, process)
-
-    def rewind(self, process: Process) -> None:
-        rewind(self, process)
-
-    def announce(self, process: Process) -> None:
-        announce_inputs(self, process)
-
-    def captured(self, epoch: int) -> None:
-        if self.fold.snapshots[epoch].stopped:
-            self.ran[self.broker.ledger_id, epoch] = ran_since(self, self.fold.captured(epoch))
-
-    # -- lives -------------------------------------------------------------------------------------------------
-
-    def launch(self, app: str) -> None:
-        without = (app in self.plan.off and not self.healthy) or self.chance("bare")
-        late = not without and self.chance("late-hello")
-        process = Process(self, len(self.processes_ever), self.apps[app], without=without, late=late)
-        self.count("bare_starts" if without else "starts")
-        self.processes.append(process)
-        self.processes_ever.append(process)
-        self.unbalanced.add(app)
-        self.say(f"p{process.number} launched for {app}")
-
-    def crash(self, process: Process) -> None:
-        self.count("crashes")
-        self.say(f"p{process.number} crashed")
-        self._end(process)
-        for running in (*process.running, *process.finished):
-            running.execution.died = True
-        for sending in process.transaction:
-            sending.record = self.broker.end(sending.tp, sending.offset, ABORTED)
-
-    def _end(self, process: Process) -> None:
-        self.processes.remove(process)
-        self.unbalanced.add(process.app.name)
-
-    def _restart_bare(self) -> bool:
-        """Restart with snapkafka a process that runs without it, as soon as it has nothing in flight."""
-        for process in [p for p in self.processes if p.bare]:
-            if self.stop(process):
-                self.launch(process.app.name)
-                return True
-        return False
-
-    def stop(self, process: Process) -> bool:
-        busy = (
-            process.running,
-            process.buffer,
-            process.waiting,
-            process.posts,
-            process.transaction,
-        )
-        if (
-            process.lost is not None
-            or any(busy)
-            or any(process.outbox.values())
-            or any(process.unacked.values())
-        ):
-            return False
-        if process.greeting or not (process.joined or process.bare):
-            return False
-        if process.bare and any(process.consumer.queues.values()):
-            return False  # another agent has run some of it: a replay later, which no header would show
-        commit(self, process)
-        process.feed(StopAsked())
-        while process.posts:
-            self.append_to_ledger(process.posts.popleft())
-        self._end(process)
-        self.count("stops")
-        self.say(f"p{process.number} stopped")
-        return True
-
-    # -- the end -----------------------------------------------------------------------------------------------
-
-    def heal(self) -> None:
-        """End all faults: missing processes come back, suspended ones wake up."""
-        self.healthy = True
-        for process in self.processes:
-            process.hung = False
-            if process.paused or not process.connected:
-                process.paused = False
-                if process.consumer.generation != self.generation[process.app.name]:
-                    revoke(self, process)
-                process.connected = True
-                self.unbalanced.add(process.app.name)
-        for app in self.plan.apps:
-            while sum(p.app is app for p in self.processes) < app.workers:
-                self.launch(app.name)
-
-    def bury(self) -> Iterable[int]:
-        """Return the processes that the ledger counts among the living, and that are not."""
-        here = {p.machine.process for p in self.processes}
-        return [view.process for view in self.fold.living() if view.process not in here]
 
 
 def _in_words(what: object) -> str:

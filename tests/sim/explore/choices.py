@@ -18,8 +18,6 @@ from typing import Any, Final, NamedTuple, cast
 
 from snapkafka.protocol import Cause, Dead, Report, TopicPartition, Trigger, TriggerAppended
 from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
-from snapkafka.sim.world.rebalancing import rebalance
-from snapkafka.sim.world.stopped import look
 from snapkafka.sim.world.surroundings import Surroundings
 
 from .names import NamedHistory
@@ -112,7 +110,7 @@ class ExploredProcess(Process):
         return self.stage.world
 
     @world.setter
-    def world(self, world: Surroundings[Any]) -> None:
+    def world(self, world: Surroundings) -> None:
         assert world is self.stage.world
 
     def copied(self, memo: Memo) -> ExploredProcess:
@@ -225,7 +223,7 @@ class ExploredWorld(World):
             case "rebalance":
                 shift, _, self.stage.fault = how.partition(" ")
                 self.stage.draws.next = self.shifts[what] = int(shift)
-                rebalance(self, what)
+                self.rebalance(what)
             case "restart":
                 self.launch(what)
             case "outside":
@@ -262,7 +260,7 @@ class ExploredWorld(World):
         if process is None:
             self.trigger(name)
             return
-        seen = look(self, self.ends())
+        seen = self.look(self.ends())
         assert seen is not None, "it may trigger"
         asked_at, ends, stopped = seen
         record = Trigger(
@@ -278,7 +276,7 @@ class ExploredWorld(World):
 
     def may_trigger(self) -> bool:
         """Return whether the author of a trigger would not be refused."""
-        return look(self, ()) is not None
+        return self.look(()) is not None
 
     # -- what could happen next --------------------------------------------------------------------------------
 

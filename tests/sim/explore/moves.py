@@ -29,7 +29,7 @@ from typing import Final
 
 from snapkafka.protocol import Abort, Dead, Hello, Report, TopicPartition, Trigger
 from snapkafka.sim import App, Process
-from snapkafka.sim.world.underway import SimRunning
+from snapkafka.sim.world.history import SimRunning
 
 from .choices import Choice, ExploredWorld
 from .lens import PROMPT, SmallWorld

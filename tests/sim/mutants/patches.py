@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from snapkafka.protocol import Hello, LedgerState, LedgerView, Position, Report, gather
-from snapkafka.sim import Process, SimStored, World, runs
+from snapkafka.sim import Process, SimStored, runs
 
 Patch = Callable[[], AbstractContextManager[object]]
 
@@ -68,12 +68,12 @@ def unmet(*ways: str) -> Patch:
     """Take in records from these sources, whatever their colour."""
 
     def make(meets: Callable[..., bool]) -> Callable[..., bool]:
-        def blind(self: World, process: Process, record: SimStored, how: str) -> bool:
-            return how not in ways and meets(self, process, record, how)
+        def blind(self: Process, record: SimStored, how: str) -> bool:
+            return how not in ways and meets(self, record, how)
 
         return blind
 
-    return patching(World, "meets", make)
+    return patching(Process, "meets", make)
 
 
 def shifted(ends: int = 0, positions: int = 0) -> Patch:

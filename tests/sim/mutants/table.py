@@ -31,8 +31,7 @@ from snapkafka.protocol import (
 from snapkafka.protocol.held import Held
 from snapkafka.protocol.hot_path import Work
 from snapkafka.protocol.lost_tail import LostTails
-from snapkafka.sim import Process, runs
-from snapkafka.sim.world import world
+from snapkafka.sim import Process, World, runs
 from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.sending import Sender
 
@@ -203,7 +202,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     _row("hear nothing", "markers and headers both off",
          unmet(*ALL_WAYS), sober, 64, "cut", 6),
     _row("hear markers", "headers ignored",
-         edit(Process, "meet", {"if not self.is_ours(record):": "if not (self.is_ours(record) and record.marker):"}),
+         edit(Process, "meets", {"if not self.is_ours(record):": "if not (self.is_ours(record) and record.marker):"}),
          lambda plan: replace(sober(plan), hear=frozenset({"markers"})), 7, "cut", 6,
          whole=lambda plan: replace(plan, hear=plans.HEARD)),
     # Of workers that run without taking part, of processes and topics that are not part of a snapshot, of records
@@ -225,7 +224,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
          patching(captured_snapshot.Outsider, "harmless", lambda _: property(lambda self: True)),
          plans.relayed, 77),
     _row("R10 outside", "the group of an app out of scope is not asked whether it runs without snapkafka",
-         always(world, "run_without", ()), plans.relays_off, 42),
+         always(World, "run_without", ()), plans.relays_off, 42),
     _row("R12 dead", "somebody reports for the dead",
          patching(LedgerState, "_leave", report_for_the_dead), faults(crash=0.01, expire=0.02), 99),
     _row("V1 zombie", "the verdict is blind to what a process that left has sent past the end that is known",

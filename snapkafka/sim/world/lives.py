@@ -1,0 +1,147 @@
+"""The lives of processes: they are launched, crash, stop, and their groups assign inputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from snapkafka.protocol.events import StopAsked
+from snapkafka.protocol.records import Bye, Hello, InputTopic, RunsWithout, TopicPartition
+
+from .broker_log import ABORTED
+from .process import Process
+from .surroundings import Surroundings
+from .world_plan import WorldPlan
+
+
+class Lives(Surroundings):
+    """The processes of a world, and their groups."""
+
+    processes: list[Process]
+    processes_ever: list[Process]
+
+    def __init__(self, plan: WorldPlan, seed: int) -> None:
+        super().__init__(plan, seed)
+        for name in plan.off:
+            topics = self.apps[name].topics if not plan.scope else ()
+            inputs = tuple(InputTopic(topic=t, partitions=self.partitions[t]) for t in topics)
+            hello = Hello(n=self.number(), app=name, inputs=inputs)
+            self.append_to_ledger(Bye(process=self.append_to_ledger(hello), n=1))
+        for app in plan.apps:
+            for _ in range(app.workers):
+                self.launch(app.name)
+
+    def launch(self, app: str) -> None:
+        without = (app in self.plan.off and not self.healthy) or self.chance("bare")
+        late = not without and self.chance("late-hello")
+        process = Process(self, len(self.processes_ever), self.apps[app], without=without, late=late)
+        self.count("bare_starts" if without else "starts")
+        self.processes.append(process)
+        self.processes_ever.append(process)
+        self.unbalanced.add(app)
+        self.say(f"p{process.number} launched for {app}")
+
+    def crash(self, process: Process) -> None:
+        self.count("crashes")
+        self.say(f"p{process.number} crashed")
+        self._end(process)
+        for running in (*process.running, *process.finished):
+            running.execution.died = True
+        for sending in process.transaction:
+            sending.record = self.broker.end(sending.tp, sending.offset, ABORTED)
+
+    def _end(self, process: Process) -> None:
+        self.processes.remove(process)
+        self.unbalanced.add(process.app.name)
+
+    def restart_bare(self) -> bool:
+        """Restart with snapkafka a process that runs without it, as soon as it has nothing in flight."""
+        for process in [p for p in self.processes if p.bare]:
+            if self.stop(process):
+                self.launch(process.app.name)
+                return True
+        return False
+
+    def stop(self, process: Process) -> bool:
+        busy = (
+            process.running,
+            process.buffer,
+            process.waiting,
+            process.posts,
+            process.transaction,
+        )
+        if (
+            process.lost is not None
+            or any(busy)
+            or any(process.outbox.values())
+            or any(process.unacked.values())
+        ):
+            return False
+        if process.greeting or not (process.joined or process.bare):
+            return False
+        if process.bare and any(process.consumer.queues.values()):
+            return False  # another agent has run some of it: a replay later, which no header would show
+        process.commit()
+        process.feed(StopAsked())
+        while process.posts:
+            self.append_to_ledger(process.posts.popleft())
+        self._end(process)
+        self.count("stops")
+        self.say(f"p{process.number} stopped")
+        return True
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    def rebalance(self, name: str) -> None:
+        """Revoke everything from all members, and assign it again. A paused member learns of it later."""
+        self.unbalanced.discard(name)
+        app = self.apps[name]
+        members = [p for p in self.processes if p.app is app and p.connected]
+        self.count("rebalances")
+        self.say(f"rebalance {name}")
+        for process in members:
+            if self.chance("fence"):
+                process.fence()
+            elif not self.chance("revoke-uncommitted"):
+                process.commit()
+            process.revoke()
+        self.generation[name] += 1
+        if not members:
+            return
+        shift = self.rng.randrange(len(members))
+        everything = [TopicPartition(t, p) for t in app.topics for p in range(self.partitions[t])]
+        for index, process in enumerate(members):
+            process.give([tp for tp in everything if (tp.partition + shift) % len(members) == index])
+
+    def run_without(self) -> tuple[RunsWithout, ...]:
+        """List the apps out of scope that joined once, and have members that take no part."""
+        joined = {view.hello.app for view in self.fold.processes.values()} - {*self.plan.scope}
+        members = Counter(p.app.name for p in self.processes if p.connected)
+        taking_part = Counter(view.hello.app for view in self.fold.participants())
+        return tuple(
+            RunsWithout(app=app, topics=self.apps[app].topics)
+            for app in sorted(joined)
+            if members[app] > taking_part[app]
+        )
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def heal(self) -> None:
+        """End all faults: missing processes come back, suspended ones wake up."""
+        self.healthy = True
+        for process in self.processes:
+            process.hung = False
+            if process.paused or not process.connected:
+                process.paused = False
+                if process.consumer.generation != self.generation[process.app.name]:
+                    process.revoke()
+                process.connected = True
+                self.unbalanced.add(process.app.name)
+        for app in self.plan.apps:
+            while sum(p.app is app for p in self.processes) < app.workers:
+                self.launch(app.name)
+
+    def bury(self) -> Iterable[int]:
+        """Return the processes that the ledger counts among the living, and that are not."""
+        here = {p.machine.process for p in self.processes}
+        return [view.process for view in self.fold.living() if view.process not in here]
