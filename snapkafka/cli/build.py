@@ -92,7 +92,7 @@ def command(
     return registered
 
 
-def question(name: str, show: Callable[[Any], None], *, key: str = "") -> None:
+def question(name: str, show: Callable[[Any], None] = console.show, *, key: str = "") -> None:
     """Register a command that asks its function of `ops` once, and prints the answer."""
     found = HELPS[name]
 
@@ -105,11 +105,16 @@ def question(name: str, show: Callable[[Any], None], *, key: str = "") -> None:
 
 
 def good(field: str) -> Callable[[Any], int]:
-    """Return the exit status by a field of the result: whether it is good."""
-    return lambda found: EXIT_OK if getattr(found, field) else EXIT_NOT_GOOD
+    """Return the exit status by a field of a result, or of each of several: whether it is good."""
+
+    def status(found: Any) -> int:
+        items = found if isinstance(found, tuple) else (found,)
+        return EXIT_OK if all(getattr(item, field) for item in items) else EXIT_NOT_GOOD
+
+    return status
 
 
-async def ask_one_way(*ways: Mapping[str, bool]) -> None:
+def ask_one_way(*ways: Mapping[str, bool]) -> None:
     """Refuse modes that exclude each other.
 
     Args:
@@ -209,9 +214,9 @@ class Proposal(Generic[P, D]):
 
     plan: Callable[[], Coroutine[Any, Any, P]]
     act: Callable[[P], Coroutine[Any, Any, D]]
-    show: Callable[[P], None]
     report: Callable[[P, D], None]
     question: Callable[[P], str]
+    show: Callable[[P], None] = console.show
     refused: Callable[[P], bool] = lambda plan: False
     empty: Callable[[P], bool] = lambda plan: False
     change: str = "changed"

@@ -13,8 +13,8 @@ from snapkafka.assembly.progress import LINE_EVERY_S, Working, in_words
 from snapkafka.ops import CaptureProgress
 from snapkafka.units import rounded_ms
 
-from .layout import printable
 from .running import console, notices
+from .screen import printable
 
 #: The first line of progress, where it cannot overwrite itself, comes after so long.
 FIRST_LINE_S: Final = 2.0

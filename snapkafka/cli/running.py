@@ -136,15 +136,19 @@ def run(
 
 def print_json(value: Any) -> None:
     """Print a result as JSON on standard output; one of several on one line, for programs that read along."""
+    print(json_of(value), flush=console.in_lines)
+
+
+def json_of(value: Any) -> str:
     indent = None if console.in_lines else 2
     ascii_alone = not (sys.stdout.encoding or "").lower().startswith("utf")
-    text = json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=msgspec.to_builtins)
-    print(text, flush=console.in_lines)
+    return json.dumps(value, indent=indent, ensure_ascii=ascii_alone, default=msgspec.to_builtins)
 
 
-def notifier() -> Callable[[str], None] | None:
-    """Return what prints the steps of a long command on standard error; None: nobody reads them."""
-    return None if console.as_json else lambda text: notices.print(f"{console.of.split()[0]}: {text}")
+def notifier(*, anyway: bool = False) -> Callable[[str], None]:
+    """Return what prints the steps of a long command on standard error, if a person reads them, or `anyway`."""
+    word, silent = console.of.split()[0], console.as_json and not anyway
+    return lambda text: None if silent else notices.print(f"{word}: {text}")
 
 
 def data_output() -> TextIO:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
@@ -15,58 +15,38 @@ import typer
 
 from snapkafka import ops
 from snapkafka.cli.build import Proposal, command, propose
-from snapkafka.cli.commands.snapshots import coloured, witness_line
 from snapkafka.cli.running import connect, console, notices, print_json, reach, who
+from snapkafka.cli.screen import COLOURS, written
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, all_errors
 from snapkafka.ops import KeptRound, Outcome
-from snapkafka.ops.pruning import PlannedSnapshot
 from snapkafka.runtime.extras import require_extra
 from snapkafka.service.access import Tokens
 from snapkafka.service.settings import Settings
-from snapkafka.store import Leftover
-from snapkafka.units import format_bytes, local_time
+from snapkafka.units import format_bytes
 from snapkafka.verbs import Change, Keep, Prune, TopicsCreate, Where
-
-# -- keep -----------------------------------------------------------------------------------------------------
-
 
 #: How many rows of a violated invariant are printed: rounds are frequent.
 VIOLATING_SHOWN = 5
 
+# -- keep -----------------------------------------------------------------------------------------------------
+
 
 def _print_round(item: KeptRound) -> None:
-    if item.answer is not None:
-        _print_answer(item)
-        return
+    """Print a round on a line; below it what is violated, and the rows that say so."""
+    word = str(item.answer or item.outcome)
     parts = [item.type, item.verdict, item.why, item.manifest]
     parts += [f"whole state: {item.why_full}"] if item.why_full else []
     parts += [f"pruned: {len(item.removed)}"] if item.removed else []
+    parts += [f"held since {written('_ms', item.holds_ms)} at the latest"] if item.holds_ms else []
+    parts += [f"not yet at {written('_ms', item.not_yet_ms)}"] if item.not_yet_ms else []
     if item.checkpoint_due:
         parts.append(f"{item.checkpoint_due:,} old records in the ledger: run snapkafka checkpoint")
-    more = "  ".join(part for part in parts if part)
-    console.print(f"{item.id}  ", coloured(item.outcome), f"  {more}")
-    for violation in item.violated:
-        name = violation.name
-        where = "" if violation.id == item.id else f" in {violation.id}"
-        console.print("  invariant ", (name, "bold red"), f" is violated{where}, rows: {violation.found:,}")
-        for row in violation.rows[:VIOLATING_SHOWN]:
-            console.print(f"    {row.what}")
-        if violation.found > VIOLATING_SHOWN:
-            console.print(f"    all of them: snapkafka invariants {name}")
-
-
-def _print_answer(item: KeptRound) -> None:
-    assert item.answer is not None
-    more = item.why or item.verdict
-    if item.witnesses:
-        more = f"{item.found:,} rows, first: {witness_line(item.witnesses[0])}"
-    console.print(f"{item.id}  ", coloured(item.answer), f"  {more}")
-    if item.holds_ms is not None:
-        held = f"It has held since {local_time(item.holds_ms, 'milliseconds')} at the latest"
-        if item.not_yet_ms is not None:
-            held += f"; at {local_time(item.not_yet_ms, 'milliseconds')} it did not hold"
-        console.print(held)
-        console.print(f"manifest: {item.manifest}")
+    console.print(f"{item.id}  ", (word, COLOURS.get(word, "")), *(f"  {part}" for part in parts if part))
+    for name, rows in [("", item.witnesses), *((it.name, it.rows) for it in item.violated)]:
+        if name:
+            console.print("  violated: ", (name, "bold red"))
+        for row in rows[:VIOLATING_SHOWN]:
+            console.print(f"    {written('', row)}")
 
 
 def _status(found: KeptRound) -> int:
@@ -113,8 +93,7 @@ def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change) -> No
         Proposal(
             plan=plan,
             act=lambda plan: ops.prune(asked.storage, policy, plan, where=reach(at.bootstrap)),
-            show=_print_pruning,
-            report=_print_pruned,
+            report=lambda plan, done: console.show(done, ("kept",)),
             question=lambda plan: f"remove {format_bytes(plan.bytes)}?",
             empty=lambda plan: not (plan.removed or plan.leftovers),
             change="removed",
@@ -123,47 +102,10 @@ def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change) -> No
     )
 
 
-def _print_pruning(planned: ops.Pruning) -> None:
-    console.table(
-        (*planned.kept, *planned.removed, *planned.leftovers),
-        ("snapshot", lambda it: it.name if isinstance(it, Leftover) else it.id),
-        ("namespace", lambda it: getattr(it, "namespace", "")),
-        ("verdict", lambda it: getattr(it, "verdict", "")),
-        ("assembled", lambda it: getattr(it, "assembled_at", "")[:16].replace("T", " ")),
-        ("plan", lambda it: "keep" if getattr(it, "why", "") else ("remove", "bold")),
-        ("why", _why),
-        ("bytes", lambda it: "" if getattr(it, "why", "") else format_bytes(it.bytes)),
-    )
-    if not (planned.removed or planned.leftovers):
-        console.print(("Nothing to remove.", "green"))
-
-
-def _why(item: PlannedSnapshot | Leftover) -> str:
-    return "never finished" if isinstance(item, Leftover) else item.why
-
-
-def _print_pruned(planned: ops.Pruning, done: ops.Pruning) -> None:
-    console.print(
-        f"snapshots removed: {len(done.removed)}, leftovers: {len(done.leftovers)}, {format_bytes(done.bytes)}"
-    )
-    for item in planned.removed:
-        if item not in done.removed:
-            console.print(f"{item.id} was kept: it has changed, or a restore or fork needs it now")
-
-
 # -- topics create --------------------------------------------------------------------------------------------
 
 
-def _print_topics(found: Sequence[ops.CreatedTopic]) -> None:
-    console.table(
-        found,
-        "topic",
-        ("result", lambda it: "created" if it.created else "exists already"),
-        "partitions",
-    )
-
-
-@command("topics create", _print_topics, key="topics")
+@command("topics create", console.show, key="topics")
 async def create_topics_of(
     at: Annotated[Where, ("bootstrap",)], asked: TopicsCreate
 ) -> tuple[ops.CreatedTopic, ...]:

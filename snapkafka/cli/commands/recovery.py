@@ -2,168 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import typer
 
 from snapkafka import ops
 from snapkafka.cli.build import Proposal, ask_one_way, command, propose, question
-from snapkafka.cli.commands.snapshots import count, headline
 from snapkafka.cli.running import connect, console, notifier, print_json, run, who
+from snapkafka.cli.screen import written
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
 from snapkafka.kafka.ledger.reading import LATEST
-from snapkafka.units import rounded_ms, utc_time, wall_ms
 from snapkafka.verbs import Change, ForkCreate, ForkDrop, Restore, Where
-
-
-def print_plan(plan: ops.RecoveryPlan) -> None:
-    """Print the planned work, the missing parts, and every reason to refuse it."""
-    console.print(*headline(plan.snapshot, plan.epoch, plan.verdict))
-    apps = ", ".join(plan.apps)
-    console.print(
-        {
-            "fork": f"fork {plan.request.fork} of it: production is only read",
-            "cluster": f"restore of {apps} into another cluster, namespace {plan.namespace}",
-            "in-place": f"restore of {apps} to it: replaces all state",
-        }[plan.kind]
-    )
-    console.table(
-        [plan],
-        ("taken", lambda it: f"{rounded_ms(wall_ms() - it.taken_ms)} ago" if it.taken_ms else ""),
-        "events run again=again:,",
-        "messages in flight=messages:,",
-        ("external records", lambda it: f"{it.stored:,}" if it.stored else ""),
-        "state, at most=state:,",
-        ("continues", lambda it: f"{it.resumes}, {it.stage}" if it.resumes else ""),
-    )
-    console.table(
-        plan.moves,
-        "app",
-        "input=topic",
-        "partition",
-        ("committed", lambda it: "-" if it.before < 0 else it.before),
-        ("new", lambda it: "at the appended messages" if it.after is None else it.after),
-        ("appended", lambda it: f"{it.appends:,}" if it.appends else ""),
-        ("run again", lambda it: f"{it.again:,}" if it.again else ""),
-    )
-    console.table(
-        plan.topics,
-        "new topic=topic",
-        "partitions",
-        ("settings", lambda it: ", ".join(f"{k}={v}" for k, v in it.settings.items() if k not in it.changed)),
-        "changed for this=changed",
-    )
-    console.table(plan.rules, "kind", "rule", "of=place", "matches=items:,")
-    console.note("not verified", (f"paths through {group}" for group in plan.open))
-    console.note("already there", plan.existing, "")
-    _print_limits(plan)
-    for refusal in plan.refusals:
-        console.print(("refused", "red"), f" ({refusal.code}): {refusal.what}")
-        console.print(f"        {refusal.hint}", hang=8)
-
-
-def print_recovered(done: ops.Recovered, into: str = "") -> None:
-    """Print what was done.
-
-    Args:
-        into: the address of another cluster.
-    """
-    plan, took = done.plan, f"in {done.seconds:.1f} s"
-    if plan.kind == "fork":
-        console.print("created fork ", (plan.request.fork, "bold"), f" of snapshot {plan.snapshot} {took}")
-    else:
-        ran = f"{f' in {into}' if into else ''} {took} (plan {plan.plan}): start the workers"
-        console.print(f"restored {', '.join(plan.apps)} to ", (plan.snapshot, "bold"), ran)
-    console.table(
-        [done],
-        ("new topics", lambda it: len(it.topics)),
-        "messages:,",
-        "external records=inputs:,",
-        "state:,",
-    )
-    _print_limits(plan)
-    if plan.request.suppress:
-        console.note("note", ["earlier snapshots hold the erased keys until they are pruned"])
-
-
-def _print_limits(plan: ops.RecoveryPlan) -> None:
-    """Print what is not restored, and what cannot be undone."""
-    console.note(
-        "not restored",
-        (
-            f"up to {it.records:,} external records of {it.topic}[{it.partition}], unread at the cut and not stored"
-            for it in plan.absent
-        ),
-    )
-    console.note("note", plan.notes)
-    console.note(
-        "cannot be undone",
-        (
-            f"outputs in {it.topic}[{it.partition}], offsets {it.start}-{it.end - 1}"
-            for it in plan.irrevocable
-        ),
-        "",
-    )
-
-
-def print_checked(checked: ops.CheckedRestore) -> None:
-    """Print what differs from a snapshot."""
-    console.table(
-        checked.tables,
-        "table",
-        "app",
-        ("result", lambda it: f"{it.differing:,} differ" if it.differing else "equal"),
-        notes=lambda it: [
-            *it.keys,
-            *([f"{more:,} more"] if (more := it.differing - len(it.keys)) > 0 else []),
-        ],
-    )
-    console.note("differs", checked.misplaced, "red")
-    if checked.plan:
-        console.print("last restored to ", (checked.restored, "bold"), f" (plan {checked.plan})")
-    verdict = ("equals", "green") if checked.equal else ("differs from", "red")
-    took = f", epoch {checked.epoch} ({checked.seconds:.1f} s)"
-    console.print(f"{', '.join(checked.apps)} ", verdict, " snapshot ", (checked.snapshot, "bold"), took)
-
 
 # -- restore --------------------------------------------------------------------------------------------------
 
 
 @command("restore", own_json=True)
 def restore(at: Where, asked: Restore, how: Change) -> None:
-    into = asked.into or at.bootstrap
+    into, said = asked.into or at.bootstrap, notifier()
+
+    def answer(name: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        found = run(work)
+        if console.as_json:
+            print_json({name: found})
+        else:
+            console.show({name: found} if isinstance(found, str) else found)
+        return found
+
     suppression = run(lambda: _checked(asked, how))
     if asked.abort:
-        plan = run(lambda: ops.abort_restore(connect(into), at.namespace, reason=f"aborted by {who()}"))
-        if console.as_json:
-            print_json({"aborted": plan})
-        else:
-            console.print(f"Plan {plan} is aborted. Nothing was appended; start the workers.")
-        return
-    if asked.check:
-        checked = run(
-            lambda: ops.check_restored(
-                connect(into), at.namespace, asked.name, storage=asked.storage, suppress=suppression
-            )
+        answer(
+            "aborted",
+            lambda: ops.abort_restore(connect(into), at.namespace, reason=f"aborted by {who()}"),
         )
-        if console.as_json:
-            print_json({"checked": checked})
-        else:
-            print_checked(checked)
-        if not checked.equal:
+        return
+    where: dict[str, Any] = {"storage": asked.storage}
+    if asked.check:
+        more = where | {"suppress": suppression}
+        if not answer(
+            "checked", lambda: ops.check_restored(connect(into), at.namespace, asked.name, **more)
+        ).equal:
             raise typer.Exit(EXIT_NOT_GOOD)
         return
     if asked.wait_s and not how.dry_run:
-        run(
-            lambda: ops.await_workers(
-                connect(at.bootstrap),
-                at.namespace,
-                asked.name,
-                wait_s=asked.wait_s,
-                storage=asked.storage,
-                notify=_notify(),
-            )
-        )
+        more = where | {"wait_s": asked.wait_s, "notify": said}
+        run(lambda: ops.await_workers(connect(at.bootstrap), at.namespace, asked.name, **more))
     request = ops.RecoveryRequest(
         namespace=at.namespace,
         name=asked.name,
@@ -173,27 +57,19 @@ def restore(at: Where, asked: Restore, how: Change) -> None:
         suppress=suppression,
         allow_unmatched=asked.allow_unmatched,
     )
-
-    def report(plan: ops.RecoveryPlan, done: ops.Recovered) -> None:
-        print_recovered(done, asked.into)
-
-    _recover(into, request, how, report, lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?")
+    _recover(into, request, how, lambda plan: f"restore {', '.join(plan.apps)} to {plan.snapshot}?")
 
 
 def _recover(
-    bootstrap: str,
-    request: ops.RecoveryRequest,
-    how: Change,
-    report: Callable[[ops.RecoveryPlan, ops.Recovered], None],
-    question: Callable[[ops.RecoveryPlan], str],
+    bootstrap: str, request: ops.RecoveryRequest, how: Change, question: Callable[[ops.RecoveryPlan], str]
 ) -> None:
     """Plan a restore or a fork, and run that plan."""
+    said = notifier()
     propose(
         Proposal(
             plan=lambda: ops.plan_recovery(connect(bootstrap), request),
-            act=lambda plan: ops.recover(connect(bootstrap), plan, who=who(), notify=_notify()),
-            show=print_plan,
-            report=report,
+            act=lambda plan: ops.recover(connect(bootstrap), plan, who=who(), notify=said),
+            report=_print_recovered,
             question=question,
             refused=lambda plan: plan.refused,
         ),
@@ -201,8 +77,14 @@ def _recover(
     )
 
 
-def _notify() -> Callable[[str], None]:
-    return notifier() or (lambda text: None)
+def _print_recovered(plan: ops.RecoveryPlan, done: ops.Recovered) -> None:
+    console.show(done, ("plan", "author"))
+    if fork := plan.request.fork:
+        console.print(f"start its workers: SNAPKAFKA_FORK={fork} faust -A ... worker")
+    else:
+        console.print(f"restored {', '.join(plan.apps)} to ", (plan.snapshot, "bold"), ": start the workers")
+    if plan.request.suppress:
+        console.note("note", ["earlier snapshots hold the erased keys until they are pruned"])
 
 
 async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
@@ -214,11 +96,8 @@ async def _checked(asked: Restore, how: Change) -> ops.Suppression | None:
         "--suppress": bool(asked.suppress),
         "--wait": bool(asked.wait_s),
     }
-    await ask_one_way(*({"--abort": asked.abort, name: given} for name, given in beside.items()))
-    if asked.into and asked.wait_s:
-        raise BadInputError(
-            "--into and --wait cannot be combined", hint="stop the old workers, if there are any, before"
-        )
+    ask_one_way(*({"--abort": asked.abort, name: given} for name, given in beside.items()))
+    ask_one_way({"--into": bool(asked.into), "--wait": bool(asked.wait_s)})
     return ops.read_suppression(asked.suppress) if asked.suppress else None
 
 
@@ -241,16 +120,7 @@ def create(at: Where, asked: ForkCreate, how: Change) -> None:
             expires_s=None if asked.expires_ms is None else asked.expires_ms / 1_000,
         )
 
-    _recover(
-        at.bootstrap, run(request), how, _print_created, lambda plan: f"create fork {plan.request.fork}?"
-    )
-
-
-def _print_created(plan: ops.RecoveryPlan, done: ops.Recovered) -> None:
-    print_recovered(done)
-    if done.expires_ms:
-        console.print(f"expires {moment(done.expires_ms)}: `snapkafka fork drop --expired` removes it then")
-    console.print(f"start its workers: SNAPKAFKA_FORK={plan.request.fork} faust -A ... worker")
+    _recover(at.bootstrap, run(request), how, lambda plan: f"create fork {plan.request.fork}?")
 
 
 @command("fork drop", own_json=True)
@@ -260,12 +130,13 @@ def drop(at: Where, asked: ForkDrop, how: Change) -> None:
             raise BadInputError("name a fork, or add --expired", hint="see `snapkafka fork list`")
         return await ops.plan_drop(connect(at.bootstrap), at.namespace, asked.name, expired=asked.expired)
 
+    said = notifier()
     propose(
         Proposal(
             plan=plan,
-            act=lambda plan: ops.drop_forks(connect(at.bootstrap), plan, notify=_notify()),
+            act=lambda plan: ops.drop_forks(connect(at.bootstrap), plan, notify=said),
             show=_print_dropping,
-            report=lambda plan, done: _print_dropped(done),
+            report=lambda plan, done: console.table(done, "removed=fork", "refused=kept"),
             question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
             refused=lambda plan: bool(plan) and all(it.kept for it in plan),
             empty=lambda plan: not plan,
@@ -278,45 +149,17 @@ def drop(at: Where, asked: ForkDrop, how: Change) -> None:
 def _print_dropping(planned: tuple[ops.Dropping, ...]) -> None:
     if not planned:
         console.print("No fork has expired.")
-    for it in planned:
-        if it.kept:
-            console.print(("refused", "red"), f": fork {it.fork} stays: {it.kept}")
-            console.print("        stop its workers and run this again")
-            continue
-        console.print(
-            "removes fork ", (it.fork, "bold"), f" ({it.namespace}): {count(len(it.topics), 'topic')}"
-        )
-        for name, _ in it.topics:
-            console.print(f"  {name}")
-
-
-def _print_dropped(found: tuple[ops.Dropping, ...]) -> None:
-    for it in found:
-        if it.kept:
-            console.print("fork ", (it.fork, "bold"), f" stays: {it.kept}")
-        else:
-            console.print("removed fork ", (it.fork, "bold"), f": {count(len(it.topics), 'topic')}")
-
-
-def print_forks(found: Sequence[ops.Fork]) -> None:
-    """Print one line for each fork."""
-    if not found:
-        console.print("No forks.")
     console.table(
-        found,
-        "fork",
-        "of=source",
-        "snapshot",
-        "state=stage",
-        "created=created_ms",
-        ("expires", lambda it: moment(it.expires_ms) if it.expires_ms else "never"),
-        ("topics", lambda it: len(it.topics)),
-        "by=who",
+        planned, "fork", "namespace", "refused=kept", notes=lambda it: [name for name, _ in it.topics]
     )
 
 
-def moment(at_ms: int) -> str:
-    return f"{utc_time(at_ms)}Z" if at_ms else "unknown"
+def _print_forks(found: Sequence[ops.Fork]) -> None:
+    if not found:
+        console.print("No forks.")
+    columns = "fork", "of=source", "snapshot", "state=stage", "created=created_ms"
+    expires = ("expires", lambda it: written("expires_ms", it.expires_ms) or "never")
+    console.table(found, *columns, expires, ("topics", lambda it: len(it.topics)), "by=who")
 
 
-question("fork list", print_forks, key="forks")
+question("fork list", _print_forks, key="forks")

@@ -91,7 +91,7 @@ def test_a_refused_plan_is_not_run(command: Command) -> None:
     command.answer = command.refused
     result = command("--yes")
     assert (result.exit_code, command.acted) == (EXIT_NOT_GOOD, [])
-    assert "refused" in result.stdout
+    assert "refus" in result.stdout
     reported = json.loads(command("--yes", "--json").stdout)
     assert reported["done"] is None
 

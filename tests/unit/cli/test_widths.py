@@ -14,9 +14,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from snapkafka.cli import Screen
-from snapkafka.cli.layout import Table
 from snapkafka.cli.running import data_output
-from snapkafka.cli.screen import standard
+from snapkafka.cli.screen import Table, standard
 
 WORDS = st.text("abcdefghij-._/ü│漢", min_size=1, max_size=90)
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)

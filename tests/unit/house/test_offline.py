@@ -44,14 +44,9 @@ def as_json(app: str) -> tuple[int, Any]:
 def test_an_app_that_snapshots_hold_as_a_whole() -> None:
     status, out, _ = look(f"{MODULE}:whole")
     assert status == 0, out
-    assert "app whole" in out
     assert "Snapshots hold all of this app." in out
-    for words in (
-        ["count", "orders"],
-        ["orders", "count"],
-        ["stock", "Table", "whole-stock-changelog"],
-    ):
-        assert words in [line.split() for line in out.splitlines()], words
+    for words in ({"app", "whole"}, {"count", "orders"}, {"stock", "Table", "whole-stock-changelog"}):
+        assert any(words <= {*line.split()} for line in out.splitlines()), words
     assert "recorder" not in out, "our own agent is no agent of the app"
 
 
