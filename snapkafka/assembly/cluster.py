@@ -12,8 +12,7 @@ from aiokafka import TopicPartition as KafkaPartition
 from snapkafka.checks import CutView, Keeping
 from snapkafka.errors import BadInputError, LedgerUnusableError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-from snapkafka.kafka.cluster.restorable import log_bounds
-from snapkafka.kafka.cluster.retention import keeping
+from snapkafka.kafka.cluster.restorable import keeping, log_bounds
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
 from snapkafka.kafka.login.security import Security

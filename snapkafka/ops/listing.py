@@ -18,8 +18,7 @@ import msgspec
 from snapkafka.checks.verdict import GOOD
 from snapkafka.checks.verdict import Verdict as Kind
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.cluster.restorable import restorable
-from snapkafka.kafka.cluster.retention import How
+from snapkafka.kafka.cluster.restorable import How, restorable
 from snapkafka.kafka.ledger.reading import (
     LedgerReading,
     Opened,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 
+find_spec = PathFinder.find_spec
 _CLI: Final = ("typer", "rich", "aiokafka")
 _FAUST: Final = ("faust", "mode", "aiokafka")
 _QUERY: Final = ("duckdb", "pytz")
@@ -63,16 +63,8 @@ def require_engine(engine: str) -> None:
 
 def missing_of(extra: str) -> list[str]:
     """Return the modules of an extra that are not installed."""
-    return [name for name in EXTRAS[extra] if not _is_there(name)]
-
-
-def _is_there(name: str) -> bool:
-    """Return whether a module is installed. Faust replaces itself in `sys.modules` by an object without a spec, for
-    which `find_spec` raises."""
-    try:
-        return find_spec(name) is not None
-    except ValueError:
-        return name in sys.modules
+    # Not `importlib.util`: Faust replaces itself in `sys.modules` by an object without a spec.
+    return [name for name in EXTRAS[extra] if find_spec(name) is None]
 
 
 def extra_missing(extra: str, what: str, *modules: str) -> DependencyMissingError:

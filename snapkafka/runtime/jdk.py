@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -75,19 +75,13 @@ def archive_options(jars: Iterable[Path], *, record: bool) -> list[str]:
     return [f"-XX:{way}={archive}", "-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off"]
 
 
-def use_utf8(environ: MutableMapping[str, str]) -> None:
-    """Replace the locale C, under which Java opens no file whose path has more than ASCII."""
-    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or "C"
-    if locale in ("C", "POSIX"):
-        environ.pop("LC_ALL", None)
-        environ["LC_CTYPE"] = "C.UTF-8"
+#: Under the locale C Java opens no file whose path has more than ASCII.
+UTF8: Final = {"LC_ALL": "C.UTF-8"}
 
 
 def java_environment() -> dict[str, str]:
     """Return the environment for a Java that is started."""
-    environ = dict(os.environ)
-    use_utf8(environ)
-    return environ
+    return {**os.environ, **UTF8}
 
 
 def _homes() -> Iterator[Path]:

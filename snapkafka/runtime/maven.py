@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime.extras import extra_missing
@@ -49,12 +49,12 @@ def jars(wanted: Iterable[str]) -> list[Path]:
         DependencyMissingError: they are not in the cache and cannot be fetched.
     """
     places = {line: _place(line) for line in wanted}
-    if missing := [line for line, place in places.items() if not place.exists()]:
+    if missing := {line: place for line, place in places.items() if not place.exists()}:
         try:
-            _fetch(missing, places)
+            _fetch(missing)
         except (OSError, RuntimeError) as error:  # requests' errors are of the system's, jgo's are of runtime
             raise DependencyMissingError(
-                f"{len(missing)} jars, of which {missing[0].split()[0]} is the first, could not be fetched: "
+                f"{len(missing)} jars, of which {next(iter(missing)).split()[0]} is the first, could not be fetched: "
                 f"{str(error)[:300]}",
                 hint="check the network; jgo's settings name another Maven repository, SNAPKAFKA_CACHE another cache",
             ) from error
@@ -72,7 +72,7 @@ def _parts(line: str) -> Sequence[str]:
     return parts if len(parts) == 5 else (*parts, "", "jar")
 
 
-def _fetch(missing: Sequence[str], places: dict[str, Path]) -> None:
+def _fetch(places: dict[str, Path]) -> None:
     try:
         from jgo.config import GlobalSettings
         from jgo.constants import MAVEN_CENTRAL_URL
@@ -85,23 +85,20 @@ def _fetch(missing: Sequence[str], places: dict[str, Path]) -> None:
         os.environ.setdefault("REQUESTS_CA_BUNDLE", trusted)
     cache = cache_dir() / "maven"
     cache.mkdir(parents=True, exist_ok=True)
+    remote = {"central": MAVEN_CENTRAL_URL} | GlobalSettings.load().repositories
+
+    def fetch(line: str, place: Path) -> None:
+        group, artifact, version, *form = _parts(line)
+        file = context.project(group, artifact).at_version(version).artifact(*form).resolve()
+        for expected in line.split()[1:]:
+            if expected != sha256(file.read_bytes()).hexdigest():
+                raise OSError(f"{file.name} is not the file that it should be")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)
+
     with tempfile.TemporaryDirectory(prefix="part-", dir=cache) as new, ThreadPoolExecutor(AT_ONCE) as pool:
-        context = MavenContext(
-            repo_cache=Path(new),
-            remote_repos={"central": MAVEN_CENTRAL_URL} | GlobalSettings.load().repositories,
-            timeout=ANSWERS_WITHIN_S,
-        )
-        list(pool.map(lambda line: _fetch_one(context, line, places[line]), missing))
-
-
-def _fetch_one(context: Any, line: str, place: Path) -> None:
-    group, artifact, version, classifier, packaging = _parts(line)
-    file = context.project(group, artifact).at_version(version).artifact(classifier, packaging).resolve()
-    for expected in line.split()[1:]:
-        if expected != sha256(file.read_bytes()).hexdigest():
-            raise OSError(f"{file.name} is not the file that it should be")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    file.replace(place)
+        context = MavenContext(repo_cache=Path(new), remote_repos=remote, timeout=ANSWERS_WITHIN_S)
+        list(pool.map(fetch, *zip(*places.items(), strict=True)))
 
 
 if __name__ == "__main__":

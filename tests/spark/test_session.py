@@ -43,7 +43,7 @@ def test_settings_of_another_spark_are_dropped() -> None:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "LC_CTYPE": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
     }
 
 

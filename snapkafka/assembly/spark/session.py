@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime.jdk import spark_java_home, use_utf8
+from snapkafka.runtime.jdk import UTF8, spark_java_home
 from snapkafka.runtime.maven import locked_jars
 from snapkafka.runtime.memory import memory_bytes
 
@@ -99,7 +99,7 @@ def set_environment(environ: MutableMapping[str, str]) -> None:
     environ["PYSPARK_PYTHON"] = environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if not environ.get("SPARK_LOCAL_IP"):
         environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    use_utf8(environ)
+    environ.update(UTF8)
 
 
 def require_user_name() -> None:

@@ -23,8 +23,7 @@ from snapkafka.ports import Cluster, Group, Member, Topic, TopicAdmin
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
-from .asking_again import COORDINATOR_MOVES, ask_again, ask_coordinator
-from .broker_errors import ExistingOffsets, raise_refusal
+from .broker_errors import PASSING, ExistingOffsets, ask_patiently, raise_refusal
 from .descriptions import default_settings, descriptions, may_describe
 from .group_hold import GroupHold
 from .groups import group_members, list_groups
@@ -52,7 +51,6 @@ class KafkaTopicAdmin:
         self._lock = asyncio.Lock()
         self._admin: Any = None
         self._consumer: Any = None
-        self._coordinators: dict[str, int] = {}
 
     # -- topics ----------------------------------------------------------------------------------------------
 
@@ -76,26 +74,24 @@ class KafkaTopicAdmin:
 
     async def topic_settings(self, topic: str) -> tuple[dict[str, str], dict[str, str]]:
         """Return all effective settings of a topic, and those among them that were set on the topic itself."""
-        admin = await self._connected()
-        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
-        with translated(self.connection, f"read the settings of topic {topic}"):
-            (response,) = await ask_again(admin, lambda: admin.describe_configs([resource]))
-            ((code, why, _, _, entries),) = response.resources
-            raise_refusal(code, why, topic)
-        holding = {entry[0]: entry[1] for entry in entries}
+        entries = await self._settings(ConfigResourceType.TOPIC, topic, f"topic {topic}")
         own = {entry[0]: entry[1] for entry in entries if entry[3] == SOURCE_TOPIC}
-        return holding, own
+        return {entry[0]: entry[1] for entry in entries}, own
 
     async def topic_defaults(self) -> dict[str, str]:
         """Read the settings of a topic that is created without any, as far as a broker shows them."""
-        admin = await self._connected()
-        with translated(self.connection, "read the settings of a broker"):
-            brokers = (await self._metadata([])).brokers
-            resource = ConfigResource(ConfigResourceType.BROKER, str(brokers[0].node))
-            (response,) = await ask_again(admin, lambda: admin.describe_configs([resource]))
-            ((code, why, _, _, entries),) = response.resources
-            raise_refusal(code, why, "the broker")
+        with translated(self.connection, "list the brokers"):
+            broker = (await self._metadata([])).brokers[0].node
+        entries = await self._settings(ConfigResourceType.BROKER, str(broker), "a broker")
         return default_settings({entry[0]: entry[1] for entry in entries})
+
+    async def _settings(self, kind: ConfigResourceType, name: str, what: str) -> list[tuple[Any, ...]]:
+        admin, resource = await self._connected(), ConfigResource(kind, name)
+        with translated(self.connection, f"read the settings of {what}"):
+            (response,) = await ask_patiently(lambda: admin.describe_configs([resource]))
+            ((code, why, _, _, entries),) = response.resources
+            raise_refusal(code, why, name)
+        return list(entries)
 
     async def create_topic(
         self,
@@ -217,7 +213,8 @@ class KafkaTopicAdmin:
                     "not allowed to see all consumer groups",
                     hint="it needs DESCRIBE on the cluster (docs/reference/ledger.md)",
                 )
-            return await list_groups(admin, [broker.node for broker in cluster.brokers], self._coordinators)
+            brokers = [broker.node for broker in cluster.brokers]
+            return await ask_patiently(lambda: list_groups(admin, brokers))
 
     async def group_members(self, group: str) -> Sequence[Member]:
         """List the members of a consumer group, of either protocol; none: it does not exist, or is empty.
@@ -227,7 +224,7 @@ class KafkaTopicAdmin:
         """
         admin = await self._connected()
         with translated(self.connection, f"describe group {group}"):
-            return await ask_coordinator(admin, lambda: group_members(admin, group))
+            return await ask_patiently(lambda: group_members(admin, group))
 
     async def members(self, group: str) -> int:
         """Count the members of a consumer group; see `group_members`."""
@@ -268,8 +265,8 @@ class KafkaTopicAdmin:
         admin = await self._connected()
         with translated(self.connection, f"read what group {group} has committed"):
             try:
-                found = await ask_coordinator(admin, lambda: admin.list_consumer_group_offsets(group))
-            except COORDINATOR_MOVES as error:
+                found = await ask_patiently(lambda: admin.list_consumer_group_offsets(group))
+            except PASSING as error:
                 raise BrokerUnavailableError(f"no broker coordinates group {group}: {error}") from error
         return {TopicPartition(tp.topic, tp.partition): (at.offset, at.metadata) for tp, at in found.items()}
 

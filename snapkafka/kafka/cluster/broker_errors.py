@@ -1,17 +1,30 @@
-"""A broker's own reason for refusing a topic or a setting.
-
-A broker answers an administrator with a code and a sentence ("Invalid value soon for configuration retention.ms: ..."),
-or with the verdict of a policy of the cluster. The code alone does not show what to change.
-"""
+"""A broker's own reason for refusing a topic or a setting: a code and a sentence ("Invalid value soon for configuration
+retention.ms: ..."), or the verdict of a policy of the cluster; and requests that are repeated while it passes."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.until import succeed
+
+T = TypeVar("T")
+
+#: A group whose coordinator moves just now has another one within this time; so has the first group of a new cluster,
+#: on a busy machine: its broker creates the topic of offsets when it is first asked.
+PASSES_WITHIN_S: Final = 15.0
+#: A group has no coordinator just now; the broker is briefly away, perhaps one that was picked at random.
+PASSING: Final = (
+    errors.GroupCoordinatorNotAvailableError,
+    errors.NotCoordinatorForGroupError,
+    errors.GroupLoadInProgressError,
+    errors.NodeNotReadyError,
+    errors.KafkaConnectionError,
+)
 
 #: Reasons that a broker gives by a code alone, and that the client library does not know.
 WITHOUT_WORDS: Final = {
@@ -46,3 +59,8 @@ class ExistingOffsets(dict[TopicPartition, int]):
 
     def __missing__(self, tp: TopicPartition) -> int:
         raise LedgerUnusableError(f"{tp} does not exist", hint="check whether its topic was deleted just now")
+
+
+async def ask_patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask until the answer is none of `PASSING`, or for `PASSES_WITHIN_S`."""
+    return await succeed(ask, PASSES_WITHIN_S, *PASSING)

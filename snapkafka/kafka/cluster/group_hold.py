@@ -28,14 +28,13 @@ from typing import Any, Final
 
 from aiokafka import errors
 from aiokafka.client import AIOKafkaClient
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 
 from snapkafka.errors import OvertakenError
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.until import succeed
 
-from .asking_again import COORDINATOR_MOVES, COORDINATOR_WITHIN_S
-from .groups import SUBSCRIPTION
+from .broker_errors import PASSING, ask_patiently
 from .requests import Heartbeat, JoinGroup, LeaveGroup, OffsetCommit, SyncGroup
 
 #: The client id of a member that holds a group, by which others distinguish it from a worker.
@@ -45,9 +44,8 @@ SESSION_S: Final = 30.0
 BEAT_EVERY_S: Final = 3.0
 #: What the broker waits for other members of a new group is its `group.initial.rebalance.delay.ms`: 3 s by default.
 REBALANCE_MS: Final = 10_000
-AGAIN_S: Final = 0.2
 #: A subscription to nothing, in the form that all of Kafka's tools read: version, topics, user data.
-NOTHING: Final = SUBSCRIPTION.encode((0, [], b""))
+NOTHING: Final = ConsumerProtocolMemberMetadata(0, [], b"").encode()
 _LOST: Final = (
     errors.UnknownMemberIdError,
     errors.IllegalGenerationError,
@@ -113,7 +111,7 @@ class GroupHold:
             joined = await self._ask(lambda: JoinGroup(*wanted))
         except errors.InconsistentGroupProtocolError:
             return False
-        self._member, self._generation = joined.member, joined.generation
+        self._member, self._generation = joined.member_id, joined.generation_id
         await self._ask(lambda: SyncGroup(self.group, self._generation, self._member, []))
         return True
 
@@ -182,7 +180,6 @@ class GroupHold:
 
     async def _ask(self, request: Callable[[], Any]) -> Any:
         """Send a request to the group's coordinator, and once more if the coordinator moves."""
-        passing = (*COORDINATOR_MOVES, errors.NodeNotReadyError, errors.KafkaConnectionError)
 
         async def once() -> Any:
             try:
@@ -193,11 +190,11 @@ class GroupHold:
                     if code:
                         raise errors.for_code(code)(self.group)
                 return response
-            except passing:
+            except PASSING:
                 self._coordinator = None
                 raise
 
-        return await succeed(once, COORDINATOR_WITHIN_S, *passing, every_s=AGAIN_S)
+        return await ask_patiently(once)
 
     def _lost_error(self, why: str) -> OvertakenError:
         return OvertakenError(
@@ -209,5 +206,5 @@ class GroupHold:
 def _codes(response: Any) -> list[int]:
     """Return the error codes of a response, of each partition if it has partitions."""
     if hasattr(response, "topics"):
-        return [each.error for topic in response.topics for each in topic.partitions]
-    return [response.error]
+        return [code for _, partitions in response.topics for _, code in partitions]
+    return [response.error_code]

@@ -9,21 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from io import BytesIO
 from typing import Any, Final
 
 from aiokafka import errors
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.ports import Group, Member
 from snapkafka.protocol.forking import fork_of, prefixed
 
-from .asking_again import COORDINATOR_MOVES
-from .requests import ConsumerGroupDescribe, form
+from .requests import ConsumerGroupDescribe
 
-#: The head of a member's subscription, and of its assignment, that all versions of Kafka's consumers share.
-SUBSCRIPTION: Final = form("version:i16 topics:[str] data:bytes")
-_ASSIGNMENT: Final = form("version:i16 assigned:[topic:str partitions:[i32]]")
 #: Groups asked for at the same time.
 CONCURRENCY: Final = 8
 #: What `ListGroups` calls groups that read topics. Those of share and streams consumers are not described by the
@@ -80,35 +76,28 @@ async def _seen(admin: Any, name: str, coordinator: int) -> Group | None:
     return Group(name, frozenset(_topics_of_new(new.members)), seen)
 
 
-async def list_groups(admin: Any, brokers: list[int], coordinators: dict[str, int]) -> list[Group]:
-    """List every group of the cluster, by name.
+async def list_groups(admin: Any, brokers: Iterable[int]) -> list[Group]:
+    """List every group of the cluster. Each broker lists those that it coordinates.
 
     Args:
         admin: a connected aiokafka admin client.
         brokers: all of the cluster.
-        coordinators: the broker of each group, as far as it was found before; what is found is added.
 
     Raises:
         KafkaError: no broker answers, or a right is missing.
     """
-    listed = sorted({(name, kind) for name, kind, *_ in await admin.list_consumer_groups(brokers)})
-    try:
-        return await _described(admin, listed, coordinators)
-    except (*COORDINATOR_MOVES, errors.NodeNotReadyError, errors.KafkaConnectionError):
-        coordinators.clear()
-        return await _described(admin, listed, coordinators)
-
-
-async def _described(admin: Any, listed: list[tuple[str, str]], coordinators: dict[str, int]) -> list[Group]:
     gate = asyncio.Semaphore(CONCURRENCY)
 
-    async def describe(name: str, kind: str) -> Group:
+    async def describe(broker: int, name: str, kind: str) -> Group:
         async with gate:
-            if name not in coordinators:
-                coordinators[name] = await admin.find_coordinator(name)
-            return await _describe(admin, name, kind, coordinators[name])
+            return await _describe(admin, name, kind, broker)
 
-    return list(await asyncio.gather(*(describe(name, kind) for name, kind in listed)))
+    listed = [
+        (broker, name, kind)
+        for broker in brokers
+        for name, kind, *_ in sorted(await admin.list_consumer_groups([broker]))
+    ]
+    return list(await asyncio.gather(*(describe(*each) for each in listed)))
 
 
 async def _describe(admin: Any, name: str, kind: str, coordinator: int) -> Group:
@@ -129,9 +118,10 @@ def _topics_of(members: Iterable[Any]) -> frozenset[str] | None:
     try:
         for _, _, _, subscription, assignment in members:
             if subscription:
-                topics.update(SUBSCRIPTION.decode(BytesIO(subscription)).topics or ())
+                topics.update(ConsumerProtocolMemberMetadata.decode(subscription).subscription or ())
             if assignment:
-                topics.update(each.topic for each in _ASSIGNMENT.decode(BytesIO(assignment)).assigned or ())
+                given = ConsumerProtocolMemberAssignment.decode(assignment).assignment
+                topics.update(topic for topic, _ in given or ())
     except (ValueError, UnicodeDecodeError):
         return None
     return frozenset(topics)

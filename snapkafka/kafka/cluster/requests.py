@@ -1,8 +1,8 @@
-"""Kafka's messages that aiokafka lacks, a line for each direction.
+"""Kafka's messages that aiokafka lacks, a line for each direction, and those that it has in another version.
 
-A form lists fields, `name:type`; `[...]` is a list, of a type or of fields, `(...)` a struct. Kafka's own description
-of its messages (`clients/src/main/resources/common/message`) has the same fields in the same order. Answers are read
-by name.
+A form lists fields, `name:type`; `[...]` is a list, of a type or of fields, `(...)` a struct. All are flexible: each
+struct has room for tags, strings and lists are compact (KIP-482). Kafka's own description of its messages
+(`clients/src/main/resources/common/message`) has the same fields in the same order. Answers are read by name.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import re
 from collections import namedtuple
 from collections.abc import Sequence
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from aiokafka.protocol.api import RequestStruct, Response
+from aiokafka.protocol.commit import OffsetCommitRequest_v2
+from aiokafka.protocol.group import (
+    HeartbeatRequest_v1,
+    JoinGroupRequest_v2,
+    LeaveGroupRequest_v1,
+    SyncGroupRequest_v1,
+)
 from aiokafka.protocol.types import (
-    Array,
     Boolean,
-    Bytes,
     CompactArray,
     CompactString,
-    Int8,
     Int16,
     Int32,
-    Int64,
     Schema,
-    String,
     TaggedFields,
 )
 
@@ -49,8 +51,7 @@ class _Uuid:
 
 
 _TYPES: Final = {
-    "bool": Boolean, "i8": Int8, "i16": Int16, "i32": Int32, "i64": Int64, "uuid": _Uuid, "bytes": Bytes,
-    "str": String("utf-8"),
+    "bool": Boolean, "i16": Int16, "i32": Int32, "uuid": _Uuid, "str": CompactString("utf-8"),
 }  # fmt: skip
 
 
@@ -60,51 +61,43 @@ class Form(Schema):  # type: ignore[misc]  # aiokafka is not looked into
 
     Args:
         words: of the form, the next one last; those of this form are taken.
-        flexible: each struct has room for tags, strings and lists are compact (KIP-482).
     """
 
-    def __init__(self, words: list[str], *, flexible: bool) -> None:
+    def __init__(self, words: list[str]) -> None:
         fields = []
         while words and (word := words.pop()) not in ("]", ")"):
-            fields.append((word.removesuffix(":"), _take_type(words, flexible)))
+            fields.append((word.removesuffix(":"), _take_type(words)))
         super().__init__(*fields)
-        self._flexible = flexible
         self._kind = namedtuple("Answer", self.names)  # type: ignore[misc]
 
     def encode(self, item: Sequence[Any]) -> bytes:
         encoded: bytes = super().encode(item)
-        return encoded + b"\0" if self._flexible else encoded
+        return encoded + b"\0"
 
     def decode(self, data: BytesIO) -> Any:
         values = [field.decode(data) for field in self.fields]
-        if self._flexible:
-            TaggedFields.decode(data)
+        TaggedFields.decode(data)
         return self._kind(*values)
 
 
-def _take_type(words: list[str], flexible: bool) -> Any:
+def _take_type(words: list[str]) -> Any:
     word = words.pop()
     if word == "(":
-        return Form(words, flexible=flexible)
+        return Form(words)
     if word != "[":
-        return CompactString("utf-8") if flexible and word == "str" else _TYPES[word]
-    listing = CompactArray if flexible else Array
+        return _TYPES[word]
     if words[-1].endswith(":"):
-        return listing(Form(words, flexible=flexible))
-    of = _take_type(words, flexible)
+        return CompactArray(Form(words))
+    of = _take_type(words)
     words.pop()  # ]
-    return listing(of)
+    return CompactArray(of)
 
 
-def form(text: str, *, flexible: bool = False) -> Form:
-    """Read a form."""
-    return Form(re.findall(r"\w+:?|[\[\]()]", text)[::-1], flexible=flexible)
+class OwnRequest:
+    """A request that is sent in one version."""
 
-
-class OwnRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked into
-    """A request that the client library lacks: sent in one version."""
-
-    API_KEY, API_VERSION, RESPONSE_TYPE = -1, -1, Response  # a subclass names its own
+    API_KEY: ClassVar[int]
+    API_VERSION: ClassVar[int]
 
     def prepare(self, versions: dict[int, tuple[int, int]]) -> OwnRequest:
         """Check that the broker has this version: the client library asks."""
@@ -117,9 +110,7 @@ class OwnRequest(RequestStruct):  # type: ignore[misc]  # aiokafka is not looked
         return self
 
 
-def _request(
-    name: str, key: int, version: int, asks: str, answers: str, *, flexible: bool = False
-) -> type[OwnRequest]:
+def _request(name: str, key: int, version: int, asks: str, answers: str) -> Any:
     """Create the class of a request.
 
     Args:
@@ -127,9 +118,10 @@ def _request(
         asks, answers: the forms of the request and of its response.
     """
     both = {"API_KEY": key, "API_VERSION": version}
-    response = type(f"{name}Response", (Response,), {**both, "SCHEMA": form(answers, flexible=flexible)})
-    own = {"SCHEMA": form(asks, flexible=flexible), "RESPONSE_TYPE": response, "FLEXIBLE_VERSION": flexible}
-    return type(f"{name}Request", (OwnRequest,), {**both, **own})
+    fields, answered = (Form(re.findall(r"\w+:?|[\[\]()]", text)[::-1]) for text in (asks, answers))
+    response = type(f"{name}Response", (Response,), {**both, "SCHEMA": answered})
+    own = {"SCHEMA": fields, "RESPONSE_TYPE": response, "FLEXIBLE_VERSION": True}
+    return type(f"{name}Request", (OwnRequest, RequestStruct), {**both, **own})
 
 
 #: With topic ids, which distinguish a recreated topic from its predecessor. It creates no topic, as the client's may.
@@ -139,7 +131,6 @@ Metadata: Final = _request(
     "throttle_ms:i32 brokers:[node:i32 host:str port:i32 rack:str] cluster:str controller:i32"
     " topics:[error:i16 name:str id:uuid internal:bool partitions:[error:i16 number:i32 leader:i32 epoch:i32"
     " replicas:[i32] isr:[i32] offline:[i32]] rights:i32]",
-    flexible=True,
 )  # fmt: skip
 #: With our rights: without the right to see every consumer group, a list of groups proves nothing.
 DescribeCluster: Final = _request(
@@ -147,7 +138,6 @@ DescribeCluster: Final = _request(
     "rights:bool",
     "throttle_ms:i32 error:i16 why:str cluster:str controller:i32 brokers:[node:i32 host:str port:i32 rack:str]"
     " rights:i32",
-    flexible=True,
 )  # fmt: skip
 #: Of the new consumer protocol (KIP-848).
 _ASSIGNED: Final = "(partitions:[id:uuid topic:str numbers:[i32]])"
@@ -157,34 +147,18 @@ ConsumerGroupDescribe: Final = _request(
     "throttle_ms:i32 groups:[error:i16 why:str name:str state:str epoch:i32 assigned_epoch:i32 assignor:str"
     " members:[member:str instance:str rack:str epoch:i32 client:str host:str topics:[str] pattern:str"
     f" assigned:{_ASSIGNED} target:{_ASSIGNED}] rights:i32]",
-    flexible=True,
 )  # fmt: skip
 #: The first version whose response states a reason; Kafka 2.7 has it.
 DeleteTopics: Final = _request(
     "DeleteTopics", 20, 5,
-    "topics:[str] timeout_ms:i32", "throttle_ms:i32 topics:[name:str error:i16 why:str]", flexible=True,
+    "topics:[str] timeout_ms:i32", "throttle_ms:i32 topics:[name:str error:i16 why:str]",
 )  # fmt: skip
 
-# Those of a member of a group, in versions that every broker from Kafka 0.11 to 4 has.
-
-JoinGroup: Final = _request(
-    "JoinGroup", 11, 2,
-    "group:str session_ms:i32 rebalance_ms:i32 member:str kind:str protocols:[protocol_name:str metadata:bytes]",
-    "throttle_ms:i32 error:i16 generation:i32 protocol:str leader:str member:str"
-    " members:[member:str metadata:bytes]",
-)  # fmt: skip
-SyncGroup: Final = _request(
-    "SyncGroup", 14, 1,
-    "group:str generation:i32 member:str assignments:[member:str metadata:bytes]",
-    "throttle_ms:i32 error:i16 assignment:bytes",
-)  # fmt: skip
-Heartbeat: Final = _request(
-    "Heartbeat", 12, 1, "group:str generation:i32 member:str", "throttle_ms:i32 error:i16"
+#: Those of a member of a group, in versions that every broker from Kafka 0.11 to 4 has.
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit = (
+    type(base.__name__, (OwnRequest, base), {})
+    for base in (
+        *(JoinGroupRequest_v2, SyncGroupRequest_v1, HeartbeatRequest_v1, LeaveGroupRequest_v1),
+        OffsetCommitRequest_v2,
+    )
 )
-LeaveGroup: Final = _request("LeaveGroup", 13, 1, "group:str member:str", "throttle_ms:i32 error:i16")
-OffsetCommit: Final = _request(
-    "OffsetCommit", 8, 2,
-    "consumer_group:str generation:i32 member:str retention_ms:i64"
-    " topics:[name:str partitions:[number:i32 offset:i64 note:str]]",
-    "topics:[name:str partitions:[number:i32 error:i16]]",
-)  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -80,6 +79,8 @@ _ABSENT: Final = (
     errors.RequestTimedOutError,
     errors.KafkaTimeoutError,
     errors.StaleMetadata,
+    errors.NotEnoughReplicasError,
+    errors.NotEnoughReplicasAfterAppendError,
     OSError,
 )
 _FORBIDDEN: Final = (
@@ -116,14 +117,13 @@ class translated:  # noqa: N801 -- it is used as a function
             raise ours from error
 
     async def __aenter__(self) -> None:
-        self._began = asyncio.get_running_loop().time()
+        pass
 
     async def __aexit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if not isinstance(error, Exception) or not (ours := _named(self._connection, self._what, error)):
             return
         if type(ours) is BrokerUnavailableError:
-            tried_s = asyncio.get_running_loop().time() - self._began
-            ours = await diagnose(self._connection.hosts, self._connection.security, tried_s=tried_s) or ours
+            ours = await diagnose(self._connection.bootstrap, self._connection.security, self._what) or ours
         raise ours from error
 
 
@@ -138,8 +138,6 @@ def _named(connection: Connection, what: str, error: Exception) -> SnapkafkaErro
         )
     if refused := refusal(connection.bootstrap, error):
         return refused
-    if isinstance(error, TimeoutError):  # a broker may have answered: too few replicas are in sync
-        return BrokerUnavailableError(f"could not {what} in time at {connection.bootstrap}")
     if isinstance(error, _ABSENT):
         return BrokerUnavailableError(f"no Kafka broker answers at {connection.bootstrap}: could not {what}")
     if isinstance(error, errors.KafkaError):

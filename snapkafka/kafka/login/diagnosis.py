@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiokafka import errors
@@ -23,32 +23,28 @@ from snapkafka.errors import (
 
 from .addresses import addresses
 
-#: All brokers named are asked within this time at the most, ...
-ANSWER_S: Final = 5.0
-#: ... and within what a client that tried before has left of this; ...
-GIVEN_UP_AFTER_S: Final = 10.0
-#: ... but for as long as a broker that does answer takes.
-LEAST_S: Final = 1.0
+#: A client has tried for seconds before: a person waits about ten in all.
+ANSWER_S: Final = 2.5
 SETTING: Final = "set SNAPKAFKA_KAFKA_SECURITY_PROTOCOL to that of this listener"
 
 
-async def diagnose(
-    hosts: Iterable[str], security: Mapping[str, Any], *, tried_s: float = 0.0
-) -> SnapkafkaError | None:
-    """Log in to each broker named as a client would, and return why the first that lets nobody in does not.
-
-    None: the brokers are unavailable, or the reason is unknown. `tried_s`: for how many seconds a client has tried in
-    vain before.
-    """
+async def diagnose(hosts: str, security: Mapping[str, Any], what: str) -> SnapkafkaError | None:
+    """Log in to the brokers as a client would that could not do `what`, and return why the first that lets nobody in
+    does not, or that one answers. None: the brokers are unavailable, or the reason is unknown."""
     given = {name: value for name, value in security.items() if value is not None}
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(max(LEAST_S, min(ANSWER_S, GIVEN_UP_AFTER_S - tried_s))):
-            for where in addresses(",".join(hosts)):
+        async with asyncio.timeout(ANSWER_S):
+            for where in addresses(hosts):
                 tried = None
                 try:
                     tried = await create_conn(*where, request_timeout_ms=int(ANSWER_S * 1000), **given)
-                    if not (await tried.send(MetadataRequest([]))).brokers:
-                        raise errors.KafkaConnectionError("it answers nothing to a client without a login")
+                    if (await tried.send(MetadataRequest([]))).brokers:
+                        return BrokerUnavailableError(
+                            f"could not {what} in time, though the broker at {where} answers",
+                            hint="too few replicas are in sync (min.insync.replicas), a partition has no leader, or"
+                            " advertised.listeners names an address that cannot be reached from here",
+                        )
+                    raise errors.KafkaConnectionError("it answers nothing to a client without a login")
                 except Exception as error:
                     if found := refusal(str(where), error):
                         return found

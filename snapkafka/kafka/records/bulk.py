@@ -55,11 +55,12 @@ PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.messages": QUEUED_MAX,
     "message.max.bytes": RECORD_BYTES_MAX,
     "message.timeout.ms": int(SENT_WITHIN_S * 1_000),
+    # The broker refuses a batch above the topic's `max.message.bytes`, however small its records are.
+    "batch.size": 32 * 1024,
+    # A deleted changelog would come back with `cleanup.policy=delete`; a new topic may be unknown for a moment.
+    "allow.auto.create.topics": False,
+    "topic.metadata.propagation.max.ms": int(ASK_S * 1_000),
 }
-#: A batch is no larger, unless it is one record.
-BATCH_BYTES_MAX: Final = 1_000_000
-#: Bytes of a batch that librdkafka does not count, at most.
-BATCH_OVERHEAD_BYTES: Final = 500
 
 
 class KafkaRecord(NamedTuple):
@@ -188,18 +189,17 @@ class KafkaBulk:
             records: with topic, partition, key, value, headers and timestamp_ms (None: the time of the append).
 
         Returns: the offsets of each partition's records; sorted they are in the order of these, as one idempotent
-        producer appends all of a topic.
+        producer appends all.
 
         Raises:
-            LedgerUnusableError: a record was refused.
+            LedgerUnusableError: a record was refused, or there is no such topic.
             BrokerUnavailableError: not all were acknowledged in time.
         """
         from confluent_kafka import Producer
 
         failures: list[Any] = []
         offsets: defaultdict[tuple[str, int], array[int]] = defaultdict(lambda: array("q"))
-        producers: dict[int, Any] = {}  # by the size of their batches
-        of_topics: dict[str, Any] = {}
+        producer = Producer(self._settings | PRODUCER)
 
         def report(error: Any, message: Any) -> None:
             if error is not None:
@@ -208,19 +208,13 @@ class KafkaBulk:
                 offsets[message.topic(), message.partition()].append(message.offset())
 
         def attend(wait_s: float = 0.0) -> None:
-            for producer in producers.values():
-                producer.poll(wait_s)
+            producer.poll(wait_s)
             self._raise_if_stopped()
             if failures:
                 raise _refused(*failures[0])
 
         for number, record in enumerate(records):
             at_ms = record.timestamp_ms
-            if (producer := of_topics.get(record.topic)) is None:
-                size = self._batch_bytes(record.topic)
-                if size not in producers:
-                    producers[size] = Producer(self._settings | PRODUCER | {"batch.size": size})
-                producer = of_topics[record.topic] = producers[size]
             while True:
                 try:
                     producer.produce(
@@ -238,7 +232,7 @@ class KafkaBulk:
             if number % POLL_EVERY == 0:
                 attend()
         deadline = time.monotonic() + FLUSH_S
-        while left := sum(producer.flush(0.2) for producer in producers.values()):
+        while left := producer.flush(0.2):
             attend()
             if time.monotonic() > deadline:
                 raise BrokerUnavailableError(f"{left:,} records were not acknowledged within {FLUSH_S:g} s")
@@ -251,64 +245,20 @@ class KafkaBulk:
 
         return AdminClient(self._settings)
 
-    def _batch_bytes(self, topic: str) -> int:
-        """Return the largest size of a batch: the broker always refuses one above the topic's `max.message.bytes`,
-        however small its records are. An unauthorized limit is taken for a usual one.
-
-        Raises:
-            LedgerUnusableError: there is no such topic. A producer of librdkafka would have the broker create it, with
-                its own settings; a new topic may be unknown to some broker yet, so that is asked again for a while.
-        """
-        from confluent_kafka import KafkaError, KafkaException
-        from confluent_kafka.admin import ConfigResource
-
-        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
-        for _ in Tries(ASK_S, ASK_AGAIN_S):
-            self._raise_if_stopped()
-            (asked,) = self._admin.describe_configs(wanted).values()
-            try:
-                limit = int(asked.result(ASK_S)["max.message.bytes"].value)
-            except (TimeoutError, KeyError):
-                return BATCH_BYTES_MAX
-            except KafkaException as failure:
-                missing = failure.args[0]
-                if missing.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    return BATCH_BYTES_MAX
-            else:
-                return max(1, min(BATCH_BYTES_MAX, limit - BATCH_OVERHEAD_BYTES))
-        raise _refused(f"append to {topic}", missing)
-
     def _raise_if_stopped(self) -> None:
         if self.stop.is_set():
             raise TimedOutError("interrupted", hint="run the same command again: it continues")
 
 
 def _record(message: Message) -> KafkaRecord:
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None and partition is not None and offset is not None
-    _, timestamp_ms = message.timestamp()
-    return KafkaRecord(
-        topic,
-        partition,
-        offset,
-        _bytes(message.key()),
-        _bytes(message.value()),
-        _headers(message),
-        timestamp_ms,
-    )
-
-
-def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
     try:
-        return tuple((name, _bytes(value)) for name, value in headers_of(message))
+        headers = tuple(headers_of(message))
     except UnicodeError as error:
         raise BadInputError(
             f"could not copy {error}", hint="delete the records up to it, or take a snapshot past it"
         ) from error
-
-
-def _bytes(value: object) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value  # type: ignore[return-value]  # bytes, or None
+    place = (message.topic(), message.partition(), message.offset())
+    return KafkaRecord._make((*place, message.key(), message.value(), headers, message.timestamp()[1]))
 
 
 def _refuse(topic: str, partition: int, error: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from aiokafka import errors
 
@@ -66,6 +68,27 @@ async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one
         "Major (458752): No credentials were supplied, Minor (2529639107): no cache found"
     )
     assert "kinit" in error.value.hint and "KRB5_CLIENT_KTNAME" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    "late", [errors.KafkaTimeoutError(), errors.NotEnoughReplicasError(), TimeoutError()]
+)
+async def test_too_few_replicas_in_sync_are_not_taken_for_a_broker_that_is_away(
+    late: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client library tells them by no more than a time-out."""
+
+    async def answer(_: object) -> SimpleNamespace:
+        return SimpleNamespace(brokers=[1])
+
+    async def log_in(*_: object, **settings: object) -> SimpleNamespace:
+        return SimpleNamespace(send=answer, close=lambda: None)
+
+    monkeypatch.setattr("snapkafka.kafka.login.diagnosis.create_conn", log_in)
+    with pytest.raises(BrokerUnavailableError) as error:
+        async with translated(HERE, "append to ledger x"):
+            raise late
+    assert "answers" in error.value.message and "min.insync.replicas" in error.value.hint
 
 
 @pytest.mark.parametrize(

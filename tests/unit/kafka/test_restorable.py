@@ -1,20 +1,237 @@
-"""What `show` and a refusal say of how long a snapshot can be made again from the log."""
+"""How long a snapshot can be made again from the log: which topic loses first what it needs, when, and why."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from snapkafka import ops
+from snapkafka.checks import CutView, Keeping, LogBounds
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
-from snapkafka.kafka.cluster.restorable import in_words, restorable
+from snapkafka.kafka.cluster.restorable import (
+    LAST_MS,
+    How,
+    Need,
+    estimate_retention,
+    first_to_go,
+    in_words,
+    keeping,
+    needs,
+    restorable,
+)
 from snapkafka.manifest_entries import RestorableEntry
 from snapkafka.ports import Topic
-from snapkafka.protocol import ChangelogCut, TopicPartition
+from snapkafka.protocol import ChangelogCut, InputCut, Retention, SenderEnd, TopicPartition
+from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings, promised_by
+from snapkafka.units import iso_time
 from tests.unit.base.test_manifest import example
-from tests.unit.kafka.test_retention import CUT, HOUR, MIN, NOW
 from tests.worlds.fakes import FakeAdmin, FakeCluster, Worker
+from tests.worlds.little_log import CAPTURED
+
+MIN, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+CUT = 1_800_000_000_000
+NOW = CUT + MIN
+IN, LOG = TopicPartition("orders", 0), TopicPartition("stock-changelog", 0)
+INPUT = Need(tp=IN, start=10, end=20)
+STATE = Need(tp=LOG, start=0, end=50, state=True)
+
+
+def judged(
+    need: Need, holding: Mapping[str, str], *, first_ms: int | None = None, start: int = 0
+) -> RestorableEntry:
+    log, settings = LogBounds(start=start, end=100), TopicSettings.parse(holding)
+    return estimate_retention(need, log, settings, first_ms=first_ms, cut_ms=CUT, now_ms=NOW)
+
+
+# -- what is needed ------------------------------------------------------------------------------------------
+
+
+def test_of_an_input_what_was_unread_and_of_a_changelog_all_of_it() -> None:
+    source = InputCut(
+        app="a", topic="orders", topic_id="", partition=0, position=10, noted=10, low=0, log_end=12, receiver=2
+    )  # fmt: skip
+    read = dataclasses.replace(source, partition=1, position=12)
+    changelog = ChangelogCut(
+        app="a", table="t", topic="log", topic_id="", partition=0, end=50, process=2, expires_ms=5, sets=True
+    )
+    empty = dataclasses.replace(changelog, partition=1, end=0)
+    captured = dataclasses.replace(
+        CAPTURED,
+        inputs=(source, dataclasses.replace(source, app="b", position=7), read),
+        senders=(SenderEnd(process=2, topic="orders", partition=0, white_end=15, last_seq=1),),
+        changelogs=(changelog, empty),
+    )
+    assert list(needs(CutView(captured))) == [
+        Need(tp=TopicPartition("orders", 0), start=7, end=15),
+        Need(tp=TopicPartition("log", 0), start=0, end=50, state=True, expires_ms=5, sets=True),
+    ]
+
+
+# -- how long it is there ------------------------------------------------------------------------------------
+
+WINDOWS = STATE._replace(expires_ms=HOUR)
+SETS = STATE._replace(sets=True)
+KEPT = {"retention.ms": "-1"}
+DELETED = {"cleanup.policy": "delete", "retention.ms": str(3 * HOUR)}
+COMPACT = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(HOUR)}
+BOTH = {"cleanup.policy": "compact,delete", "min.compaction.lag.ms": str(DAY)}
+
+
+def kept(ms: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(ms)}
+
+
+@pytest.mark.parametrize(
+    ("need", "holding", "log", "how", "until_ms"),
+    [
+        # An input is kept from its first unread record on; if it has nothing yet, what comes is kept from now on.
+        (INPUT, kept(HOUR), {"first_ms": CUT - 5 * MIN}, How.UNTIL, CUT + 55 * MIN),
+        (INPUT, kept(HOUR), {}, How.UNTIL, NOW + HOUR),
+        # For ever.
+        (INPUT, kept(-1), {"first_ms": CUT}, How.ALWAYS, None),
+        (INPUT, kept(2**63 - 1), {"first_ms": CUT}, How.ALWAYS, None),
+        (STATE, kept(FOR_EVER_MS + 1), {"first_ms": 0}, How.ALWAYS, None),
+        # A changelog loses its oldest value first; of windows only those count that lived at the cut.
+        (STATE, kept(DAY), {"first_ms": CUT - 23 * HOUR}, How.UNTIL, CUT + HOUR),
+        (WINDOWS, DELETED, {"first_ms": CUT - 9 * HOUR}, How.UNTIL, CUT + 2 * HOUR),
+        (WINDOWS, DELETED, {}, How.UNTIL, CUT + 2 * HOUR),
+        (WINDOWS, DELETED, {"first_ms": CUT - 10 * MIN}, How.UNTIL, CUT + 3 * HOUR - 10 * MIN),
+        # Clocks that are beside themselves.
+        (INPUT, kept(DAY), {"first_ms": -(2**62)}, How.UNTIL, 0),
+        (INPUT, kept(DAY), {"first_ms": -1}, How.UNTIL, DAY - 1),
+        (INPUT, kept(DAY), {"first_ms": 0}, How.UNTIL, DAY),
+        (INPUT, kept(DAY), {"first_ms": 2**62}, How.UNTIL, LAST_MS),
+        # A bound on bytes may be reached at any time.
+        (INPUT, KEPT | {"retention.bytes": "2700"}, {"first_ms": NOW - HOUR}, How.FROM, NOW),
+        # Of a compacted changelog only the earliest time is known; where every record counts the next may replace it.
+        (STATE, COMPACT | {"retention.ms": "1"}, {"first_ms": CUT - DAY}, How.FROM, CUT + HOUR),
+        (STATE, {"cleanup.policy": "compact", "max.compaction.lag.ms": str(DAY)}, {}, How.FROM, CUT),
+        (STATE, COMPACT | {"min.compaction.lag.ms": str(2**63 - 1)}, {}, How.ALWAYS, None),
+        (INPUT, COMPACT, {"first_ms": CUT - DAY}, How.FROM, CUT - DAY + HOUR),
+        (SETS, COMPACT, {"first_ms": CUT - DAY}, How.FROM, CUT - DAY + HOUR),
+        # Compacted and deleted: by what is first.
+        (STATE, BOTH | {"retention.ms": str(HOUR)}, {"first_ms": CUT}, How.UNTIL, CUT + HOUR),
+        (STATE, BOTH | {"retention.ms": str(9 * DAY)}, {"first_ms": CUT}, How.FROM, CUT + DAY),
+        # Gone.
+        (INPUT, {}, {"start": 11}, How.GONE, None),
+        (INPUT, KEPT, {"start": 10}, How.ALWAYS, None),
+        (STATE, KEPT, {"start": 51}, How.GONE, None),
+        (STATE, KEPT, {"start": 50}, How.ALWAYS, None),
+    ],
+)
+def test_how_long_a_topic_holds_what_is_needed(
+    need: Need, holding: dict[str, str], log: dict[str, Any], how: How, until_ms: int | None
+) -> None:
+    found = judged(need, holding, **log)
+    assert (found.how, found.until) == (how, "" if until_ms is None else iso_time(until_ms))
+    if how not in (How.ALWAYS, How.GONE):
+        assert (found.topic, found.partition) == need.tp
+        assert any(word in found.why for word in (*holding, "compacted")), "it names what decides"
+
+
+def test_the_first_to_go_is_reported() -> None:
+    late, soon, open_end = (
+        RestorableEntry(how=how, until=iso_time(until_ms), topic=f"{how}")
+        for how, until_ms in ((How.UNTIL, 9), (How.UNTIL, 3), (How.FROM, 5))
+    )
+    always, unknown, gone = (RestorableEntry(how=how) for how in (How.ALWAYS, How.UNKNOWN, How.GONE))
+    assert first_to_go([late, always, soon, open_end]) == soon
+    assert first_to_go([late, open_end]) == open_end
+    assert first_to_go([soon, unknown]) == unknown, "nothing is promised"
+    assert first_to_go([unknown, gone]) == gone
+    assert first_to_go([]).how == How.ALWAYS
+
+
+# -- the settings of a topic ---------------------------------------------------------------------------------
+
+
+def test_settings_that_are_missing_have_the_defaults_of_kafka() -> None:
+    assert TopicSettings.parse({}) == TopicSettings(
+        policy="delete",
+        retention_ms=None,
+        retention_bytes=None,
+        uncompacted_ms=0,
+        compacted_ms=None,
+        tombstones_ms=DAY,
+        message_bytes=None,
+        append_time=False,
+        in_sync=1,
+    )
+
+
+@pytest.mark.parametrize("none", ["-1", "-2", str(2**63 - 1)])
+def test_every_way_to_set_no_bound_is_one_value(none: str) -> None:
+    names = ("retention.ms", "retention.bytes", "max.compaction.lag.ms", "message.timestamp.before.max.ms")
+    assert TopicSettings.parse(dict.fromkeys(names, none)) == TopicSettings.parse({})
+
+
+NUMBERS = {
+    "retention.ms": "retention_ms",
+    "min.compaction.lag.ms": "uncompacted_ms",
+    "max.compaction.lag.ms": "compacted_ms",
+    "delete.retention.ms": "tombstones_ms",
+    "max.message.bytes": "message_bytes",
+    "min.insync.replicas": "in_sync",
+}
+
+
+def test_settings_of_a_topic_are_read_as_numbers() -> None:
+    texts = {"cleanup.policy": "compact,delete", "message.timestamp.type": "LogAppendTime"}
+    texts |= {"retention.bytes": "0"} | {name: str(n) for n, name in enumerate(NUMBERS, 1)}
+    numbers = {field: n for n, field in enumerate(NUMBERS.values(), 1)}
+    found = TopicSettings.parse(texts)
+    assert found == TopicSettings(policy="compact,delete", retention_bytes=0, append_time=True, **numbers)
+    assert found.deletes and found.compacts
+
+
+# -- what the checks are told --------------------------------------------------------------------------------
+
+COMPACTED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "5", "delete.retention.ms": "7"}
+
+
+def test_what_a_changelog_promises_to_a_cut_of_some_age() -> None:
+    """Only where records are deleted for their age or size those bounds count."""
+    never = Keeping(age_ms=HOUR, uncompacted_ms=5, tombstones_ms=7)
+    now = promised_by("t", COMPACTED | {"retention.ms": "9", "retention.bytes": "9"})
+    assert keeping(now, now, age_ms=HOUR) == never
+
+
+def test_what_is_promised_since_the_cut_alone_counts_for_nothing() -> None:
+    """Somebody has made a lag longer when the cleaner had been there; or shorter, and it has come since."""
+    weak = Retention(topic="t", uncompacted_ms=1, tombstones_ms=2, retained_ms=3)
+    strong = Retention(topic="t", uncompacted_ms=10, tombstones_ms=20, retained_ms=UNBOUNDED)
+    for then, now in ((weak, strong), (strong, weak), (weak, weak)):
+        found = keeping(then, now, age_ms=HOUR)
+        assert found == Keeping(age_ms=HOUR, uncompacted_ms=1, tombstones_ms=2, retained_ms=3)
+    mixed = Retention(topic="t", uncompacted_ms=1, tombstones_ms=20, retained_ms=30)
+    assert keeping(mixed, strong, age_ms=0) == Keeping(
+        age_ms=0, uncompacted_ms=1, tombstones_ms=20, retained_ms=30
+    )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "retained_ms"),
+    [
+        ({"retention.ms": "9"}, 9),
+        ({"retention.ms": "9", "retention.bytes": "-1"}, 9),
+        ({"retention.ms": "-1"}, None),
+        ({"retention.ms": "9", "retention.bytes": "9"}, 0),
+        ({"retention.ms": "-1", "retention.bytes": "9"}, 0),
+    ],
+)
+def test_where_size_decides_what_is_deleted_no_age_is_safe(
+    bounds: dict[str, str], retained_ms: int | None
+) -> None:
+    for policy in ("delete", "compact,delete"):
+        promised = promised_by("t", COMPACTED | {"cleanup.policy": policy} | bounds)
+        reported = keeping(promised, promised, age_ms=HOUR)
+        assert reported.retained_ms == retained_ms
+
+
+# -- what is shown of it -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
