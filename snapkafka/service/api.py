@@ -73,7 +73,11 @@ def route(
 def document() -> dict[str, Any]:
     """Return the OpenAPI document."""
     asked = [it.takes.get("asked") for it in ROUTES.values()]
-    kinds = [kind for kind in (*(it.answer for it in ROUTES.values()), *asked) if isinstance(kind, type)]
+    kinds = [
+        kind
+        for kind in (*(it.answer for it in ROUTES.values()), *asked)
+        if kind and not isinstance(kind, str)
+    ]
     kinds = list(dict.fromkeys([*kinds, Problem]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     refs = dict(zip(kinds, schemas, strict=True))

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -31,7 +32,7 @@ from .access import Role
 from .doors import SESSION_KEY, Doors
 from .grpc_api import messages as pb
 from .problems import RefusedError
-from .server import connections_max, grpc_credentials
+from .server import connections_max, server_context
 from .settings import Settings
 
 T = TypeVar("T")
@@ -45,8 +46,6 @@ PING_MS, PONG_MS = 10_000, 5_000
 #: A client may ping as often: Go's clients do so every ten seconds at most, and a clock is not exact.
 CLIENT_PINGS_MS: Final = 9_000
 STOP_WITHIN_S: Final = 3.0
-#: Anyone may ask whether it lives.
-OPEN: Final = "/grpc.health.v1.Health/"
 MARKER_SENDER: Final = "snapkafka"
 
 
@@ -54,13 +53,12 @@ class Servicer:
     """The calls of schemas/snapshot.proto; those that are no stream get the process that has joined, too.
 
     Args:
-        topics: those to which processes may send.
-        inputs: those from which processes may receive.
+        settings: name the topics to which processes may send, those from which they may receive, and the tokens.
         call_s: the limit of each call, whatever its deadline.
     """
 
-    def __init__(self, doors: Doors, topics: tuple[str, ...], inputs: tuple[str, ...], call_s: float) -> None:
-        self._doors, self._topics, self._inputs, self._call_s = doors, topics, inputs, call_s
+    def __init__(self, doors: Doors, settings: Settings, call_s: float) -> None:
+        self._doors, self._settings, self._call_s = doors, settings, call_s
 
     async def SendMarker(self, process: Participant, request: Any) -> Any:  # noqa: N802 -- named by the contract
         """Cut the process, which has handed over its state."""
@@ -75,19 +73,11 @@ class Servicer:
 
     async def Send(self, process: Participant, request: Any) -> Any:  # noqa: N802
         """Append a record of the process."""
-        _require(request.topic, self._topics, "sent to", "remote topic")
+        _require(request.topic, self._settings.remote_topics, "sent to", "remote topic")
 
-        def given(name: str) -> Any:
-            return getattr(request, name) if request.HasField(name) else None
-
-        cause = given("cause")
-        partition, offset = await process.send(
-            request.topic,
-            given("key"),
-            given("value"),
-            given("partition"),
-            None if cause is None else _place(cause),
-        )
+        names = "key", "value", "partition", "cause"
+        key, value, to, cause = (getattr(request, n) if request.HasField(n) else None for n in names)
+        partition, offset = await process.send(request.topic, key, value, to, cause and _place(cause))
         return pb.SendResponse(partition=partition, offset=offset)
 
     async def Processed(self, process: Participant, request: Any) -> Any:  # noqa: N802
@@ -99,8 +89,9 @@ class Servicer:
         """Take part as long as the stream is open."""
 
         async def join() -> tuple[str, Participant]:
+            self._admit(context)
             for item in request.inputs:
-                _require(item.topic, self._inputs, "received from", "remote input")
+                _require(item.topic, self._settings.remote_inputs, "received from", "remote input")
             host = context.peer().rpartition(":")[0]
             return await self._doors.join(
                 request.node_id, request.codec, host, [*map(_input, request.inputs)]
@@ -128,14 +119,9 @@ class Servicer:
     async def Receive(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Stream the records of its inputs, each when gRPC has taken the one before (flow control)."""
         try:
-            async for record in self._doors.of(request.node_id, _session(context)).receive():
-                yield pb.Message(
-                    **record.tp._asdict(),
-                    offset=record.offset,
-                    key=record.key,
-                    value=record.value,
-                    timestamp_ms=record.timestamp_ms,
-                )
+            async for record in self._process(request.node_id, context).receive():
+                names = "offset", "key", "value", "timestamp_ms"
+                yield pb.Message(**record.tp._asdict(), **{name: getattr(record, name) for name in names})
         except SnapkafkaError as error:
             await _abort(context, error)
 
@@ -149,11 +135,25 @@ class Servicer:
             node = request.sender_node_id if name == "SendMarker" else request.node_id
 
             async def work() -> Any:
-                return await call(self._doors.of(node, _session(context)), request)
+                return await call(self._process(node, context), request)
 
             return await self._bounded(context, work())
 
         return answer
+
+    def _admit(self, context: Any) -> None:
+        """Refuse a client without a token that has the role, as for triggers over REST."""
+        tokens = self._settings.tokens
+        role = tokens.bearer(_given(context, "authorization")) if tokens else Role.ADMIN
+        if role is None:
+            raise RefusedError("unauthorized", "a valid token is needed: Bearer TOKEN")
+        if role < Role.TRIGGER:
+            raise RefusedError("forbidden", f"this needs the role {Role.TRIGGER.name.lower()}")
+
+    def _process(self, node: str, context: Any) -> Participant:
+        """Return the process that a call names, for who may speak for it."""
+        self._admit(context)
+        return self._doors.of(node, _given(context, SESSION_KEY))
 
     async def _bounded(self, context: Any, work: Awaitable[T]) -> T:
         """Await a call's work within its deadline and ours; return errors by their status."""
@@ -168,9 +168,9 @@ class Servicer:
         raise AssertionError("abort raises")
 
 
-def _session(context: Any) -> str:
-    """Return the session that a call names; empty if it names none."""
-    return next((str(value) for name, value in context.invocation_metadata() if name == SESSION_KEY), "")
+def _given(context: Any, key: str) -> str:
+    """Return a value of the metadata of a call; empty if there is none."""
+    return next((str(value) for name, value in context.invocation_metadata() if name == key), "")
 
 
 def _place(position: Any) -> Place:
@@ -195,35 +195,6 @@ def _require(topic: str, allowed: Collection[str], what: str, setting: str) -> N
 async def _abort(context: Any, error: SnapkafkaError) -> None:
     detail = f"{error.message}; {error.hint}" if error.hint else error.message
     await context.abort(grpc.StatusCode[error.grpc], detail, (("snapkafka-code", error.code),))
-
-
-class _Admission(grpc.aio.ServerInterceptor):
-    """An interceptor that requires a token with the role, as for triggers over REST."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._tokens = settings.tokens
-
-    async def intercept_service(self, continuation: Any, details: Any) -> Any:
-        if not self._tokens or details.method.startswith(OPEN):
-            return await continuation(details)
-        given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
-        role = self._tokens.bearer(str(given))
-        if role is None:
-            return _refusing(grpc.StatusCode.UNAUTHENTICATED, "a valid token is needed: Bearer TOKEN")
-        if role < Role.TRIGGER:
-            return _refusing(
-                grpc.StatusCode.PERMISSION_DENIED, f"this needs the role {Role.TRIGGER.name.lower()}"
-            )
-        return await continuation(details)
-
-
-def _refusing(status: grpc.StatusCode, why: str) -> Any:
-    """Return a handler that refuses a call of any form."""
-
-    async def refuse(requests: Any, context: Any) -> None:
-        await context.abort(status, why)
-
-    return grpc.stream_stream_rpc_method_handler(refuse)
 
 
 @contextlib.asynccontextmanager
@@ -286,7 +257,6 @@ async def serving(
     doors = Doors(make, most=settings.remote_max)
     connections = connections_max()
     server = grpc.aio.server(
-        interceptors=[_Admission(settings)],
         maximum_concurrent_rpcs=connections,
         options=[
             ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -300,8 +270,7 @@ async def serving(
             ("grpc.so_reuseport", 0),
         ],
     )
-    servicer = Servicer(doors, settings.remote_topics, settings.remote_inputs, bounds.call_s)
-    server.add_generic_rpc_handlers((handlers(servicer),))
+    server.add_generic_rpc_handlers((handlers(Servicer(doors, settings, bounds.call_s)),))
     alive = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(alive, server)
     for name in ("", SERVICE):
@@ -321,10 +290,11 @@ def _listen(server: Any, settings: Settings) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     wanted = f"{host}:{settings.grpc_port}"
     try:
-        if settings.certificate:
-            port = server.add_secure_port(wanted, grpc_credentials(settings))
-        else:  # on the loopback alone, by `Settings.validate`
+        if server_context(settings) is None:  # on the loopback alone, by `Settings.validate`
             port = server.add_insecure_port(wanted)
+        else:
+            pair = Path(settings.key).read_bytes(), Path(settings.certificate).read_bytes()
+            port = server.add_secure_port(wanted, grpc.ssl_server_credentials([pair]))
     except (RuntimeError, OSError) as error:
         raise BadInputError(
             f"--host {settings.host} --grpc-port {settings.grpc_port} cannot be listened on: {error}",

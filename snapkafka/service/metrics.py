@@ -25,20 +25,13 @@ NO_ROUTE: Final = "none"
 
 def described() -> tuple[Any, ...]:
     """Create the metrics of the service, without values: requests, ledger followed, streams, snapshots."""
-    return (
-        CounterMetricFamily(
-            "snapkafka_service_requests",
-            "Requests by route and HTTP status",
-            labels=["method", "route", "status"],
-        ),
-        GaugeMetricFamily(
-            "snapkafka_service_ledger_followed", "1: the ledger is read to its end and followed", labels=[]
-        ),
-        GaugeMetricFamily("snapkafka_service_streams", "Live streams", labels=[]),
-        GaugeMetricFamily(
-            "snapkafka_service_snapshots", "Snapshots in the ledger by status", labels=["status"]
-        ),
+    kinds: tuple[tuple[Any, str, str, list[str]], ...] = (
+        (CounterMetricFamily, "requests", "Requests by route and HTTP status", ["method", "route", "status"]),
+        (GaugeMetricFamily, "ledger_followed", "1: the ledger is read to its end and followed", []),
+        (GaugeMetricFamily, "streams", "Live streams", []),
+        (GaugeMetricFamily, "snapshots", "Snapshots in the ledger by status", ["status"]),
     )
+    return tuple(kind(f"snapkafka_service_{name}", text, labels=labels) for kind, name, text, labels in kinds)
 
 
 class Metrics:

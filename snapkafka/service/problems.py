@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Final
 
 import msgspec
 from starlette.responses import Response
 
-from snapkafka.assembly.spec import JobSpec
 from snapkafka.errors import BadInputError, SnapkafkaError
-from snapkafka.options import options_of
-from snapkafka.verbs import Trigger
 
 PROBLEM_JSON: Final = "application/problem+json"
 #: What only a server refuses: code -> its statuses over HTTP and gRPC.
@@ -25,15 +21,6 @@ REFUSALS: Final[Mapping[str, tuple[int, str]]] = {
     "too-large": (413, "RESOURCE_EXHAUSTED"),
     "unsupported-media-type": (415, "INVALID_ARGUMENT"),
     "busy": (503, "RESOURCE_EXHAUSTED"),
-}
-#: Option -> its field in a request.
-FIELDS: Final[Mapping[str, str]] = {
-    found.flag.removeprefix("--"): item.encode_name
-    for item, found in chain.from_iterable(
-        zip(msgspec.structs.fields(kind), options_of(kind).values(), strict=True)
-        for kind in (JobSpec, Trigger)
-    )
-    if found.flag
 }
 
 
@@ -68,8 +55,7 @@ class RefusedError(SnapkafkaError):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(problem, hint=hint, field=field)
-        self.code, (self.http, self.grpc) = code, REFUSALS[code]
-        self.headers = dict(headers or {})
+        self.code, (self.http, self.grpc), self.headers = code, REFUSALS[code], headers or {}
 
     @property
     def message(self) -> str:
@@ -78,10 +64,7 @@ class RefusedError(SnapkafkaError):
 
 def problem(error: SnapkafkaError) -> Response:
     """Create the response for an error."""
-    if isinstance(error, RefusedError):
-        headers, field = error.headers, error.field
-    else:
-        headers, field = {}, FIELDS.get(error.field, error.field.replace("-", "_"))
+    headers = dict(getattr(error, "headers", {}))
     if error.http == 503:
         headers.setdefault("Retry-After", "1")
     if error.http == 413:  # the rest of the body may still come
@@ -93,6 +76,6 @@ def problem(error: SnapkafkaError) -> Response:
         detail=error.message,
         code=error.code,
         hint=error.hint,
-        field=field,
+        field=error.field.replace("-", "_"),
     )
     return Response(msgspec.json.encode(found), error.http, headers, media_type=PROBLEM_JSON)

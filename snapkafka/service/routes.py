@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import statistics
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
@@ -27,7 +28,7 @@ from .api import EVENTS, ROUTES, SVG, document, route
 from .cache import Shared
 from .jobs import Job, Jobs
 from .ledger_follower import LedgerFollower
-from .live import Streams, every_change, progress, stream
+from .live import Streams
 from .problems import RefusedError
 from .requests import (
     AssemblyRequest,
@@ -44,7 +45,7 @@ from .requests import (
 )
 from .rows import Rows
 from .settings import Settings
-from .views import Access, Forks, Invariants, Page, Restores, Triggered, describe_restore
+from .views import Access, Page, Restore, Triggered, describe_restore
 
 __all__ = ["ROUTES", "Handlers", "document"]
 
@@ -82,7 +83,7 @@ class Handlers:
         self._where, self._follower, self._settings = where, follower, settings
         self._assemble, self._verify = assemble, verify
         self.jobs = Jobs(settings.jobs_max)
-        self.streams = Streams(settings.streams_max)
+        self.streams = Streams(follower, settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
         self._triggers = asyncio.Semaphore(settings.triggers_max)
         self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
@@ -155,28 +156,10 @@ class Handlers:
             restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
         return await self._rows.whole(view, restorable)
 
-    @route("GET", f"{SNAPSHOT}/events", EVENTS)
-    async def follow(self, view: SnapshotView) -> Response:
-        """Events `snapshot` at each change, at last `end`."""
-        describe = partial(self._rows.row, view, await self._rows.stored(view))
-        return await stream(progress(self._follower, view, describe, self.streams))
-
     @route("GET", "/v1/events", EVENTS)
     async def events(self) -> Response:
         """An event `changed` whenever the ledger has more."""
-
-        def describe() -> dict[str, Any]:
-            state, problem = self._follower.reading.state, self._follower.problem
-            return {
-                "ledger_end": state.end,
-                "snapshots": len(state.snapshots),
-                "running": [view.trigger.id for view in state.open.values()],
-                "paused": state.paused,
-                "followed": self._follower.followed,
-                "problem": None if problem is None else problem.message,
-            }
-
-        return await stream(every_change(self._follower, describe, self.streams))
+        return await self.streams.answer()
 
     @route("GET", "/v1/access", fresh=False)
     async def access(self, role: Role) -> Access:
@@ -193,9 +176,9 @@ class Handlers:
             raise RefusedError("busy", "the cluster is still being examined", "try again soon") from None
 
     @route("GET", "/v1/invariants")
-    async def invariants(self) -> Invariants:
+    async def invariants(self) -> dict[str, builtins.list[ops.Invariant]]:
         """Invariants, and whether they hold."""
-        return Invariants(invariants=[it.listed() for it in ops.invariants_in(self._follower.reading)])
+        return {"invariants": [it.listed() for it in ops.invariants_in(self._follower.reading)]}
 
     @route("GET", "/v1/invariants/{name}")
     async def invariant(self, name: str) -> ops.Invariant:
@@ -210,17 +193,17 @@ class Handlers:
         return (await ops.with_rows(found, read)).listed(EVALUATIONS_MAX)
 
     @route("GET", "/v1/restores")
-    async def restores(self) -> Restores:
+    async def restores(self) -> dict[str, builtins.list[Restore]]:
         """Restores, newest first."""
         reading = self._follower.reading
         views = sorted(reading.state.restores.views.values(), key=lambda view: view.begun_at, reverse=True)
-        return Restores(restores=[describe_restore(view, reading.times_ms) for view in views])
+        return {"restores": [describe_restore(view, reading.times_ms) for view in views]}
 
     @route("GET", "/v1/forks")
-    async def forks(self) -> Forks:
+    async def forks(self) -> dict[str, builtins.list[ops.Fork]]:
         """Forks."""
         try:
-            return Forks(forks=await self._forks.get(self._follower.namespace, FORKS_S))
+            return {"forks": [*await self._forks.get(self._follower.namespace, FORKS_S)]}
         except TimeoutError:
             raise RefusedError("busy", "the ledgers of the forks are being read", "try again soon") from None
 

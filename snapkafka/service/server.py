@@ -9,7 +9,6 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import h11
@@ -96,20 +95,6 @@ def server_context(settings: Settings) -> ssl.SSLContext | None:
     return context
 
 
-def grpc_credentials(settings: Settings) -> Any:
-    """Create the credentials of gRPC.
-
-    Raises:
-        BadInputError: the certificate is unusable.
-        OSError: it cannot be read.
-    """
-    import grpc
-
-    server_context(settings)  # gRPC itself would take a broken pair
-    pair = Path(settings.key).read_bytes(), Path(settings.certificate).read_bytes()
-    return grpc.ssl_server_credentials([pair])
-
-
 async def serve(app: ASGIApp, settings: Settings, started: Callable[[str], None]) -> None:
     """Serve until this task is cancelled.
 
@@ -146,7 +131,9 @@ async def serve(app: ASGIApp, settings: Settings, started: Callable[[str], None]
     scheme = "https" if settings.certificate else "http"
     host, port = listening.getsockname()[:2]
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
-    server = _Server(config, listening, context, settings.header_s, lambda: started(url))
+    server = _Server(config)
+    server.listening, server.context, server.header_s = listening, context, settings.header_s
+    server.on_start = lambda: started(url)
     serving = asyncio.ensure_future(server.serve(sockets=[]))
     try:
         await asyncio.shield(serving)
@@ -158,17 +145,10 @@ async def serve(app: ASGIApp, settings: Settings, started: Callable[[str], None]
 class _Server(uvicorn.Server):
     """A server that leaves signals to the command, which cancels the task, and shows when it listens."""
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        listening: socket.socket,
-        context: ssl.SSLContext | None,
-        header_s: float,
-        started: Callable[[], None],
-    ) -> None:
-        super().__init__(config)
-        self._listening, self._context = listening, context
-        self._header_s, self._on_start = header_s, started
+    listening: socket.socket
+    context: ssl.SSLContext | None
+    header_s: float
+    on_start: Callable[[], None]
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets=sockets)
@@ -177,19 +157,19 @@ class _Server(uvicorn.Server):
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
-            header_s=self._header_s,
+            header_s=self.header_s,
         )
-        self.servers.append(
-            await asyncio.get_running_loop().create_server(
-                made,
-                sock=self._listening,
-                ssl=self._context,
-                ssl_handshake_timeout=self._header_s if self._context else None,
-                backlog=1,  # asyncio accepts, and logs failures, so many times in a row
-            )
+        # `backlog`: asyncio accepts, and logs failures, so many times in a row
+        accepting = asyncio.get_running_loop().create_server(
+            made,
+            sock=self.listening,
+            ssl=self.context,
+            ssl_handshake_timeout=self.header_s if self.context else None,
+            backlog=1,
         )
-        self._listening.listen(socket.SOMAXCONN)
-        self._on_start()
+        self.servers.append(await accepting)
+        self.listening.listen(socket.SOMAXCONN)
+        self.on_start()
 
     def capture_signals(self) -> Any:
         return contextlib.nullcontext()

@@ -13,8 +13,6 @@ from snapkafka.store.uri import canonical
 
 from .access import Tokens, is_loopback
 
-#: How the names of bounds end.
-BOUNDS: Final = ("_max", "_s", "_mb")
 PORTS: Final = range(65_536)
 
 
@@ -57,51 +55,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     remote_max: Annotated[int, option("", "Processes without Kafka at once.")] = 100
 
-    def problems(self) -> list[str]:
-        """List all problems, one line each."""
-        found = []
-        if self.port not in PORTS:
-            found.append(f"--port must be 0 to 65535, got {self.port}")
-        if self.grpc_port is not None and self.grpc_port not in PORTS:
-            found.append(f"--grpc-port must be 0 to 65535, got {self.grpc_port}")
-        for flag, topics in (
-            ("--remote-topic", self.remote_topics),
-            ("--remote-input", self.remote_inputs),
-        ):
-            if topics and self.grpc_port is None:
-                found.append(f"{flag} needs --grpc-port")
-            found += [
-                f"{flag} {topic} is a topic of snapkafka itself"
-                for topic in topics
-                if topic.startswith("_snapkafka")
-            ]
-        if bool(self.certificate) != bool(self.key):
-            found.append("--tls-certificate and --tls-key go together")
-        for flag, path in (("--tls-certificate", self.certificate), ("--tls-key", self.key)):
-            if path and not Path(path).is_file():
-                found.append(f"{flag} {path} is not a file")
+    def validate(self) -> None:
+        """Refuse invalid settings.
+
+        Raises:
+            BadInputError: there is a problem; the first one.
+        """
+        remote = (*self.remote_topics, *self.remote_inputs)
+        pair = {"--tls-certificate": self.certificate, "--tls-key": self.key}
+        guarded = self.certificate and self.tokens and self.roots
+        problems = {
+            "--port and --grpc-port must be 0 to 65535": {self.port, self.grpc_port or 0} - {*PORTS},
+            "--remote-topic and --remote-input need --grpc-port": remote and self.grpc_port is None,
+            "a topic of snapkafka itself is no --remote-topic or --remote-input": any(
+                topic.startswith("_snapkafka") for topic in remote
+            ),
+            "--tls-certificate and --tls-key go together": bool(self.certificate) != bool(self.key),
+            **{
+                f"{flag} {path} is not a file": not Path(path).is_file()
+                for flag, path in pair.items()
+                if path
+            },
+            f"--host {self.host} is reached from other machines, which needs --tls-certificate and --tls-key, --tokens"
+            " and --storage-root": not (guarded or is_loopback(self.host)),
+        }
         for root in self.roots:
             try:
                 canonical(root)
             except SnapkafkaError as error:
-                found.append(f"--storage-root: {error}")
-        if not is_loopback(self.host):
-            beyond = f"--host {self.host} is reached from other machines, which needs"
-            if not self.certificate:
-                found.append(f"{beyond} --tls-certificate and --tls-key")
-            if not self.tokens:
-                found.append(f"{beyond} --tokens")
-            if not self.roots:
-                found.append(f"{beyond} --storage-root")
-        bounds = {name: getattr(self, name) for name in self.__struct_fields__ if name.endswith(BOUNDS)}
-        found += [f"{name} must be above 0, got {value}" for name, value in bounds.items() if not value > 0]
-        return found
-
-    def validate(self) -> None:
-        """Refuse invalid settings, with all problems at once.
-
-        Raises:
-            BadInputError: there is a problem.
-        """
-        if problems := self.problems():
-            raise BadInputError("; ".join(problems), hint="see docs/guide/service.md")
+                problems[f"--storage-root: {error}"] = True
+        for problem, there in problems.items():
+            if there:
+                raise BadInputError(problem, hint="see docs/guide/service.md")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
-from snapkafka.ops import Fork, Invariant, SnapshotInfo, instant
+from snapkafka.ops import SnapshotInfo, instant
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.restores import RestoreView
 
@@ -49,30 +49,12 @@ class Restore(Answer, frozen=True):
     closed_at: str | None
 
 
-class Restores(Answer, frozen=True):
-    """Restores, newest first."""
-
-    restores: list[Restore]
-
-
-class Forks(Answer, frozen=True):
-    """The forks of the namespace."""
-
-    forks: Sequence[Fork]
-
-
 class Access(Answer, frozen=True):
     """What this client may do, and where tables may lie."""
 
     namespace: str
     role: str
     storage_roots: tuple[str, ...]
-
-
-class Invariants(Answer, frozen=True):
-    """The invariants of the newest snapshots."""
-
-    invariants: list[Invariant]
 
 
 def describe_restore(view: RestoreView, times_ms: Mapping[int, int]) -> Restore:

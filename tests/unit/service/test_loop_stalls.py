@@ -27,7 +27,7 @@ OTHERS: Final = {
 }
 NAMES: Final = ", ".join(f'"s{number}".state' for number in range(500))
 #: These read a manifest themselves, and not in a process of their own.
-READS: Final = {"list", "show", "follow"}
+READS: Final = {"list", "show"}
 
 
 @pytest.fixture(scope="module")

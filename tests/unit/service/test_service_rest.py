@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import threading
 import time
@@ -327,28 +326,6 @@ def test_storage_that_hangs_delays_one_list_and_none_after_it(
         hangs.set()
 
 
-# -- live ----------------------------------------------------------------------------------------------------
-
-
-def test_progress_is_streamed_until_the_snapshot_is_decided(cluster: FakeCluster) -> None:
-    slow = Worker(cluster.the_ledger, "shop", "orders", reports=False)
-    with served(cluster) as client:
-        client.post("/v1/snapshots/trigger", json=asked(snapshot_id="s"))
-        (trigger,) = [e.offset for e in cluster.the_ledger.entries if isinstance(e.record, Trigger)]
-        seen = []
-        with client.stream("GET", "/v1/snapshots/s/events") as answer:
-            assert answer.headers["content-type"].startswith("text/event-stream")
-            cluster.the_ledger.put(
-                Abort(n=77, epoch=trigger + 1, code="ttl", reason="too slow", culprit="shop")
-            )
-            lines = [line for line in answer.iter_lines() if line]
-        events = list(zip(lines[::2], lines[1::2], strict=True))
-        seen = [(name, json.loads(data.removeprefix("data: "))) for name, data in events]
-        assert [name for name, _ in seen][-1] == "event: end"
-        assert seen[-1][1] == {"snapshot_id": "s", "status": "FAILED"}
-        assert slow.process == 0
-
-
 # -- what operators see --------------------------------------------------------------------------------------
 
 
@@ -383,11 +360,3 @@ def test_the_examples_fit_the_schemas_of_the_document(client: TestClient) -> Non
     for name, example in (("TriggerRequest", REQUEST), ("Triggered", {**ACCEPTED, "epoch": 1, "attempt": 1})):
         Draft202012Validator({**components["schemas"][name], "components": components}).validate(example)
     assert SHOWN.keys() <= set(components["schemas"]["SnapshotInfo"]["required"]) | {"total_size_bytes"}
-
-
-def test_a_whole_number_is_an_integer_however_it_is_written(client: TestClient) -> None:
-    """JSON and its schemas have one kind of number."""
-    body = json.dumps(asked(ttl_ms=6_000.0)).encode()
-    assert b"6000.0" in body
-    answer = client.post("/v1/snapshots/trigger", content=body, headers={"content-type": "application/json"})
-    assert answer.status_code == 202, answer.text
