@@ -72,9 +72,8 @@ class Registry:
         self._place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         pair = f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password or '')}"
         if not parts.username:
-            pair = ":".join(
-                environ.get(f"SNAPKAFKA_SCHEMA_REGISTRY_{name}", "") for name in ("USERNAME", "PASSWORD")
-            )
+            names = "SNAPKAFKA_SCHEMA_REGISTRY_USERNAME", "SNAPKAFKA_SCHEMA_REGISTRY_PASSWORD"
+            pair = ":".join(environ.get(name, "") for name in names)
         self._login = "" if pair.startswith(":") else f"Basic {base64.b64encode(pair.encode()).decode()}"
         self._schemas: dict[int, Schema | str] = {}
         self._given_up = ""
