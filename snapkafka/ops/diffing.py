@@ -17,11 +17,10 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
-from snapkafka.query.engine import Bounds, Placed, engine, in_thread
+from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.manifest_check import Trust, compared_with_ledger, trusted
-from snapkafka.query.sandbox import Asked, select_apart
-from snapkafka.query.sql import select
+from snapkafka.query.manifest_check import Trust, compared_with_ledger
+from snapkafka.query.sandbox import Asked, ask
 from snapkafka.restore.session import admin_of
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest, sql_text
@@ -143,24 +142,10 @@ async def diff(
     require_keys(keys, values=values)
     require_extra("query", "a comparison")
     places = manifests or await _sides(where, namespace, before, after, storage, fork)
-    older, newer = [Placed(*await asyncio.to_thread(read_manifest, place)) for place in places]
-    old, new = older.manifest, newer.manifest
+    old, new = [(await asyncio.to_thread(read_manifest, place))[1] for place in places]
     sqls = _compared_sql(keys, values=values, prefix=prefix_of(fork) if fork else "")
-    if bounds is not None:
-        asked = Asked(
-            places=dict(zip(SIDES, places, strict=True)),
-            sqls=sqls,
-            bounds=bounds,
-        )
-        done = await select_apart(asked)
-        found = [answer.mappings() for answer in done.answers]
-        trust = await compared_with_ledger(where, done.manifests, done.files)
-    else:
-        sides = dict(zip(SIDES, (older, newer), strict=True))
-        trust = await trusted(where, sides.values())
-        with engine(sides) as database:
-            found = await in_thread(database, lambda: [select(database, sql, None)[1] for sql in sqls])
-    tables, channels, *named = found
+    done = await ask(Asked(places=dict(zip(SIDES, places, strict=True)), sqls=sqls, bounds=bounds))
+    tables, channels, *named = (answer.mappings() for answer in done.answers)
     return Difference(
         before=_compared(old),
         after=_compared(new),
@@ -168,7 +153,7 @@ async def diff(
         keys=tuple(KeyChange(**row) for rows in named for row in rows),
         channels=tuple(ChannelChange(**row) for row in channels),
         progress=() if fork else tuple(_progress(old, new)),
-        trust=trust,
+        trust=await compared_with_ledger(where, done.manifests, done.files),
     )
 
 

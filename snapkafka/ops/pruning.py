@@ -31,7 +31,7 @@ from snapkafka.manifest import Manifest, file_stem, load
 from snapkafka.ports import Cluster
 from snapkafka.protocol.forking import LEDGER
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
-from snapkafka.query.manifest_heads import oldest_first
+from snapkafka.query.locate import oldest_first
 from snapkafka.restore.forks import list_forks
 from snapkafka.restore.session import admin_of
 from snapkafka.store import LEFTOVER_AFTER_S, Leftover, Store, manifest_name, open_store

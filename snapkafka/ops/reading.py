@@ -7,26 +7,21 @@ causes of one message can be read back as far as the log holds it, one record at
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.kafka.ledger.manifest_match import StoredManifest
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import Manifest
 from snapkafka.ports import Cluster, TopicAdmin
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.query.engine import MAIN, Bounds, Placed, engine, in_thread
+from snapkafka.query.engine import MAIN, Bounds
 from snapkafka.query.locate import manifest_places
-from snapkafka.query.manifest_check import Trust, compared_with_ledger, trusted
-from snapkafka.query.sandbox import Asked, select_apart
-from snapkafka.query.sql import named_in, over_all, select
+from snapkafka.query.manifest_check import Trust, compared_with_ledger
+from snapkafka.query.sandbox import Asked, ask
 from snapkafka.runtime.extras import require_extra
-from snapkafka.store import read_manifest
 from snapkafka.verbs import Result
 from snapkafka.wire import headers
 
@@ -80,32 +75,17 @@ async def query(
         place = manifest
     else:
         (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
-    found: StoredManifest | Manifest
-    if bounds is not None:
-        asked = Asked(places={MAIN: place}, sqls=(sql,), bounds=bounds, rows_max=rows_max)
-        done = await select_apart(asked)
-        found = done.manifests[0]
-        columns, rows = done.answers[0].columns, done.answers[0].mappings()
-        trust = await compared_with_ledger(where, done.manifests, done.files)
-    else:
-        snapshots = await asyncio.to_thread(_named_in, sql, place)
-        found = snapshots[MAIN].manifest
-        trust = await trusted(where, snapshots.values())
-        with engine(snapshots, over_all=over_all(sql)) as database:
-            columns, rows = await in_thread(database, lambda: select(database, sql, rows_max))
+    done = await ask(Asked(places={MAIN: place}, sqls=(sql,), bounds=bounds, rows_max=rows_max))
+    found, rows = done.manifests[0], done.answers[0].mappings()
     return Queried(
         id=found.id,
         epoch=found.epoch,
         verdict=found.verdict,
-        columns=columns,
+        columns=done.answers[0].columns,
         rows=tuple(rows[:rows_max]),
         more=rows_max is not None and len(rows) > rows_max,
-        trust=trust,
+        trust=await compared_with_ledger(where, done.manifests, done.files),
     )
-
-
-def _named_in(sql: str, place: str) -> dict[str, Placed]:
-    return named_in(sql, *read_manifest(place))
 
 
 #: A chain is as long as its messages went through services; longer ones are loops.

@@ -5,16 +5,15 @@ Parts that were not compared are named beside the result; an altered part is an 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, StorageError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest, not_compared
 from snapkafka.kafka.ledger.reading import LedgerReading, read_ledger
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
-from snapkafka.store import HASHED_BYTES_MAX, require_unaltered
+from snapkafka.store import HASHED_BYTES_MAX, altered, require_unaltered
 from snapkafka.units import format_bytes
 
 from .engine import Placed
@@ -56,19 +55,6 @@ async def compared_with_ledger(
     return Trust(files=files.files, not_compared=tuple(dict.fromkeys((*reasons, *files.not_compared))))
 
 
-async def trusted(where: Connection | Cluster | None, snapshots: Iterable[Placed]) -> Trust:
-    """Compare the files of snapshots with their manifests, and these with the ledger if there is a broker.
-
-    Raises:
-        StorageError: something was altered.
-    """
-    snapshots = tuple(snapshots)
-    manifests = await asyncio.to_thread(stored_manifests, snapshots)
-    ledger = await compared_with_ledger(where, manifests, Trust())
-    files = await asyncio.to_thread(compared_files, snapshots)
-    return Trust(files=files.files, not_compared=ledger.not_compared + files.not_compared)
-
-
 def stored_manifests(snapshots: Iterable[Placed]) -> tuple[StoredManifest, ...]:
     """Read the manifests of snapshots, and of those on which they build."""
     parts = [(item.store, part) for item in snapshots for part in (item.manifest, *item.parents)]
@@ -79,10 +65,12 @@ def compared_files(snapshots: Iterable[Placed]) -> Trust:
     """Compare the files of snapshots with their manifests.
 
     Raises:
-        StorageError: a file has other bytes.
+        StorageError: a manifest was edited, or a file has other bytes.
     """
     files, large = 0, False
     for item in snapshots:
+        if why := altered(item.manifest):
+            raise StorageError(f"manifest {item.store.manifest_place(item.manifest.id)} {why}")
         named = [file for table in item.tables for file in table.files]
         compared = require_unaltered(item.store, named)
         files, large = files + compared, large or (bool(named) and not compared)

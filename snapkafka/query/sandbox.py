@@ -1,4 +1,5 @@
-"""SELECTs in a process of its own (`sandbox_process`), within bounds that hold whatever their SQL is."""
+"""SELECTs over the tables of snapshots: here, or in a process of its own (`sandbox_process`), within bounds that hold
+whatever their SQL is."""
 
 from __future__ import annotations
 
@@ -7,15 +8,20 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from snapkafka.errors import BadInputError, InternalError, Reported, TimedOutError
 from snapkafka.kafka.ledger.manifest_match import StoredManifest
+from snapkafka.store import read_manifest
 
-from .engine import Bounds
-from .manifest_check import Trust
+from .engine import MAIN, Bounds, Placed, engine, in_thread
+from .manifest_check import Trust, compared_files, stored_manifests
+from .sql import named_in, over_all, select
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 #: What runs queries in a process of its own. It has so many seconds to open the tables; its line before the SQL runs;
 #: and an answer that is no larger.
@@ -29,16 +35,30 @@ ANSWER_BYTES_MAX: Final = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """SELECTs over the tables of snapshots, for a process of its own, which ends with its `parent`.
+    """SELECTs over the tables of snapshots. `parent`: the process with which a process of their own ends.
 
     `places`: schema -> the place of a manifest; with `main` alone, the SQL may name other snapshots of its storage.
     """
 
     places: Mapping[str, str]
     sqls: tuple[str, ...]
-    bounds: Bounds
+    bounds: Bounds | None
     rows_max: int | None = None
     parent: int = 0
+
+    def open(self) -> Mapping[str, Placed]:
+        """Read the manifests of the snapshots that the queries need."""
+        if self.places.keys() != {MAIN}:
+            return {schema: Placed(*read_manifest(place)) for schema, place in self.places.items()}
+        return named_in(" ".join(self.sqls), *read_manifest(self.places[MAIN]))
+
+    @property
+    def over_all(self) -> bool:
+        return over_all(" ".join(self.sqls))
+
+    def select(self, database: DuckDBPyConnection) -> tuple[Answer, ...]:
+        found = [select(database, sql, self.rows_max) for sql in self.sqls]
+        return tuple(Answer(columns=columns, rows=rows) for columns, rows in found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +68,7 @@ class Answer:
     columns: tuple[str, ...]
     rows: list[list[Any]]
 
-    def mappings(self) -> list[Mapping[str, Any]]:
+    def mappings(self) -> list[dict[str, Any]]:
         """Return the rows by the names of their columns."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
@@ -70,16 +90,31 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 _ANSWER: Final[msgspec.json.Decoder[Answers | Failed]] = msgspec.json.Decoder(Answers | Failed)
 
 
-async def select_apart(asked: Asked) -> Answers:
-    """Run SELECTs as `sql.select` does, in a process of its own, which reads the storage as well. Their time starts
-    when it has opened the tables.
+async def ask(asked: Asked) -> Answers:
+    """Run SELECTs.
 
     Raises:
         BadInputError, TimedOutError: one is invalid, or exceeds the bounds.
-        SnapkafkaError: the tables cannot be opened.
+        SnapkafkaError: the tables cannot be opened, or were altered.
+    """
+    if asked.bounds is not None:
+        return await _ask_apart(asked, asked.bounds)
+    snapshots = await asyncio.to_thread(asked.open)
+    manifests = await asyncio.to_thread(stored_manifests, snapshots.values())
+    files = await asyncio.to_thread(compared_files, snapshots.values())
+    with engine(snapshots, over_all=asked.over_all) as database:
+        answers = await in_thread(database, lambda: asked.select(database))
+    return Answers(manifests=manifests, files=files, answers=answers)
+
+
+async def _ask_apart(asked: Asked, bounds: Bounds) -> Answers:
+    """Run SELECTs in a process of its own, which reads the storage as well. Their time starts when it has opened the
+    tables.
+
+    Raises:
         InternalError: the process did not begin.
     """
-    bounds, opened = asked.bounds, False
+    opened = False
     process = await asyncio.create_subprocess_exec(
         *APART,
         stdin=asyncio.subprocess.PIPE,

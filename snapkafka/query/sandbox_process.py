@@ -13,19 +13,15 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from snapkafka.errors import BadInputError, Reported, SnapkafkaError
-from snapkafka.query.engine import MAIN, Placed, engine
+from snapkafka.query.engine import engine
 from snapkafka.query.manifest_check import compared_files, stored_manifests
-from snapkafka.query.sql import named_in, over_all, select
-from snapkafka.store import read_manifest
-
-from .sandbox import ANSWER_BYTES_MAX, OPENED, Answer, Answers, Asked, Failed
+from snapkafka.query.sandbox import ANSWER_BYTES_MAX, OPENED, Answers, Asked, Failed
 
 MB: Final = 1024 * 1024
 PARENT_PERIOD_S: Final = 0.25
@@ -61,26 +57,14 @@ def _end_with(parent: int) -> None:
 
 
 def _answers(asked: Asked) -> Answers:
-    snapshots = _opened(asked)
-    placed = tuple(snapshots.values())
-    manifests, files = stored_manifests(placed), compared_files(placed)
-    with engine(snapshots, asked.bounds, over_all=over_all(" ".join(asked.sqls))) as database:
+    snapshots = asked.open()
+    manifests, files = stored_manifests(snapshots.values()), compared_files(snapshots.values())
+    assert asked.bounds is not None
+    with engine(snapshots, asked.bounds, over_all=asked.over_all) as database:
         _bound(asked.bounds.memory_mb)
         sys.stdout.buffer.write(OPENED)
         sys.stdout.buffer.flush()
-        answers = []
-        for sql in asked.sqls:
-            columns, rows = select(database, sql, asked.rows_max)
-            answers.append(Answer(columns=columns, rows=[list(row.values()) for row in rows]))
-    return Answers(manifests=manifests, files=files, answers=tuple(answers))
-
-
-def _opened(asked: Asked) -> Mapping[str, Placed]:
-    """Read the manifests of the snapshots that the queries need."""
-    if asked.places.keys() != {MAIN}:
-        return {schema: Placed(*read_manifest(place)) for schema, place in asked.places.items()}
-    store, found = read_manifest(asked.places[MAIN])
-    return named_in(" ".join(asked.sqls), store, found)
+        return Answers(manifests=manifests, files=files, answers=asked.select(database))
 
 
 def _bound(memory_mb: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import BadInputError, StorageError
@@ -14,7 +14,7 @@ from snapkafka.store import Store
 from snapkafka.store.database import one_line
 
 from .engine import MAIN, OVER_ALL, Placed, refused
-from .manifest_heads import heads, oldest_first
+from .locate import heads
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -41,7 +41,7 @@ def named_in(sql: str, store: Store, found: Manifest) -> dict[str, Placed]:
         )
     named = {name: Placed(store, store.read(name)) for name in sorted(names) if store.has(name)}
     if over_all(sql):
-        there = oldest_first(heads(store))
+        there = heads(store)
         if len(there) > SNAPSHOTS_MAX:
             raise BadInputError(
                 f"{store} has {len(there)} snapshots, above {SNAPSHOTS_MAX} in one query",
@@ -60,7 +60,7 @@ def over_all(sql: str) -> bool:
 
 def select(
     database: DuckDBPyConnection, sql: str, rows_max: int | None
-) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
+) -> tuple[tuple[str, ...], list[list[Any]]]:
     """Return the columns and rows of a SELECT; one row more than `rows_max`, if there is one."""
     import duckdb
 
@@ -79,7 +79,7 @@ def select(
         raise StorageError(f"the tables cannot be read: {one_line(error)}") from error
     except duckdb.Error as error:
         raise refused(error, sql) from error
-    return columns, [dict(zip(columns, map(_plain, row), strict=True)) for row in rows]
+    return columns, [[_plain(value) for value in row] for row in rows]
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

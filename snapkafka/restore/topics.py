@@ -22,7 +22,7 @@ from snapkafka.manifest import STATE, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import Placed, engine
-from snapkafka.query.manifest_check import trusted
+from snapkafka.query.manifest_check import compared_files
 from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
@@ -85,7 +85,7 @@ class StoredTables:
 async def load(placed: Placed) -> StoredTables:
     """Read the tables, after comparing their files with the manifest."""
     try:
-        await trusted(None, [placed])
+        await asyncio.to_thread(compared_files, [placed])
     except SnapkafkaError as error:
         return StoredTables(in_flight={}, state={}, damage=error.message)
     return await asyncio.to_thread(_load, placed)

@@ -61,9 +61,8 @@ def locked(opened: DuckDBPyConnection, places: Iterable[tuple[str, Any]]) -> Non
 
 def _names(place: str, filesystem: Any) -> set[str]:
     """Return the names by which DuckDB may ask for a file: its file system may use one of its own."""
-    if filesystem is None:
-        return {place}
-    return {place, filesystem.unstrip_protocol(filesystem._strip_protocol(place))}
+    own = place if filesystem is None else filesystem.unstrip_protocol(filesystem._strip_protocol(place))
+    return {place, own, _exact(place), _exact(own)}
 
 
 def one_line(error: Exception) -> str:
@@ -82,5 +81,12 @@ def sql_name(name: str) -> str:
 
 
 def sql_of_files(places: Iterable[str]) -> str:
-    """Return SQL for the rows of Parquet files."""
-    return f"read_parquet([{', '.join(map(sql_text, places))}], hive_partitioning = false)"
+    """Return SQL for the rows of Parquet files, whose places may have characters of patterns."""
+    return (
+        f"read_parquet([{', '.join(sql_text(_exact(place)) for place in places)}], hive_partitioning = false)"
+    )
+
+
+def _exact(place: str) -> str:
+    """Return the pattern that fits this place alone."""
+    return re.sub(r"[*?[]", r"[\g<0>]", place)

@@ -216,7 +216,7 @@ async def test_the_latest_is_found_among_what_is_no_manifest_or_was_written_by_o
     (tmp_path / "other.json").write_text('{"id": "other", "epoch": "x", "namespace": "", "verdict": ""}')
     shutil.copy(tmp_path / "monday.json", tmp_path / "a copy.json")
     path = LocalStore(tmp_path).manifest_path("tuesday/noon")
-    path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
+    path.write_text(json.dumps(json.loads(path.read_text())))
     assert (await ops.query(None, "", "FROM state", storage=str(tmp_path))).id == "tuesday/noon"
 
 

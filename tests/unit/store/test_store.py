@@ -460,3 +460,28 @@ def test_a_secret_in_a_uri_is_in_no_error_and_not_written_down(use: Callable[[st
 def test_a_place_that_cannot_be_used_is_refused(uri: str) -> None:
     with pytest.raises(StorageError):
         open_store(uri)
+
+
+@pytest.mark.parametrize(("name", "beside"), [("b*c", "bXc"), ("b?c", "bXc"), ("b[X]c", "bXc"), ("**", "a")])
+async def test_a_folder_whose_name_is_a_pattern_is_that_folder_alone(
+    tmp_path: Path, name: str, beside: str
+) -> None:
+    """Nothing of one that the pattern matches is read or removed."""
+    own, foreign = LocalStore(tmp_path / name), LocalStore(tmp_path / beside)
+    for store, value in ((own, "mine"), (foreign, "theirs")):
+        full = write_snapshot(store, "one", 1, state=[in_state("x", value), in_state("y", value)])
+        write_snapshot(store, "two", 2, parent=full, state_delta=[{**in_state("x", value), "deleted": False}])
+    before = names(foreign)
+    sql = "SELECT DISTINCT value FROM state UNION ALL SELECT DISTINCT value FROM one.state"
+    for bounds in (None, ops.Bounds(seconds=60, memory_mb=200)):
+        found = await ops.query(None, "", sql, storage=str(own.root), name="two", bounds=bounds)
+        assert [row["value"] for row in found.rows] == ["mine", "mine"]
+    (table,) = (await ops.diff(None, "", "one", "two", storage=str(own.root))).tables
+    assert (table.added, table.changed, table.removed) == (0, 0, 0)
+    assert (await ops.verify_offline("two", storage=str(own.root))).damage == ()
+    policy = ops.Policy(last=1)
+    own.files.delete(["two.json"])
+    write_snapshot(own, "three", 3, state=[in_state("x", "new")])
+    await ops.prune(str(own.root), policy, await ops.plan_pruning(str(own.root), policy))
+    assert "three.json" in names(own) and "one.json" not in names(own)
+    assert names(foreign) == before
