@@ -21,19 +21,6 @@ PIECE_BYTES: Final = 1 << 20
 UNFINISHED: Final = ".tmp-"
 
 
-@contextlib.contextmanager
-def locked(place: Path) -> Iterator[None]:
-    """Lock a file or folder for the length of the block; the lock ends with the process as well. If the file system has
-    no locks, nothing is locked."""
-    opened = os.open(place, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(opened)
-
-
 class Info(NamedTuple):
     """A file: its path, its size in bytes, and when it was written, in seconds since 1970."""
 
@@ -70,9 +57,10 @@ class LocalFiles:
 
     def read(self, path: str) -> tuple[bytes, Any] | None:
         """Return the content of a file, and its version; None: it does not exist."""
-        if not (self._root / path).is_file():
-            return None
-        with contextlib.suppress(FileNotFoundError), (self._root / path).open("rb") as file:
+        with (
+            contextlib.suppress(FileNotFoundError, IsADirectoryError),
+            (self._root / path).open("rb") as file,
+        ):
             return file.read(), _version(os.fstat(file.fileno()))
         return None
 
@@ -121,12 +109,16 @@ class LocalFiles:
         """Put a file where this version of it is, or, without a version, where there is none; False: there is another
         one by now."""
         self._root.mkdir(parents=True, exist_ok=True)
-        with locked(self._root):
-            file = self._root / path
+        lock, file = os.open(self._root, os.O_RDONLY), self._root / path
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
             if (_version(file.stat()) if file.is_file() else None) != version:
                 return False
             with self.writing(path) as new:
                 new.write(content)
+        finally:
+            os.close(lock)
         return True
 
     def delete(self, paths: Sequence[str]) -> None:

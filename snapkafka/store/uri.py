@@ -46,14 +46,21 @@ def _split(uri: str) -> SplitResult:
     """Split a URI.
 
     Raises:
-        StorageError: it is none; the error does not contain it, as it may hold a secret.
+        StorageError: it is none, or has a password, which would be written to the ledger and elsewhere; the error does
+            not contain it.
     """
     try:
-        return urlsplit(uri)
+        parts = urlsplit(uri)
     except ValueError:
         raise StorageError(
             "the URI of the storage has a host or bucket that is invalid", hint="write SCHEME://BUCKET/PREFIX"
         ) from None
+    if parts.password:
+        raise StorageError(
+            f"storage {parts.scheme}://...@{parts.hostname} holds a secret, and a URI is written down",
+            hint="set credentials in the environment: AWS_ACCESS_KEY_ID and so on",
+        )
+    return parts
 
 
 def open_store(uri: str) -> Store:
@@ -64,7 +71,6 @@ def open_store(uri: str) -> Store:
         DependencyMissingError: the library for its protocol is not installed.
     """
     parts = _split(uri)
-    refuse_secrets(uri)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost"):
             raise StorageError(
@@ -85,27 +91,13 @@ def open_store(uri: str) -> Store:
     return Store(LocalFiles(Path(uri)))
 
 
-def refuse_secrets(uri: str) -> None:
-    """Refuse a URI with a password: it would be written to the ledger and elsewhere.
-
-    Raises:
-        StorageError: the URI contains a password.
-    """
-    parts = _split(uri)
-    if parts.password:
-        raise StorageError(
-            f"storage {parts.scheme}://...@{parts.hostname} holds a secret, and a URI is written down",
-            hint="set credentials in the environment: AWS_ACCESS_KEY_ID and so on",
-        )
-
-
 def written_down(uri: str) -> str:
     """Return the name of a storage for a record: an absolute path or URI. Empty stays empty.
 
     Raises:
         StorageError: the URI contains a password.
     """
-    refuse_secrets(uri)
+    _split(uri)
     return str(expand_home(uri).absolute()) if uri and "://" not in uri else uri
 
 
