@@ -83,7 +83,7 @@ HELPS: Final = {
         "Serve the REST API, gRPC and a web page.\n\nIt stores nothing, so any number can run.",
     ),
     "broker": Help(OPERATE, "operate", "--port 9092", "Run a Kafka on this machine until Ctrl-C."),
-    "demo": Help(OPERATE, "operate", "--drill", "Run a demo on this machine: broker, services, snapshots."),
+    "demo": Help(OPERATE, "operate", "--keep", "Run a demo on this machine: broker, services, snapshots."),
 }
 
 

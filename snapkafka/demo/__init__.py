@@ -11,8 +11,7 @@ from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
     from .load import Load
-    from .money import count_money
-    from .naive import read_naively
+    from .money import count_money, read_naively
     from .settings import CREDITS, PARTITIONS, REQUESTS, TOTAL, TRANSFERS, changelog
     from .story import CHECKED, INVARIANTS
     from .system import open_accounts, running_system

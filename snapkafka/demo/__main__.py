@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
-from snapkafka.errors import EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError
+from snapkafka.errors import EXIT_NOT_GOOD, DependencyMissingError, SnapkafkaError, StorageError
 from snapkafka.runtime.extras import require_extra
 
 try:
@@ -21,10 +21,8 @@ except DependencyMissingError as error:
     sys.exit(error.exit_status)
 
 import msgspec
-from rich.console import Console
 
-from snapkafka.demo.progress import Reporter
-from snapkafka.demo.story import run_story
+from snapkafka.demo.story import Reporter, run_story
 from snapkafka.demo.summary import print_report
 from snapkafka.runtime.signals import Interrupted, exit_status, raise_on_ending_signals
 
@@ -33,7 +31,7 @@ OF_THIS_MACHINE: Final = ("SNAPKAFKA_CACHE", "SNAPKAFKA_DEMO_", "SNAPKAFKA_TEST_
 #: The variables that Faust reads before any app.
 OF_FAUST: Final = ("FAUST_DATADIR", "F_DATADIR", "FAUST_LOOP", "F_LOOP", "F_WORKDIR")
 WHAT: Final = "Run a broker, services, load and three snapshots on this machine; assemble and verify them."
-EXAMPLE: Final = "Example: snapkafka demo --drill"
+EXAMPLE: Final = "Example: snapkafka demo --keep"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,35 +41,25 @@ def main(argv: list[str] | None = None) -> int:
     forget_other_systems(os.environ)
     storage = arguments.storage.resolve() / time.strftime("%Y%m%d-%H%M%S")
     raise_on_ending_signals()
-    progress = Reporter()
     started = time.monotonic()
-    story = run_story(
-        progress,
-        storage,
-        engine=arguments.engine,
-        mixed=arguments.mixed,
-        drill=arguments.drill,
-        keep=arguments.keep,
-    )
     try:
-        found = asyncio.run(story)
+        storage.mkdir(parents=True)
+        found = asyncio.run(run_story(Reporter(), storage, engine=arguments.engine, keep=arguments.keep))
     except Interrupted as interrupted:
-        progress.stop()
         print("\nstopped; nothing is left running", file=sys.stderr)
         return exit_status(interrupted.number)
-    except SnapkafkaError as error:
-        progress.stop()
+    except (OSError, SnapkafkaError) as problem:
+        error = (
+            problem if isinstance(problem, SnapkafkaError) else StorageError(f"{storage}: {problem.strerror}")
+        )
         print(f"error: {error.message}\nwhat to do: {error.hint}", file=sys.stderr)
         return error.exit_status
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
     else:
-        width = None if sys.stdout.isatty() else 120
-        console = Console(markup=False, emoji=False, highlight=False, width=width)
-        print_report(console, found, arguments.engine)
+        print_report(found, arguments.engine)
         print(f"\nDone in {time.monotonic() - started:.0f} s. Nothing is left running.")
-    trusted = found.drill is None or found.drill.trusted
-    return 0 if trusted and all(one.good for one in found.snapshots) else EXIT_NOT_GOOD
+    return 0 if all(one.good for one in found.snapshots) else EXIT_NOT_GOOD
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,12 +70,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--storage", type=Path, default=Path("build/demo"), help="where tables and manifests go"
-    )
-    parser.add_argument(
-        "--drill", action="store_true", help="afterwards run a drill: the last snapshot as a temporary fork"
-    )
-    parser.add_argument(
-        "--mixed", action="store_true", help="one service is a plain loop with confluent-kafka"
     )
     parser.add_argument(
         "--engine",

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.demo.summary import short
-from snapkafka.errors import SnapkafkaError
-from snapkafka.runtime.child import Child
 from snapkafka.testing import RunningSystem, Worker
-from snapkafka.until import blocking_until
+from snapkafka.until import Tries
 
 PERIOD_S: Final = 0.5
 PAGE_TIMEOUT_S: Final = 30.0
@@ -87,14 +85,9 @@ class Practice:
                 print(f"started {_named(started)}", file=sys.stderr, flush=True)
 
     def _report(self, worker: Worker) -> None:
-        status = worker.status
-        assert status is not None, "it has ended"
-        if status < 0:
-            how = f"was ended by {signal.Signals(-status).name}"
-        elif status == 0:
-            how = "has stopped"
-        else:
-            how = f"ended with status {status}; its last lines:\n{worker.last_lines()}\n"
+        how = f"ended with status {worker.status}; its last lines:\n{worker.last_lines()}\n"
+        if (worker.status or 0) <= 0:
+            how = f"was ended by {signal.Signals(-worker.status).name}" if worker.status else "has stopped"
         again = (
             "press Enter here to start it again" if self._asks else "run the demo in a terminal to restart it"
         )
@@ -122,25 +115,18 @@ async def practise(system: RunningSystem, storage: Path) -> None:
 @contextmanager
 def page(system: RunningSystem, storage: Path) -> Iterator[str]:
     """Serve the page for the length of the block; provide a sentence with its address, or why there is none."""
-    log = system.folder / "page.txt"
-    command = [sys.executable, "-m", "snapkafka", "serve", "--port", "0", "--storage-root", str(storage)]
-    where = ["--bootstrap", system.bootstrap, "--namespace", system.namespace]
-    with log.open("wb") as out, Child([*command, *where], output=out) as child:
-        address = ""
-
-        def settled() -> bool:
-            nonlocal address
-            found = re.search(r"serving \S+ on (\S+)", log.read_text(errors="replace"))
-            address = found[1] if found else ""
-            return found is not None or child.wait(0) is not None
-
-        try:
-            blocking_until(settled, PAGE_TIMEOUT_S, "the page to be served", every_s=0.1)
-        except SnapkafkaError as error:
-            yield f"No page: {error.message}"
-        else:
-            lines = log.read_text(errors="replace").strip().splitlines()
-            yield f"Page: {address}" if address else f"No page: {lines[0] if lines else 'it ended'}"
+    arguments = ["snapkafka", "serve", "--port", "0", "--storage-root", str(storage)]
+    where = {"SNAPKAFKA_BOOTSTRAP": system.bootstrap, "SNAPKAFKA_NAMESPACE": system.namespace}
+    server = Worker("page", system.folder / "page.txt", arguments, where)
+    try:
+        for _ in Tries(PAGE_TIMEOUT_S):
+            found = re.search(r"serving \S+ on (\S+)", server.last_lines())
+            if found or server.status is not None:
+                break
+        yield f"Page: {found[1]}" if found else f"No page: {server.last_lines()}"
+    finally:
+        server.interrupt()
+        server.end()
 
 
 def _beside(name: str) -> str:

@@ -5,30 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import signal
-import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from snapkafka import manifest as manifests
 from snapkafka import ops
+from snapkafka.cli.screen import standard
 from snapkafka.demo.load import RATE, Load
-from snapkafka.demo.money import count_money
-from snapkafka.demo.naive import Naive, read_naively
+from snapkafka.demo.money import count_money, read_naively
 from snapkafka.demo.practice import practise
-from snapkafka.demo.progress import Reporter
 from snapkafka.demo.settings import ACCOUNTS, TOTAL
 from snapkafka.demo.summary import DemoResult, DemoSnapshot
 from snapkafka.demo.system import APPS, open_accounts, running_system
 from snapkafka.errors import SnapshotFailedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.protocol.snapshots import Status
-from snapkafka.runtime.locked import lock_problem
 from snapkafka.testing import RunningSystem, kafka
 from snapkafka.until import until
-from snapkafka.verbs import Drill
 
 INVARIANTS: Final = Path(__file__).parent / "invariants"
 #: What the apps' own check needs, for any engine.
@@ -37,21 +33,27 @@ CHECKED: Final = ops.JobSpec(invariants=(str(INVARIANTS),), parameters=(f"total=
 WARM_UP_S: Final = 2.0
 DECIDED: Final = (Status.CAPTURED, Status.COMPLETED, Status.FAILED)
 DECIDED_TIMEOUT_S: Final = 30.0
-FAUST: Final = "Faust services: accounts and clearing"
-#: The plain loop that `clearing` may be.
-LOOP: Final = "snapkafka.demo.clearing_loop"
 #: The engines, as people read them.
 ENGINES: Final = {"embedded": "the embedded engine", "spark": "Spark"}
 
 
+class Reporter:
+    """A line on standard error for the beginning and for the end of every phase."""
+
+    def __init__(self) -> None:
+        self._screen, self._what, self._since = standard(error=True), "", 0.0
+
+    def begin(self, what: str) -> None:
+        self._what, self._since = what, time.monotonic()
+        self._screen.print(f"... {what}")
+
+    def done(self, note: str = "") -> None:
+        took = time.monotonic() - self._since
+        self._screen.print(("✓", "green"), f" {self._what}  ", (f"{took:.1f} s  {note}", "dim"))
+
+
 async def run_story(
-    reporter: Reporter,
-    storage: Path,
-    *,
-    engine: str = "both",
-    mixed: bool = False,
-    drill: bool = False,
-    keep: bool = False,
+    reporter: Reporter, storage: Path, *, engine: str = "both", keep: bool = False
 ) -> DemoResult:
     """Start everything, take three snapshots under load, assemble and verify them, stop everything.
 
@@ -59,18 +61,14 @@ async def run_story(
         reporter: called with every phase.
         storage: for tables and manifests.
         engine: "embedded" or "spark" assembles; "both": the embedded one assembles, and Spark verifies one snapshot.
-        mixed: `clearing` is a loop with plain clients.
-        drill: run a drill at the end, while the system still runs.
         keep: let people practise after that, under load again.
     """
     async with contextlib.AsyncExitStack() as stack:
         reporter.begin("Kafka broker")
         broker = stack.enter_context(kafka())
         reporter.done(broker.bootstrap)
-        loops = {"clearing": LOOP} if mixed else {}
-        what = "Services: accounts with Faust, clearing with confluent-kafka" if mixed else FAUST
-        reporter.begin(f"{what}, two workers each")
-        system = stack.enter_context(running_system(broker.bootstrap, "demo", loops=loops))
+        reporter.begin("Faust services: accounts and clearing, two workers each")
+        system = stack.enter_context(running_system(broker.bootstrap, "demo"))
         system.await_workers()
         reporter.done(f"{len(system.workers)} processes")
         load = Load(broker.bootstrap)
@@ -83,20 +81,19 @@ async def run_story(
             reporter.done(f"{load.asked} transfers asked for")
             naive = await take_three(reporter, system, storage)
         # The snapshots are taken: the cores are those of assembly now.
-        if not (drill or keep):
+        if not keep:
             for worker in system.workers:
                 worker.interrupt()  # nothing needs the services any more, and leaving takes them a while
         await assemble_all(reporter, system, list(naive), storage, engine)
         rows = {row.id: row for row in await ops.list_snapshots(system.connection, system.namespace)}
         taken = [_taken(rows[name], reading, storage) for name, reading in naive.items()]
-        drilled = await run_drill(reporter, storage, system) if drill else None
         if keep:
             async with load.running():
                 await practise(system, storage)
-        return DemoResult(snapshots=taken, drill=drilled)
+        return DemoResult(snapshots=taken)
 
 
-async def take_three(reporter: Reporter, system: RunningSystem, storage: Path) -> dict[str, Naive]:
+async def take_three(reporter: Reporter, system: RunningSystem, storage: Path) -> dict[str, int]:
     """Take one snapshot from outside, and two at the same moment by two workers; with a naive reading beside each."""
     where, namespace = system.connection, system.namespace
     reporter.begin("Snapshot 1: from outside, as by `snapkafka trigger --wait`")
@@ -128,7 +125,7 @@ async def assemble_all(
     """Assemble and verify the snapshots; with both engines Spark verifies the first one beside the others."""
     alone = "embedded" if engine == "both" else engine
     spec = ops.changed(CHECKED, namespace=system.namespace, storage=str(storage), engine=alone)
-    assemble = partial(ops.assemble, system.connection, notify=reporter.tick)
+    assemble = partial(ops.assemble, system.connection)
     reporter.begin(f"Assembly and verification by {ENGINES[alone]}")
     if engine != "both":
         await assemble(ops.changed(spec, snapshots=tuple(names)))
@@ -136,7 +133,7 @@ async def assemble_all(
         return
     (first,) = await assemble(ops.changed(spec, snapshots=(names[0],)))
     again = ops.JobSpec(manifests=(first.manifest,), tables=True, engine="spark")
-    spark = asyncio.ensure_future(ops.verify(system.connection, again, notify=reporter.tick))
+    spark = asyncio.ensure_future(ops.verify(system.connection, again))
     try:
         await assemble(ops.changed(spec, snapshots=tuple(names[1:])))
         reporter.done()
@@ -150,7 +147,7 @@ async def assemble_all(
     reporter.done("good, and the same rows")
 
 
-def _taken(row: ops.SnapshotInfo, naive: Naive, storage: Path) -> DemoSnapshot:
+def _taken(row: ops.SnapshotInfo, naive: int, storage: Path) -> DemoSnapshot:
     path = storage / f"{manifests.file_stem(row.id)}.json"
     manifest, money = manifests.load(path.read_text(), where=str(path)), count_money(path)
     cuts = manifest.captured.processes
@@ -164,32 +161,7 @@ def _taken(row: ops.SnapshotInfo, naive: Naive, storage: Path) -> DemoSnapshot:
         checks=[check.name for check in manifest.checks if check.run],
         money=money,
         total=money.total,
-        naive_total=naive.total,
+        naive_total=naive,
         checkpoint_manifest_uri=str(path),
         tables=str((storage / manifest.tables[0].files[0].path).parents[1]),
     )
-
-
-async def run_drill(reporter: Reporter, storage: Path, system: RunningSystem) -> ops.Drill:
-    """Drill the newest good snapshot of a demo that runs: as a throwaway fork, beside the running system."""
-    reporter.begin("Drill: the last snapshot as a temporary fork")
-    environment = {
-        "SNAPKAFKA_BOOTSTRAP": system.bootstrap,
-        "SNAPKAFKA_NAMESPACE": system.namespace,
-        "SNAPKAFKA_DEMO_DATA": str(system.folder / "drill"),
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
-    python = ["env", *(f"{name}={value}" for name, value in environment.items()), sys.executable]
-    options = ["worker", "-l", "warn", "--without-web"]
-    request = Drill(
-        apps=tuple(
-            shlex.join([*python, "-m", "faust", "-A", f"snapkafka.demo.{app}", *options]) for app in APPS
-        ),
-        storage=str(storage),
-        unlocked=bool(lock_problem()),  # these apps are ours
-    )
-    found = await ops.drill(
-        system.connection, system.namespace, request, who="demo", spec=CHECKED, notify=reporter.tick
-    )
-    reporter.done("trusted" if found.trusted else "; ".join(found.reasons))
-    return found

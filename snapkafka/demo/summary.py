@@ -6,14 +6,10 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from snapkafka.cli.screen import standard
 from snapkafka.demo.money import Money
 from snapkafka.demo.settings import TOTAL
-from snapkafka.ops import Drill
-from snapkafka.units import format_seconds
 
 #: Who proved it, by the engine.
 PROVED_BY: Final = {
@@ -49,88 +45,52 @@ class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
 
     must_be: int = TOTAL
     snapshots: list[DemoSnapshot]
-    drill: Drill | None = None
 
 
-def print_report(console: Console, found: DemoResult, engine: str) -> None:
+def print_report(found: DemoResult, engine: str) -> None:
     """Print a short report for a person.
 
     Args:
         engine: what assembled and verified, as `run_story` has it.
     """
-    taken = found.snapshots
-    first, last = taken[0], taken[-1]
-    console.print("\nThree snapshots of a system that never stopped", style="bold")
-    console.print(_times(taken))
-    console.print(_money(taken))
-    console.print(
-        f"Proved from the log {PROVED_BY[engine]} ({', '.join(first.checks)}); the money counted by DuckDB from the"
-        " Parquet alone."
+    screen, (first, *_, last) = standard(), found.snapshots
+    screen.print("Three snapshots of a system that never stopped", style="bold")
+    screen.table(
+        found.snapshots,
+        "snapshot=snapshot_id",
+        "asked_by=initiated_by_node_id",
+        "captured=capture_ms",
+        ("longest cut", lambda it: f"{max(it.cut_us)} us"),
+        "events=events_running",
+        "verdict",
     )
-    console.print("Naive: tables and lag, read one by one. Each is true, but of another moment.\n")
-    console.print(f"Tables   {short(first.tables)}", soft_wrap=True)
-    console.print(f"Manifest {short(first.checkpoint_manifest_uri)}")
-    console.print("\nNext:")
-    command = ".venv/bin/snapkafka"
+    screen.print("No event waits for a cut: those that ran then finish as part of the snapshot.")
+    screen.print(f"The money, which must be {TOTAL:,}", style="bold")
+    screen.table(
+        found.snapshots,
+        "snapshot=snapshot_id",
+        ("in tables", lambda it: f"{it.money.in_tables:,}"),
+        ("in flight", lambda it: f"{it.money.in_flight:,}"),
+        "together=total:,",
+        ("naive", lambda it: f"{it.naive_total:,}"),
+        ("is off by", lambda it: f"{it.naive_total - TOTAL:+,}"),
+    )
+    screen.print(
+        f"Proved from the log {PROVED_BY[engine]} ({', '.join(first.checks)}); the money counted by DuckDB from the"
+        " Parquet alone. Naive: tables and lag, read one by one; each is true, but of another moment."
+    )
+    screen.print(f"Tables   {short(first.tables)}")
+    screen.print(f"Manifest {short(first.checkpoint_manifest_uri)}")
+    screen.print("Next:")
     storage = f"--storage {short(Path(first.checkpoint_manifest_uri).parent)}"
     sql = f"'SELECT topic, key, value FROM messages' --snapshot {first.snapshot_id}"
-    console.print(f"  {command} query {sql} {storage}", soft_wrap=True)
-    console.print(f"  {command} diff {first.snapshot_id} {last.snapshot_id} {storage}", soft_wrap=True)
-    console.print(
-        "  make demo ARGS=--keep    leaves the system running, and reports how to use the command on it"
-    )
-    console.print("  README.md                your own Faust app: two lines")
-    if (drill := found.drill) is not None:
-        console.print(f"\n{'trusted' if drill.trusted else 'NOT trusted'}: snapshot {drill.snapshot}")
-        for reason in drill.reasons:
-            console.print(f"- {reason}")
-        console.print(f"RPO {format_seconds(drill.rpo_s)}, RTO {format_seconds(drill.rto_s)}")
-
-
-def _table(title: str, names: dict[str, str]) -> Table:
-    """Create a table of columns, each with its alignment."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name, justify in names.items():
-        table.add_column(name.strip(), justify=justify, no_wrap=name != "asked by")  # type: ignore[arg-type]
-    return table
-
-
-def _times(taken: list[DemoSnapshot]) -> Table:
-    columns = {"snapshot": "left", "asked by": "left", "captured": "right", "each cut": "right"}
-    table = _table("How long it took", columns | {"events": "right", "verdict": "left"})
-    for number, one in enumerate(taken, 1):
-        cuts = [us / 1000 for us in one.cut_us]
-        table.add_row(
-            f"{number} {one.snapshot_id}",
-            one.initiated_by_node_id,
-            f"{one.capture_ms} ms",
-            f"{min(cuts):.2f}-{max(cuts):.2f} ms",
-            str(one.events_running),
-            one.verdict,
-        )
-    table.caption = "No event waits for a cut: those that ran then finish as part of the snapshot."
-    table.caption_justify = "left"
-    return table
-
-
-def _money(taken: list[DemoSnapshot]) -> Table:
-    names = ("in tables", "in flight", "messages", "together", " ", "naive", "is off by")
-    table = _table(
-        f"\nThe money, which must be {TOTAL:,}", {"snapshot": "left"} | dict.fromkeys(names, "right")
-    )
-    for number, one in enumerate(taken, 1):
-        off = one.naive_total - TOTAL
-        table.add_row(
-            str(number),
-            f"{one.money.in_tables:,}",
-            f"{one.money.in_flight:,}",
-            str(one.money.messages),
-            Text(f"{one.total:,}", "bold"),
-            Text("correct", "green") if one.total == TOTAL else Text("WRONG", "red"),
-            f"{one.naive_total:,}",
-            Text(f"{off:+,}", "red") if off else "nothing, by luck",
-        )
-    return table
+    for command in (
+        f".venv/bin/snapkafka query {sql} {storage}",
+        f".venv/bin/snapkafka diff {first.snapshot_id} {last.snapshot_id} {storage}",
+        "make demo ARGS=--keep    leaves the system running, and reports how to use the command on it",
+        "README.md                your own Faust app: two lines",
+    ):
+        screen.command(command, indent=2)
 
 
 def short(path: str | Path) -> str:

@@ -30,7 +30,6 @@ def running_system(
     *,
     env: Callable[[str, int], Mapping[str, str]] | None = None,
     modules: Mapping[str, str] | None = None,
-    loops: Mapping[str, str] | None = None,
 ) -> Iterator[RunningSystem]:
     """Start the topics and the four workers; stop them at the end of the block.
 
@@ -39,7 +38,6 @@ def running_system(
         namespace: of the snapshots.
         env: settings per worker, by app and number (0, 1).
         modules: another module for a worker, by its name ("accounts-1").
-        loops: the module of a plain loop for all workers of an app, by its name.
     """
     prepare(bootstrap)
 
@@ -47,9 +45,7 @@ def running_system(
         for number in range(2):
             for app in APPS:
                 module = (modules or {}).get(f"{app}-{number + 1}", f"snapkafka.demo.{app}")
-                system.start_worker(
-                    app, env(app, number) if env else None, module=module, loop=(loops or {}).get(app, "")
-                )
+                system.start_worker(app, env(app, number) if env else None, module=module)
 
     with started(bootstrap, namespace, start) as system:
         yield system

@@ -134,15 +134,13 @@ class RunningSystem:
         env: Mapping[str, str] | None = None,
         *,
         module: str = "",
-        loop: str = "",
         options: Sequence[str] = ("--without-web",),
     ) -> Worker:
         """Start one more worker.
 
         Args:
-            app: `module:attribute`, whose broker is replaced; or the name of what `module` or `loop` runs.
+            app: `module:attribute`, whose broker is replaced; or the name of what `module` runs.
             module: of a Faust app that takes its broker from SNAPKAFKA_BOOTSTRAP; `options` are of Faust's command.
-            loop: the module of a plain loop.
         """
         self._started[app] += 1
         name = f"{app.replace(':', '-')}-{self._started[app]}"
@@ -152,9 +150,7 @@ class RunningSystem:
             "SNAPKAFKA_NAMESPACE": self.namespace,
             "SNAPKAFKA_DEMO_DATA": data,
         }
-        if loop:
-            arguments = [loop]
-        elif module:
+        if module:
             arguments = ["faust", "-A", module, "worker", "-l", "warn", *options]
         else:
             arguments = ["snapkafka.testing.run_worker", app, self.bootstrap, data]

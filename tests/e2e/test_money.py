@@ -25,7 +25,7 @@ def test_twenty_snapshots_under_load_conserve_the_money(namespace: str, tmp_path
         for number in range(SNAPSHOTS):
             name = f"s{number:02}"
             view = system.take(name)
-            naive[name] = system.observer.call(read_naively(system.observer.connection)).total
+            naive[name] = system.observer.call(read_naively(system.observer.connection))
             assert {report.heard for _, report in view.reports.values()} == {"ledger"}
             time.sleep(0.2)  # spreads them over time; nothing is waited for
         system.observer.stop_load()
