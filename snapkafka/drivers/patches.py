@@ -1,10 +1,59 @@
-"""Patches that can be undone."""
+"""What replaces functions of Faust and of aiokafka: with ours before or after it, or so that it can be undone."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def contained(what: str) -> Callable[[F], F]:
+    """Contain the faults of a method, of a driver or of a part with a `_driver`: it stands down (R15)."""
+
+    def contain(method: F) -> F:
+        @functools.wraps(method)
+        def within(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:
+                getattr(self, "_driver", self).stand_down(what, error)
+            return None
+
+        return cast(F, within)
+
+    return contain
+
+
+def before(host: Any, owner: Any, name: str, note: Callable[..., object], what: str) -> None:
+    """Call `note` before a function of an object. A fault in it makes `host` stand down, and the function is called
+    all the same (R15)."""
+    original = getattr(owner, name)
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        try:
+            note(*args, **kwargs)
+        except Exception as error:
+            host.stand_down(what, error)
+        return original(*args, **kwargs)
+
+    setattr(owner, name, noted)
+
+
+def after(host: Any, owner: Any, name: str, note: Callable[..., object], what: str) -> None:
+    """Call `note` after a function of an object, with its result first; as for `before`."""
+    original = getattr(owner, name)
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        try:
+            note(found, *args, **kwargs)
+        except Exception as error:
+            host.stand_down(what, error)
+        return found
+
+    setattr(owner, name, noted)
 
 
 class Patches:

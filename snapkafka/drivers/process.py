@@ -33,6 +33,7 @@ from snapkafka.protocol.worker import WorkerProtocol
 from .ledger import LedgerFollower
 from .machine_driver import First, MachineDriver
 from .metrics import Metrics
+from .patches import contained
 from .stamps import Stamps
 from .waiting import LEDGER_WAIT_S
 
@@ -126,6 +127,15 @@ class Process(MachineDriver):
         with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
             self.loop.call_soon_threadsafe(self.withdraw)
 
+    def note(self, what: str, function: Callable[..., T], *args: Any) -> T | None:
+        """Call a function of ours in the midst of the app's own work; None after a fault, when this worker stands
+        down."""
+        try:
+            return function(*args)
+        except Exception as error:
+            self.stand_down(what, error)
+        return None
+
     @property
     def reason(self) -> str:
         """Why this worker is absent, as the ledger records it."""
@@ -141,41 +151,26 @@ class Process(MachineDriver):
 
     # -- the loop, which never raises -------------------------------------------------------------------------------
 
+    @contained("to feed the protocol")
     def feed(self, event: Event) -> First | None:
         """Feed the machine an event, and do what it asks for. Never raises."""
-        try:
-            return super().feed(event)
-        except Exception as error:
-            self.stand_down(f"to receive {type(event).__name__}", error)
-            return None
+        return super().feed(event)
 
+    @contained("to carry out what the protocol asks for")
     def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
-        """Do the actions, in their order. The app's own code is on the call stack, so a fault of ours is contained
-        (R15). Never raises."""
-        try:
-            return super().do(actions, us=us)
-        except Exception as error:
-            self.stand_down("to carry out what the protocol asks for", error)
-            return None
+        """Do the actions, in their order: the app's own code is on the call stack (R15). Never raises."""
+        return super().do(actions, us=us)
 
+    @contained("to note which records are never read")
     def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
         """Note that reading an input goes on at `end`, and not at `start`: see `reading.Moved`."""
-        try:
-            start = self.machine.positions.reads_at(tp) if start is None else start
-            moved = Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=why)
-            self.machine.reading_moved(moved)
-            if start < end:
-                self.metrics.count("never_read", why, 1 if start < 0 else end - start)
-                logger.warning(
-                    "snapkafka: records %s to %d of %s are never read: %s",
-                    "up" if start < 0 else start,
-                    end - 1,
-                    tp,
-                    WHY_UNREAD[why],
-                    extra=self.about(),
-                )
-        except Exception as error:
-            self.stand_down("to note which records are never read", error)
+        start = self.machine.positions.reads_at(tp) if start is None else start
+        moved = Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=why)
+        self.machine.reading_moved(moved)
+        if start < end:
+            self.metrics.count("never_read", why, 1 if start < 0 else end - start)
+            first, what = "up" if start < 0 else start, "snapkafka: records %s to %d of %s are never read: %s"
+            logger.warning(what, first, end - 1, tp, WHY_UNREAD[why], extra=self.about())
 
     def answering(self) -> Callable[[Event], None]:
         """Return a function that feeds the answer to a question asked now. An answer that arrives after the ledger was
@@ -183,11 +178,8 @@ class Process(MachineDriver):
         asked_of = self.ledgers
 
         def answer(event: Event) -> None:
-            try:
-                if asked_of == self.ledgers:
-                    self.feed(event)
-            except Exception as error:
-                self.stand_down(f"to receive {type(event).__name__}", error)
+            if asked_of == self.ledgers:
+                self.feed(event)
 
         return answer
 
@@ -201,19 +193,15 @@ class Process(MachineDriver):
         task.add_done_callback(self._done)
         return task
 
+    @contained("to check how a task ended")
     def _done(self, task: asyncio.Task[Any]) -> None:
-        try:
-            self._tasks.discard(task)
-            error = None if task.cancelled() else task.exception()
-            if error is None:
-                return
-            name = getattr(task.get_coro(), "__qualname__", "a task")
-            if isinstance(error, Exception) and not isinstance(error, CLUSTER_AT_FAULT):
-                self.stand_down(f"in {name}", error)
-            else:
-                logger.error("snapkafka: %s failed: %r", name, error, extra=self.about())
-        except Exception as error:
-            self.stand_down("to check how a task ended", error)
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        name = getattr(task.get_coro(), "__qualname__", "a task")
+        if isinstance(error, Exception) and not isinstance(error, CLUSTER_AT_FAULT):
+            self.stand_down(f"in {name}", error)
+        elif error is not None:
+            logger.error("snapkafka: %s failed: %r", name, error, extra=self.about())
 
     async def end_tasks(self) -> None:
         """Cancel the background tasks."""
@@ -254,8 +242,8 @@ class Process(MachineDriver):
         if not isinstance(record, Report):
             self.write(record)
             return
-        if record.epoch in self._cut_at:
-            self.metrics.observe("closing", time.perf_counter() - self._cut_at.pop(record.epoch))
+        if (since := self._cut_at.pop(record.epoch, None)) is not None:
+            self.metrics.observe("closing", time.perf_counter() - since)
         self.report(record)
 
     def write(self, record: LedgerRecord) -> None:
@@ -283,13 +271,8 @@ class Process(MachineDriver):
         self.metrics.count("cuts")
         self.metrics.observe("cut", us / 1_000_000)
         self._cut_at = {action.epoch: time.perf_counter()}  # no older one is worth measuring
-        logger.debug(
-            "turned red for epoch %d (%s) in %d us",
-            action.epoch,
-            action.heard,
-            us,
-            extra=self.about(action.epoch),
-        )
+        told = self.about(action.epoch)
+        logger.debug("turned red for epoch %d (%s) in %d us", action.epoch, action.heard, us, extra=told)
 
     def membership_read(self) -> None:
         """Note that a record was read that may change who takes part, or what a restore asks; or the ledger is another

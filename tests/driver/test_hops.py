@@ -12,9 +12,9 @@ from snapkafka.testing import Broker
 from tests.driver.live import live
 
 #: From fetch to commit, of a record with a header of ours.
-OF_AN_EVENT_MAX: Final = 13
+OF_AN_EVENT_MAX: Final = 10
 #: Besides those of its event: from the write in the agent until it is acknowledged.
-OF_A_TABLE_WRITE_MAX: Final = 16
+OF_A_TABLE_WRITE_MAX: Final = 15
 
 
 @pytest.mark.timeout(150)

@@ -127,7 +127,7 @@ async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> N
     app: Any = faust.App("shop", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
     rates = app.GlobalTable("rates")
     driver, ledger = await joined(app)
-    driver.sensors.attach(app.sensors)
+    driver.events.attach(app.sensors)
     driver.tables.attach()
     driver.machine.colours.tearing = True
     message = SimpleNamespace(tp=TP("rates", 0), offset=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Final, NoReturn, Unpack
+from typing import Any, Final, Unpack
 
 from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
 from snapkafka.errors import ForkIsolationError, InstallError
@@ -44,15 +44,15 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         raise InstallError(
             "snapkafka is already installed on this app", hint="call snapkafka.install once per faust.App"
         )
-    switch = os.environ.get(SWITCH, "")
-    fork = os.environ.get(FORK, "")
+    switch, fork = os.environ.get(SWITCH, ""), os.environ.get(FORK, "")
+    namespace = os.environ.get(NAMESPACE) if namespace is None else namespace
     if fork:
         return _install_fork(app, namespace, config, switch, fork)
     if switch == "off":
         # whatever the other settings: one that this release does not know is no reason to fail
         run_without(app, f"{SWITCH}=off")
         return None
-    settings = _checked(os.environ.get(NAMESPACE) if namespace is None else namespace, config, switch)
+    settings = _checked(namespace, config, switch)
     if not settings.enabled or settings.mode == "off":
         run_without(app, "snapkafka is disabled")
         return None
@@ -66,75 +66,64 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
 
     try:
         from .driver import FaustDriver
+        from .hooks import install_hooks
+        from .web import serve
     except ImportError as error:  # of something that a later aiokafka has elsewhere
         run_without(app, f"its driver cannot be loaded here ({error})", error=True)
         return None
-
     driver = app.snapkafka = FaustDriver(app, settings)
-    if found := not_as_expected():
-        driver.absent = f"found that {', '.join(found)}"
-        run_without(app, driver.absent, error=True)
-        if settings.web and hasattr(app, "_new_web"):
-            from .web import serve
-
-            serve(driver)
-    else:
-        from .hooks import install_hooks
-
+    if not (found := not_as_expected()):
         install_hooks(driver)
+        return driver
+    driver.absent = f"found that {', '.join(found)}"
+    run_without(app, driver.absent, error=True)
+    if settings.web and hasattr(app, "_new_web"):
+        serve(driver)
     return driver
 
 
 def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str, fork: str) -> Any:
-    """Install on a part of a fork. Nothing of it fails open: a process that is not isolated does not start.
+    """Install on a part of a fork. Nothing of it fails open: a process that is not isolated does not start, nor one
+    without snapkafka, where the starts of agents are not honoured.
 
     Raises:
-        InstallError: it cannot be isolated, or snapkafka is disabled, without which the starts of agents are not
-            honoured.
+        InstallError: says why.
     """
     from snapkafka.protocol.forking import fork_problem, prefixed
 
-    def refuse(problem: str) -> NoReturn:
-        raise InstallError(
-            f"{FORK}={fork}: {problem}",
-            hint="a fork runs with snapkafka on, or not at all; leave the variable out for production",
-        )
-
-    if problem := fork_problem(fork):
-        refuse(problem)
-    if switch == "off":
-        refuse(f"{SWITCH} is off")
-    settings = _checked(os.environ.get(NAMESPACE) if namespace is None else namespace, config, switch)
-    if not settings.enabled or settings.mode in ("off", "observe"):
-        refuse("snapkafka is disabled" if not settings.enabled else f"the mode is {settings.mode}")
-    settings = replace(
-        settings,
-        namespace=prefixed(fork, settings.namespace),
-        sources=tuple(prefixed(fork, topic) for topic in settings.sources),
-    )
-    settings.validate()
     from .support import not_as_expected
 
     try:
+        if problem := fork_problem(fork):
+            raise ForkIsolationError(problem)
+        if switch == "off":
+            raise ForkIsolationError(f"{SWITCH} is off")
+        settings = _checked(namespace, config, switch)
+        if not settings.enabled or settings.mode in ("off", "observe"):
+            why = f"the mode is {settings.mode}" if settings.enabled else "snapkafka is disabled"
+            raise ForkIsolationError(why)
+        settings = replace(
+            settings,
+            namespace=prefixed(fork, settings.namespace),
+            sources=tuple(prefixed(fork, topic) for topic in settings.sources),
+        )
+        settings.validate()
+        if found := not_as_expected():
+            raise ForkIsolationError(f"this release of Faust is not supported ({', '.join(found)})")
         from .driver import FaustDriver
         from .fork import become_fork, require_fork
         from .hooks import install_hooks
-    except ImportError as error:
-        refuse(f"its driver cannot be loaded here ({error})")
-    if found := not_as_expected():
-        refuse(f"this release of Faust is not supported ({', '.join(found)})")
-    try:
+
         become_fork(app, fork)
-    except (ImportError, AttributeError) as error:
-        refuse(f"this Faust cannot be isolated ({error})")
-    except ForkIsolationError as error:
-        refuse(error.message)
-    except OSError as error:
-        refuse(f"the drill that it belongs to cannot be reached ({error})")
-    driver = app.snapkafka = FaustDriver(app, settings)
-    install_hooks(driver)
-    if driver.absent:
-        refuse(f"snapkafka {driver.absent}")
+        driver = app.snapkafka = FaustDriver(app, settings)
+        install_hooks(driver)
+        if driver.absent:
+            raise ForkIsolationError(f"snapkafka {driver.absent}")
+    except (ForkIsolationError, ImportError, AttributeError, OSError) as error:
+        raise InstallError(
+            f"{FORK}={fork}: {getattr(error, 'message', '') or f'this process cannot be isolated ({error})'}",
+            hint="a fork runs with snapkafka on, or not at all; leave the variable out for production",
+        ) from error
     require_fork(app, fork, settings.namespace)
     return driver
 
@@ -152,7 +141,7 @@ def _checked(namespace: str | None, config: Settings, switch: str) -> Config:
     known: dict[str, Any] = {name: value for name, value in config.items() if name in SETTINGS}
     if switch:
         known["mode"] = switch
-    settings = Config(namespace="" if namespace is None else namespace, **known)
+    settings = Config(namespace=namespace or "", **known)
     problems = [*unknown, *filter(None, [settings.problem()])]
     hints = [f"{SWITCH}={switch} sets the mode"] if switch and switch not in MODES else []
     if not namespace:

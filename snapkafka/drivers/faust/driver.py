@@ -1,6 +1,6 @@
 """The Faust driver: it feeds the machine, does its actions and feeds back the results. It decides nothing.
 
-One `FaustDriver` stands for one app in one worker process. Its parts are created and wired here, and nowhere else. One
+One `FaustDriver` stands for one app in one worker process. Its parts live as long, and reach each other through it. One
 task reads the ledger; another appends what the machine wants written, in that order. No event, send or commit of the
 app waits for either. R15 names the exceptions: the start, a rebalance, and a red record whose trigger is not read yet
 (R2) wait for the ledger, at most `LEDGER_WAIT_S`.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +17,10 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.protocol.actions import SendMarkers, TurnedRed
 from snapkafka.protocol.events import InputsRevoked
-from snapkafka.protocol.records import (
-    Report,
-)
 
 from ..aio_client import send_markers
 from ..process import Process
 from ..sends import Sends
-from .audit import audited_epochs
-from .connection import connection_of
 from .describe import in_transactions
 from .hello import hello_of, process_hello, report_missing, report_uncaptured
 from .inbound.conductor import IncomingRecords
@@ -34,62 +28,54 @@ from .inbound.membership import Membership
 from .inbound.recorder import Recorder
 from .inbound.resume import resume_last
 from .inbound.running_events import Events
-from .inbound.sensors import Sensors
 from .inbound.streams import watch_streams
 from .outbound.producer import OutgoingRecords, skip_producer_guard
 from .restores import AppliedRestores
-from .support import refusal, require_usable
-from .tables.changelogs import Tables
+from .support import connection_of, refusal, require_usable
+from .tables.changelogs import Tables, recover_to_the_end
 from .tables.reads import Reads
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
-    from snapkafka.protocol.records import TopicPartition, WhyUnread
+    from snapkafka.protocol.records import Report, TopicPartition, WhyUnread
 
     from .audit.auditor import TableAudit
 
-logger = logging.getLogger("snapkafka")
-
 
 class FaustDriver(Process):
-    """`app.snapkafka`: this worker as a process of the protocol.
+    """`app.snapkafka`: this worker as a process of the protocol."""
 
-    Args:
-        app: the Faust app.
-        config: validated settings.
-    """
+    #: Made when Faust makes what they are parts of.
+    recorder: Recorder
+    incoming: IncomingRecords | None = None
+    outgoing: OutgoingRecords | None = None
+    membership: Membership | None = None
+    audit: TableAudit | None = None
 
     def __init__(self, app: Any, config: Config) -> None:
         super().__init__(config, app)
         self.restored = AppliedRestores(self)
+        self.reads = Reads(self)
         self.events = Events(self)
         self.sends = Sends(self, self.events.cause_of_send)
-        self.reads = Reads(self, self.events)
-        self.sensors = Sensors(self, self.events, self.reads)
-        self.tables = Tables(self, self.reads, self.sensors, self.restored)
-        self._audit: TableAudit | None = None
-        # until Faust has made what they are parts of
-        self.recorder: Recorder
-        self.incoming: IncomingRecords | None = None
-        self.outgoing: OutgoingRecords | None = None
-        self.membership: Membership | None = None
+        self.tables = Tables(self)
 
     # -- Faust makes its own parts ------------------------------------------------------------------------------------
 
     def app_defined(self) -> None:
         """Patch what may be patched while the app is being defined; nothing of it may be finalised."""
-        self.sensors.attach(self.app.sensors)
-        watch_streams(self, self.events, self.sensors.attach_stream)
+        self.events.attach(self.app.sensors)
+        watch_streams(self)
 
     def app_configured(self) -> None:
         """Create the recorder: the app's settings are known."""
-        self.recorder = Recorder(self, self.write)
+        self.recorder = Recorder(self)
 
     def producer_made(self, producer: Any) -> None:
         """Patch the producer that Faust has created, unless the app's settings are refused."""
         if refusal(self.app):
             return
-        self.outgoing = OutgoingRecords(self, producer, sends=self.sends, note=self.restored.commit_note)
+        self.outgoing = OutgoingRecords(self, producer)
         if in_transactions(self.app):
             # See docs/explanation/design-notes.md: a marker would open a transaction, or overtake one.
             self.machine.send_no_markers()
@@ -97,50 +83,39 @@ class FaustDriver(Process):
 
     def conductor_made(self, conductor: Any) -> None:
         """Patch `app.topics`, which Faust has created."""
-        self.incoming = IncomingRecords(
-            self,
-            conductor,
-            events=self.events,
-            tables=self.tables,
-            restored=self.restored,
-            record=self._record,
-        )
+        self.incoming = IncomingRecords(self, conductor)
 
     def consumer_made(self, consumer: Any) -> None:
         """Patch the consumer that Faust has created."""
-        resume_last(self.app, consumer, self.stand_down)
-        self.membership = Membership(
-            self,
-            consumer,
-            join=self._join_as,
-            events=self.events,
-            tables=self.tables,
-            restored=self.restored,
-            rebalanced=self._transactions_rebalanced,
-            flow_stops=self._forget_held,
-        )
+        recover_to_the_end(self.app, consumer)
+        resume_last(self, consumer)
+        self.membership = Membership(self, consumer)
 
-    def inputs_revoked(self) -> None:
+    async def inputs_revoked(self, *_: Any, **__: Any) -> None:
         """Forget all inputs: they are revoked."""
+        self.note("to record that its inputs are revoked", self._inputs_revoked)
+
+    def _inputs_revoked(self) -> None:
         if self.membership is not None:
             self.membership.on_revoked()  # also where we take no part any more: it may hold some
-        self._forget_held()
+        self.forget_held()
         if self.absent:
             return
         self.events.on_revoked()
         self.tables.on_revoked()
         self.feed(InputsRevoked())
 
-    def _forget_held(self) -> None:
+    def forget_held(self) -> None:
+        """Forget what is held back: Faust takes in nothing more, for a rebalance or as the app stops."""
         if self.incoming is not None:
             self.incoming.held.forget()
 
-    def _transactions_rebalanced(self, consumer: Any) -> None:
+    def transactions_rebalanced(self, consumer: Any) -> None:
+        """Fail the open transactions of partitions that are others' now."""
         if self.outgoing is not None and self.outgoing.transactions is not None:
             self.outgoing.transactions.on_rebalanced(consumer)
 
-    def _record(self, ended: Any) -> None:
-        self.recorder.take(ended)  # which is made later than `app.topics` may be
+    # -- the hooks of the loop ----------------------------------------------------------------------------------------
 
     def membership_read(self) -> None:
         """Apply the rules of restores anew."""
@@ -158,8 +133,6 @@ class FaustDriver(Process):
             with contextlib.suppress(RuntimeError):  # the loop is closed: the app has stopped
                 self.loop.call_soon_threadsafe(super().reading_moved, tp, start, end, why)
 
-    # -- the hooks of the loop ----------------------------------------------------------------------------------------
-
     def report(self, record: Report) -> None:
         """Hand it to the recorder."""
         self.recorder.take(record)
@@ -171,17 +144,20 @@ class FaustDriver(Process):
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Measure the cut, and audit the tables if that is asked for."""
-        asked = audited_epochs(self.machine.ledger, self.app, action.previous, action.epoch)
-        if asked:
-            self._begin_audit(asked)
+        cut = [
+            view
+            for at, view in sorted(self.machine.ledger.open.items())
+            if action.previous < at <= action.epoch
+        ]
+        if asked := [view.epoch for view in cut if view.trigger.audit and self._is_of(view.trigger.apps)]:
+            from .audit.auditor import TableAudit
+
+            self.audit = self.audit or TableAudit(self)
+            self.audit.begin(asked)
         super().turned_red(action, us)
 
-    def _begin_audit(self, asked: list[int]) -> None:
-        from .audit.auditor import TableAudit
-
-        if self._audit is None:
-            self._audit = TableAudit(self, self.reads, self.tables)
-        self._audit.begin(asked)
+    def _is_of(self, apps: tuple[str, ...]) -> bool:
+        return not apps or self.app.conf.id in apps
 
     def hold_inputs(self) -> None:
         """Keep what arrives, and what waits for its agent."""
@@ -201,7 +177,6 @@ class FaustDriver(Process):
 
     async def start(self, ledger: KafkaLedger, admin: KafkaTopicAdmin) -> None:
         """Start the tasks of the ledger, before anything is sent. Returns at once."""
-        self.app_started()
         self.connected(ledger, admin)
         if self.config.every is not None:
             from .timer import run_timer
@@ -219,10 +194,10 @@ class FaustDriver(Process):
             with self.failing_open("to take part"):
                 require_usable(self.app)
 
-    async def _join_as(self, topics: Any) -> None:
+    async def join_as(self, topics: Any) -> None:
         """Join as a consumer of these topics."""
         self.tables.attach()
         report_uncaptured(self)
-        hello = await hello_of(self, topics, by_threads=self.events.by_threads())
+        hello = await hello_of(self, topics, by_threads=self.reads.by_threads())
         report_missing(self, hello)
         await self.join_ledger(hello)

@@ -52,11 +52,11 @@ class Isolation(Patches):
     def of(cls, fork: str) -> Isolation:
         """Return the isolation of this process; several apps of it share one."""
         if cls.current is None:
-            cls.current = cls(fork)
+            cls.current = isolation = cls(fork)
             try:
-                cls.current._attach()
+                isolation._attach()
             except BaseException:
-                cls.current.remove()
+                isolation.remove()
                 raise
         assert cls.current.fork == fork, "the environment has one fork"
         return cls.current
@@ -131,11 +131,11 @@ class Isolation(Patches):
                 hint="use topics of the app (`app.topic`), which the fork translates",
             )
 
-        members = {"__new__": staticmethod(refuse)}
         types = [it for it in vars(cimpl).values() if isinstance(it, type)]
         clients = [it for it in types if any(hasattr(it, method) for method in CLIENT_METHODS)]
         for derived in {admin.AdminClient, *(it for client in clients for it in _derived(client))}:
-            self.put(derived, "__new__", members["__new__"])
+            self.put(derived, "__new__", staticmethod(refuse))
+        members = {"__new__": staticmethod(refuse)}
         refused = {it: type(it.__name__, (it,), {**members, "__module__": it.__module__}) for it in clients}
         for module in list(sys.modules.values()):
             for name, value in list(getattr(module, "__dict__", {}).items()):
@@ -198,15 +198,8 @@ def _settings_of(fork: str, settings: type) -> type:
 
     def translated(name: str, translate: Callable[[Any, Any], Any]) -> property:
         # A property, or what Faust has in the place of one.
-        inherited = inspect.getattr_static(settings, name)
-
-        def get(conf: Any) -> Any:
-            return translate(conf, inherited.__get__(conf, type(conf)))
-
-        def put(conf: Any, value: Any) -> None:
-            inherited.__set__(conf, value)
-
-        return property(get, put)
+        theirs: Any = inspect.getattr_static(settings, name)
+        return property(lambda conf: translate(conf, theirs.__get__(conf, type(conf))), theirs.__set__)
 
     def name_of(conf: Any, name: str) -> str:
         return prefixed(fork, name)
@@ -217,17 +210,14 @@ def _settings_of(fork: str, settings: type) -> type:
     def tables_beside(conf: Any, folder: Path) -> Path:
         return folder if folder.is_relative_to(conf.datadir) else beside(conf, folder)
 
-    return type(
-        "ForkSettings",
-        (settings,),
-        {
-            "snapkafka_fork": fork,
-            "id": translated("id", name_of),
-            "reply_to": translated("reply_to", name_of),
-            "datadir": translated("datadir", beside),
-            "tabledir": translated("tabledir", tables_beside),
-        },
-    )
+    ways: dict[str, Callable[[Any, Any], Any]] = {
+        "id": name_of,
+        "reply_to": name_of,
+        "datadir": beside,
+        "tabledir": tables_beside,
+    }
+    members = {name: translated(name, translate) for name, translate in ways.items()}
+    return type("ForkSettings", (settings,), {"snapkafka_fork": fork, **members})
 
 
 def require_fork(app: Any, fork: str, namespace: str) -> None:
@@ -240,7 +230,7 @@ def require_fork(app: Any, fork: str, namespace: str) -> None:
     async def require() -> None:
         from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 
-        from .connection import connection_of
+        from .support import connection_of
 
         ledger = LEDGER + namespace
         async with KafkaTopicAdmin(connection_of(app)) as admin:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .factories import at_start, wrap_factory
 from .support import refusal
-from .tables.changelogs import delay_compaction, recover_to_the_end
+from .tables.changelogs import delay_compaction
 from .web import serve
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ PATCHED: Final[Mapping[str, str]] = {
     "ProducerBuffer._send_pending": "what leaves the buffer has entered",
     "AIOKafkaProducer.send": "a send enters (`aio_client`)",
     "MessageAccumulator._append_batch": "batches stamp what is appended",
-    "AIOKafkaProducer.send_offsets_to_transaction": "the ends of transactions (`outbound.transactions`)",
+    "AIOKafkaProducer.send_offsets_to_transaction": "the ends of transactions (`outbound.producer`)",
     "AIOKafkaProducer.commit_transaction": "their sends are acknowledged",
     "AIOKafkaProducer.abort_transaction": "they are not",
     "AIOKafkaProducer.stop": "nor are those of an open one",
@@ -50,15 +50,15 @@ PATCHED: Final[Mapping[str, str]] = {
     "AIOKafkaConsumer.commit": "what agents skip stands in the metadata (`restores`)",
     "SubscriptionState.assign_from_subscribed": "records that are never read (`reading`)",
     "Fetcher.request_offset_reset": "records that are never read",
-    "Recovery._resume_streams": "inputs resume last (`inbound.resume`)",
-    "Recovery.on_recovery_completed": "inputs resume last",
-    "SensorDelegate.on_stream_event_in": "an event starts (`inbound.sensors`)",
+    "Consumer.perform_seek": "inputs resume last (`inbound.resume`)",
+    "Consumer.resume_flow": "inputs resume last",
+    "SensorDelegate.on_stream_event_in": "an event starts (`inbound.running_events`)",
     "SensorDelegate.on_stream_event_out": "it ends",
     "SensorDelegate.on_message_out": "or is acknowledged",
     "Stream.__class__": "batches, acknowledgement by hand (`inbound.streams`)",
     "ReplyConsumer.add": "who asked, for replies (`inbound.running_events`)",
     "Table.__class__": "reads of a whole table, its changelog, its store (`tables.table_class`)",
-    "Table._sensor_on_get": "reads of a key (`inbound.sensors`)",
+    "Table._sensor_on_get": "reads of a key (`tables.reads`)",
     "Table._sensor_on_set": "writes of a key",
     "Table._sensor_on_del": "writes of a key",
     "ChangeloggedSetManager.send_changelog_event": "a set is changed (`tables.changelogs`)",
@@ -67,43 +67,32 @@ PATCHED: Final[Mapping[str, str]] = {
 
 logger = logging.getLogger("snapkafka")
 
-#: Where a fault is met at the end.
-STOPS: Final = "this worker stops anyway"
-
 
 def install_hooks(driver: FaustDriver) -> None:
     """Attach the driver to its app; the app must not be touched in a way that finalises it."""
-    with driver.failing_open("to patch Faust", for_good=True):
-        _install_hooks(driver)
-
-
-def _install_hooks(driver: FaustDriver) -> None:
     app = driver.app
 
-    def wrap(name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
+    def wrap(name: str, attach: Callable[[Any], Any], existing: Any) -> None:
         def attach_or_stand_down(made: Any) -> None:
             with driver.failing_open(f"to patch what Faust's {name} creates", for_good=True):
                 attach(made)
 
         wrap_factory(app, name, attach_or_stand_down, existing=existing)
 
-    def consumer_made(consumer: Any) -> None:
-        recover_to_the_end(app, consumer)
-        driver.consumer_made(consumer)
-
-    driver.app_defined()
-    wrap("_new_producer", driver.producer_made, existing=app._producer)
-    conductor = app.__dict__.get("topics")  # a cached property: there once it was used
-    wrap("_new_conductor", driver.conductor_made, existing=conductor)
-    wrap("_new_consumer", consumer_made, existing=app._consumer)
-    app.on_partitions_revoked.connect(_on_revoked(driver), weak=False)
-    _wrap_life(driver)
-    if driver.config.web:
-        serve(driver)
-    if app.configured:
-        _configured(driver)
-    else:
-        app.on_after_configured.connect(lambda *args, **kwargs: _configured(driver), weak=False)
+    with driver.failing_open("to patch Faust", for_good=True):
+        driver.app_defined()
+        wrap("_new_producer", driver.producer_made, app._producer)
+        # a cached property: there once it was used
+        wrap("_new_conductor", driver.conductor_made, app.__dict__.get("topics"))
+        wrap("_new_consumer", driver.consumer_made, app._consumer)
+        app.on_partitions_revoked.connect(driver.inputs_revoked, weak=False)
+        _wrap_life(driver)
+        if driver.config.web:
+            serve(driver)
+        if app.configured:
+            _configured(driver)
+        else:
+            app.on_after_configured.connect(lambda *args, **kwargs: _configured(driver), weak=False)
 
 
 def _configured(driver: FaustDriver) -> None:
@@ -117,31 +106,20 @@ def _configured(driver: FaustDriver) -> None:
 
 
 def _wrap_life(driver: FaustDriver) -> None:
-    app = driver.app
-    on_stop = app.on_stop
+    on_stop = driver.app.on_stop
 
     async def started() -> None:
         driver.app_started()
         if driver.absent:
             return
         with driver.failing_open("to start", for_good=True):
-            delay_compaction(app, driver.config.changelog_lag)
+            delay_compaction(driver.app, driver.config.changelog_lag)
             await driver.begin()
 
     async def stop() -> None:
         await on_stop()
-        with driver.failing_open("to leave", then=STOPS):
+        with driver.failing_open("to leave", then="this worker stops anyway"):
             await driver.stop()
 
-    at_start(app, after=started)
-    app.on_stop = stop
-
-
-def _on_revoked(driver: FaustDriver) -> Callable[..., Any]:
-    async def revoked(*args: Any, **kwargs: Any) -> None:
-        try:
-            driver.inputs_revoked()
-        except Exception as error:
-            driver.stand_down("to record that its inputs are revoked", error)
-
-    return revoked
+    at_start(driver.app, after=started)
+    driver.app.on_stop = stop

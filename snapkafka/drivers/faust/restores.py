@@ -31,12 +31,12 @@ from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.group_hold import HOLDER
 from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, RestoreView, Rule
+from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, Rule
 
 from ..waiting import RETRY_S
 
 if TYPE_CHECKING:
-    from ..process import Process
+    from .driver import FaustDriver
 
 logger = logging.getLogger("snapkafka")
 
@@ -71,21 +71,18 @@ class RestoreScope:
 
 
 class AppliedRestores:
-    """The restores of one app, as its worker applies them.
+    """The restores of one app, as its worker applies them."""
 
-    Args:
-        host: whose machine reads the ledger.
-    """
-
-    def __init__(self, host: Process) -> None:
-        self._host = host
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
         self._scopes: dict[TopicPartition, RestoreScope] = {}
         self.joined = False  # its group
         self.skips = False  # does an agent skip records of any partition?
         self._runs_on: frozenset[str] = frozenset()  # plans that were committed before
 
+    @property
     def _restores(self) -> Restores:
-        return self._host.machine.ledger.restores
+        return self._driver.machine.ledger.restores
 
     # -- before the worker joins its group ------------------------------------------------------------------------
 
@@ -98,54 +95,54 @@ class AppliedRestores:
         Raises:
             InstallError: that takes too long; or a restore has set where the inputs start, and nobody knows that.
         """
-        host, app, logged = self._host, self._host.app.conf.id, ""
-        if host.machine.process is None:
-            ledger = "" if host.absent else f", and the ledger {host.ledger.topic} cannot be read"
-            why = f"takes no part: it {host.absent}" if host.absent else f"has no id{ledger}"
-            await refuse_restored(host.app, f"this worker {why}")
-        if host.absent:
+        driver, app, logged = self._driver, self._driver.app.conf.id, ""
+        if driver.machine.process is None:
+            ledger = "" if driver.absent else f", and the ledger {driver.ledger.topic} cannot be read"
+            why = f"takes no part: it {driver.absent}" if driver.absent else f"has no id{ledger}"
+            await refuse_restored(driver.app, f"this worker {why}")
+        if driver.absent:
             return
         try:
             async with asyncio.timeout(WAIT_S):
                 while reason := await self._waits_for():
                     if reason != logged:
                         logged = reason
-                        logger.warning("snapkafka: app %s waits: %s", app, reason, extra=host.about())
+                        logger.warning("snapkafka: app %s waits: %s", app, reason, extra=driver.about())
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(host.follower.changed(), RETRY_S)
+                        await asyncio.wait_for(driver.follower.changed(), RETRY_S)
         except TimeoutError as error:
             raise InstallError(
                 f"app {app} has waited for {WAIT_S / 60:.0f} min: {logged}",
                 hint="finish the restore, then start it again",
             ) from error
         if logged:
-            logger.warning("snapkafka: that is done, app %s continues", app, extra=host.about())
+            logger.warning("snapkafka: that is done, app %s continues", app, extra=driver.about())
         await self._require_committed(topics)
-        self._runs_on = self._restores().restored(app)
+        self._runs_on = self._restores.restored(app)
         self.joined = True
 
     async def _waits_for(self) -> str:
         """Return the reason not to join the group yet; empty: there is none."""
-        app = self._host.app.conf.id
-        if (view := self._holding()) is not None:
+        app = self._driver.app.conf.id
+        if (view := self._restores.holds(app)) is not None:
             into = " --into ..." * bool(view.begun.origin)
             return (
                 f"{view} is {view.stage}, and no input is read before it is done (`snapkafka restore"
                 f" {view.begun.snapshot}{into}` finishes it)"
             )
         with contextlib.suppress(SnapkafkaError):  # who may not see that joins, and crashes if it is refused
-            if any(member.client == HOLDER for member in await self._host.admin.group_members(app)):
+            if any(member.client == HOLDER for member in await self._driver.admin.group_members(app)):
                 return f"a restore holds consumer group {app}, or was killed a moment ago"
         return ""
 
     async def _require_committed(self, topics: Collection[str]) -> None:
         """Refuse to start where the group has lost the offset of a restored input: the app's reset policy would pass
         over, or run again, what the restore has put there. The ledger knows where it starts."""
-        app, ledger = self._host.app.conf.id, self._host.machine.ledger
+        app, ledger = self._driver.app.conf.id, self._driver.machine.ledger
         if not any(tp.topic in topics for tp in ledger.restores.starts(app)):
             return
         try:
-            committed = await self._host.admin.committed(app)
+            committed = await self._driver.admin.committed(app)
         except SnapkafkaError as error:
             raise InstallError(
                 f"app {app} was restored, and what its group has committed is unknown: {error}",
@@ -164,10 +161,6 @@ class AppliedRestores:
                 ),
             )
 
-    def _holding(self) -> RestoreView | None:
-        restores = self._restores()
-        return restores.holds(self._host.app.conf.id) if restores.open is not None else None
-
     # -- the ledger -----------------------------------------------------------------------------------------------
 
     def ledger_read(self) -> None:
@@ -176,12 +169,7 @@ class AppliedRestores:
             self._renew(tp, scope)
         if self.joined and (restore := self._not_run_on()):
             self.joined = False
-            error = InstallError(
-                f"app {self._host.app.conf.id} {restore}, and this worker has run before",
-                hint="start it again: it waits until the restore is done",
-            )
-            logger.error("snapkafka: %s; %s", error, error.hint, extra=self._host.about())
-            self._host.spawn(self._host.app.crash(error))
+            crash(self._driver, f"app {self._driver.app.conf.id} {restore}, and this worker has run before")
 
     def _not_run_on(self) -> str:
         """Describe a restore that is newer than this worker's memory; empty: there is none.
@@ -189,9 +177,10 @@ class AppliedRestores:
         A restore that is over may never have been seen open: a checkpoint may stand for the records of a worker's
         absence.
         """
-        if (view := self._holding()) is not None:
+        app = self._driver.app.conf.id
+        if (view := self._restores.holds(app)) is not None:
             return f"is being restored ({view})"
-        later = self._restores().restored(self._host.app.conf.id) - self._runs_on
+        later = self._restores.restored(app) - self._runs_on
         return f"was restored (plan {min(later)})" if later else ""
 
     def scope(self, tp: TopicPartition) -> RestoreScope:
@@ -203,8 +192,8 @@ class AppliedRestores:
         return scope
 
     def _renew(self, tp: TopicPartition, scope: RestoreScope) -> None:
-        restores = self._restores()
-        scope.rules = restores.rules(self._host.app.conf.id, tp) if restores.bases else {}
+        restores = self._restores
+        scope.rules = restores.rules(self._driver.app.conf.id, tp) if restores.bases else {}
         scope.until = max((rule.spent for rule in scope.rules.values()), default=0)
         base = self.base(tp)
         self.skips = any(scope.until for scope in self._scopes.values())
@@ -221,18 +210,23 @@ class AppliedRestores:
                 if scope is not None and at < scope.until:
                     noted[tp] = (at, RESTORED_METADATA + scope.plan)
         except Exception as error:
-            self._host.stand_down("to keep metadata in commits", error)
+            self._driver.stand_down("to keep metadata in commits", error)
             return offsets
         return noted
 
     def base(self, tp: TopicPartition) -> Base | None:
         """Return where the records after the latest restore start in a partition."""
-        return self._restores().bases.get(TopicPartition(*tp))
+        return self._restores.bases.get(TopicPartition(*tp))
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything was restored."""
+        return bool(self._restores.bases)
 
     def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
         """Return whether a record was written by a process that is older than the latest restore."""
-        void = self._host.machine.ledger.is_void(process, tp, offset)
-        self._host.metrics.count("ignored", "before-a-restore", void)
+        void = self._driver.machine.ledger.is_void(process, tp, offset)
+        self._driver.metrics.count("ignored", "before-a-restore", void)
         return void
 
     # -- stores ---------------------------------------------------------------------------------------------------
@@ -265,12 +259,15 @@ class AppliedRestores:
                 store,
                 base.plan,
                 table.name,
-                extra=self._host.about(),
+                extra=self._driver.about(),
             )
 
 
 def keep_metadata(restored: AppliedRestores, client: Any) -> None:
-    """Patch the `commit` of aiokafka's consumer, so that it notes what agents skip."""
+    """Patch the `commit` of aiokafka's consumer, so that it notes what agents skip. Nothing is restored while the
+    worker runs."""
+    if not restored.anything:
+        return
     commit = client.commit
 
     async def commit_with_metadata(offsets: Any = None) -> None:
@@ -279,30 +276,29 @@ def keep_metadata(restored: AppliedRestores, client: Any) -> None:
     client.commit = commit_with_metadata
 
 
-def crash_if_refused(host: Process, client: Any) -> None:
+def crash(driver: FaustDriver, why: str) -> None:
+    """Crash a worker that may not go on."""
+    error = InstallError(why, hint="start it again: it waits until the restore is done")
+    logger.error("snapkafka: %s; %s", error, error.hint, extra=driver.about())
+    driver.spawn(driver.app.crash(error))
+
+
+def crash_if_refused(driver: FaustDriver, client: Any) -> None:
     """Crash when the broker refuses the worker because its group is held: aiokafka would not try again.
 
     Args:
         client: aiokafka's consumer, which has subscribed; it runs in a thread of its own.
     """
+    why = f"consumer group {driver.app.conf.id} is held by a restore; the broker refused this worker"
 
     def ended(task: asyncio.Future[Any]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None and isinstance(error.__cause__, InconsistentGroupProtocolError):
-            host.loop.call_soon_threadsafe(crash)
-
-    def crash() -> None:
-        error = InstallError(
-            f"consumer group {host.app.conf.id} is held by a restore; the broker refused this worker",
-            hint="start it again: it waits until the restore is done",
-        )
-        logger.error("snapkafka: %s; %s", error, error.hint, extra=host.about())
-        host.spawn(host.app.crash(error))
+            driver.loop.call_soon_threadsafe(crash, driver, why)
 
     joins = getattr(client._coordinator, "_coordination_task", None)
-    if joins is None:
-        return  # `app.start_client()` joins no group
-    joins.get_loop().call_soon_threadsafe(joins.add_done_callback, ended)
+    if joins is not None:  # `app.start_client()` joins no group
+        joins.get_loop().call_soon_threadsafe(joins.add_done_callback, ended)
 
 
 async def refuse_restored(app: Any, why: str) -> None:
@@ -316,7 +312,7 @@ async def refuse_restored(app: Any, why: str) -> None:
     Raises:
         InstallError: it has, and the group has not passed what agents skip.
     """
-    from .connection import connection_of
+    from .support import connection_of
 
     try:
         async with asyncio.timeout(ANSWERS_WITHIN_S), KafkaTopicAdmin(connection_of(app)) as admin:

@@ -1,8 +1,9 @@
 """Functions of snapkafka that report when they are called, and can be made to raise: by an import hook.
 
 Each function of `PACKAGES` gets a first statement that calls `reached`. A hook does its own work in a `try` that leads
-to `stand_down`: there that statement stands inside, for what is outside is Faust's. Which run of an app calls is known
-from a context variable, so many apps can run in one process, each with a fault of its own.
+to `stand_down`: there that statement stands inside, for what is outside is Faust's. A hook that has all its work done
+by `note` gets none: `note` has. Which run of an app calls is known from a context variable, so many apps can run in one
+process, each with a fault of its own.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def _report_in(tree: ast.AST, above: str) -> None:
         name = above
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             name = f"{above}{node.name}."
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _has_it_noted(node):
             body = _body_of(node)
             call = ast.parse(f"{REACHED}({name.rstrip('.')!r})").body[0]
             body.insert(1 if _is_docstring(body[0]) and len(body) > 1 else 0, call)
@@ -137,6 +138,13 @@ def _body_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]
         if any("stand_down" in ast.dump(handler) for handler in part.handlers):
             return part.body
     return function.body
+
+
+def _has_it_noted(function: ast.AST) -> bool:
+    """Whether its work is done by `note`, not counting functions in it."""
+    inner = [node for node in ast.iter_child_nodes(function) if not isinstance(node, ast.FunctionDef)]
+    found = isinstance(function, ast.Call) and isinstance(function.func, ast.Attribute)
+    return (found and function.func.attr == "note") or any(map(_has_it_noted, inner))  # type: ignore[attr-defined]
 
 
 def _is_docstring(statement: ast.stmt) -> bool:

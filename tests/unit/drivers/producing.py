@@ -90,6 +90,9 @@ class Driver:
     def stand_down(self, what: str, error: Exception) -> None:
         raise AssertionError(what) from error
 
+    def note(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
     def about(self) -> dict[str, Any]:
         return {}
 
@@ -125,12 +128,7 @@ class Faust:
         self.outgoing: Any = None
         if driver is not None:
             driver.app = self.app
-            self.outgoing = OutgoingRecords(
-                driver,  # type: ignore[arg-type]
-                self.producer,
-                sends=driver.sends,
-                note=lambda offsets: offsets,
-            )
+            self.outgoing = OutgoingRecords(driver, self.producer)  # type: ignore[arg-type]
         self.client = self.connect()
         if driver is not None:
             driver.client = self.outgoing.client()

@@ -10,8 +10,7 @@ import faust
 import msgspec
 import pytest
 
-from snapkafka.drivers.faust.audit.image import TableImage
-from snapkafka.drivers.faust.audit.scan import READ_WHOLE, Scan
+from snapkafka.drivers.faust.audit.scan import READ_WHOLE, Scan, ScannedTable
 from snapkafka.wire.audit import digest
 
 
@@ -22,9 +21,9 @@ def app() -> faust.App:
     return made
 
 
-def image(table: Any, *partitions: int) -> TableImage:
+def image(table: Any, *partitions: int) -> ScannedTable:
     table.reads, table.in_place = None, True
-    return TableImage(table, partitions or (0,), {})
+    return ScannedTable(table, partitions or (0,), {})
 
 
 def rows_in(pieces: list[bytes]) -> dict[tuple[int, bytes], bytes]:
@@ -43,14 +42,14 @@ def test_a_table_that_cannot_be_encoded_is_named_and_the_others_are_audited(app:
     good.data.data["a"], bad.data.data["a"] = 1, object()
     scan = Scan([image(bad), image(good)])
     assert rows_in(asyncio.run(drained(scan))) == {(1, b'"a"'): digest(b"1")}
-    assert list(scan.failed) == [0]
-    assert "cannot be encoded" in scan.failed[0]
+    assert [bool(scanned.failed) for scanned in scan.tables] == [True, False]
+    assert "cannot be encoded" in scan.tables[0].failed
 
 
 def test_what_may_be_written_as_different_bytes_is_not_audited(app: faust.App) -> None:
     table = app.Table("p", default=int)
     table.value_serializer = "pickle"
-    assert image(table).reason
+    assert image(table).described.reason
 
 
 def test_a_scan_has_the_tables_as_they_were_whatever_the_app_does_meanwhile(app: faust.App) -> None:
@@ -76,7 +75,7 @@ def test_a_table_that_is_read_as_a_whole_is_given_up(app: faust.App) -> None:
     scan = Scan([image(table), image(other)])
     scan.read_whole(table)
     assert rows_in(asyncio.run(drained(scan))) == {(1, b'"a"'): digest(b"[2]")}
-    assert scan.failed == {0: READ_WHOLE}
+    assert [scanned.failed for scanned in scan.tables] == [READ_WHOLE, ""]
 
 
 def test_sets_count_by_their_members_and_an_empty_one_not_at_all(app: faust.App) -> None:

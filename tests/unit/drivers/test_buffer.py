@@ -248,7 +248,7 @@ async def test_what_was_put_before_there_was_snapkafka_is_not_passed() -> None:
     plain = Faust(Broker(), None)
     plain.soon()
     driver = Driver()
-    out = OutgoingRecords(driver, plain.producer, sends=driver.sends, note=lambda offsets: offsets)  # type: ignore[arg-type]
+    out = OutgoingRecords(driver, plain.producer)  # type: ignore[arg-type]
     plain.soon(b"w")
     assert plain.buffer.size == 2
     await plain.emptying()

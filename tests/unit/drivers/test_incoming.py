@@ -12,7 +12,7 @@ import pytest
 from faust.types import TP
 
 from snapkafka.drivers.faust.inbound.conductor import IncomingRecords
-from snapkafka.drivers.faust.inbound.running_events import Events, StreamRecords
+from snapkafka.drivers.faust.inbound.running_events import OF_STREAMS, Events, StreamRecords
 from snapkafka.protocol import Report, TopicPartition
 from snapkafka.wire import headers as wire
 from tests.unit.drivers.producing import Driver
@@ -31,9 +31,8 @@ class Way:
         self.connect()
 
     def connect(self) -> None:
-        parts = {name: getattr(self.driver, name) for name in ("events", "tables", "restored")}
         conductor = SimpleNamespace(_build_handler=lambda tp, channels: self.take_in)
-        IncomingRecords(self.driver, conductor, **parts, record=lambda ended: None)
+        IncomingRecords(self.driver, conductor)
         self.callback: Callable[[Any], Awaitable[Any]] = conductor._build_handler(IN, {"a channel"})
 
     async def take_in(self, message: Any) -> None:
@@ -72,12 +71,13 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     way = Way()
     machine = way.driver.machine
     machine.hear = frozenset({"headers" if stamped else "ledger"})
+    way.driver.reads = SimpleNamespace(unnoted={})
     events = way.driver.events = Events(way.driver)
+    events.attach(SimpleNamespace(**dict.fromkeys(OF_STREAMS, lambda *_: None)))
     consumer = SimpleNamespace(add=AsyncMock(), _fetchers={"in"})
     events.watch_replies(consumer)
-    asking = events.taken_in(
-        StreamRecords("ask"), TopicPartition("questions", 0), 3, SimpleNamespace(message=None)
-    )
+    stream = SimpleNamespace(reading=StreamRecords("ask"))
+    _, asking = events.event_in(TopicPartition("questions", 0), 3, stream, SimpleNamespace(message=None))
     way.connect()
     await consumer.add("id", None)
     epoch = way.driver.trigger("now")

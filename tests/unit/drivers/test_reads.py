@@ -56,7 +56,7 @@ class Worker:
         self.app, self.offset, self.actions = app, 0, list[Any]()
         self.readings: dict[int, StreamRecords] = {}
         self.driver = driver = FaustDriver(app=app, config=Config(namespace="looks"))
-        driver.sensors.attach(app.sensors)
+        driver.events.attach(app.sensors)
         driver.do = self.actions.extend  # type: ignore[method-assign, assignment]
         driver.tables.attach()
         for table in app.tables.values():
@@ -86,13 +86,15 @@ class Worker:
         """An event starts; what it returns runs something in it."""
         context = copy_context()
         reading = self.readings[offset] = StreamRecords("a")
-        context.run(self.driver.events.taken_in, reading, INPUT, offset, SimpleNamespace(message=None))
+        stream = SimpleNamespace(reading=reading)
+        context.run(self.driver.events.event_in, INPUT, offset, stream, SimpleNamespace(message=None))
         return context.run
 
     def end(self, offset: int) -> None:
         """An event is over."""
         reading = self.readings[offset]
-        self.driver.events.through_with(reading, INPUT, offset, reading.current)
+        stream = SimpleNamespace(reading=reading)
+        self.driver.events.event_out(INPUT, offset, stream, None, ({}, reading.current))
 
     def cut(self) -> None:
         self.epoch = self.offset + 1
@@ -289,7 +291,7 @@ async def test_a_thread_reads_for_all_events_that_run(
     worker.event(2)(lambda: write_number(worker))
     assert worker.torn == [0, 1]
     (line,) = [record.message for record in caplog.records if "reads table numbers" in record.message]
-    assert worker.driver.events.by_threads()[0] in line
+    assert worker.driver.reads.by_threads()[0] in line
 
 
 async def test_what_a_thread_reads_after_red_is_taken_in_by_all_events_that_run(worker: Worker) -> None:
@@ -312,7 +314,7 @@ async def test_what_a_thread_writes_counts_in_the_loop(worker: Worker) -> None:
 async def test_an_event_that_an_agent_acknowledges_later_runs_until_then(worker: Worker) -> None:
     events, reading, message = worker.driver.events, StreamRecords("a"), SimpleNamespace(acked=False)
     reading.by_hand = True
-    cause = events.taken_in(reading, INPUT, 0, SimpleNamespace(message=message))
+    _, cause = events.event_in(INPUT, 0, SimpleNamespace(reading=reading), SimpleNamespace(message=message))
     events.left(reading)
     assert cause in worker.driver.machine.colours.running
     events.acknowledged(INPUT, 0)
@@ -422,7 +424,7 @@ async def test_r15_an_effect_in_a_stage_before_take_makes_the_worker_stand_down_
     """Its record has not started, and a cut would call it unprocessed."""
     events, reading = worker.driver.events, StreamRecords("batching")
     reading.taking = True
-    events.taken_in(reading, INPUT, 0, None)
+    events.event_in(INPUT, 0, SimpleNamespace(reading=reading), None)
     assert worker.driver.absent == ""
     events.cause_of_send()
     assert "agent batching" in worker.driver.absent

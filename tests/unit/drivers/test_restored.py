@@ -139,10 +139,10 @@ def test_effects_of_before_a_restore_are_no_replays() -> None:
     def stamp(process: int, cause: int | None) -> wire.Stamp:
         return wire.Stamp(0, process, 1, cause=None if cause is None else (wire.topic_check("in"), 0, cause))
 
-    worker = Worker()
+    worker: Any = Worker()
     author = restore(worker)
-    unused: Any = None
-    tables = Tables(worker, unused, unused, worker.restored)  # type: ignore[arg-type]
+    worker.reads = None
+    tables = Tables(worker)
     tables.met(CHANGELOG, BASE - 1, stamp(0, 99))
     tables.met(CHANGELOG, BASE, stamp(author, None))
     assert tables.effects_until(TopicPartition("in", 0)) == 0
@@ -261,7 +261,7 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition, tuple[int
         async def __aexit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(restores, "KafkaTopicAdmin", Admin)
-    monkeypatch.setattr("snapkafka.drivers.faust.connection.connection_of", lambda app: None)
+    monkeypatch.setattr("snapkafka.drivers.faust.support.connection_of", lambda app: None)
     return found
 
 

@@ -200,7 +200,7 @@ class Committing:
         self.error: BaseException | None = None
         for step in ("commit_transaction", "send_offsets_to_transaction"):
             setattr(self.producer, step, functools.partial(self._step, getattr(self.producer, step)))
-        transactions = Transactions(self.driver.sends)
+        transactions = Transactions(self.driver)  # type: ignore[arg-type]
         held = transactions.watch("app-0-1", self.producer)
         assert isinstance(held, Transaction)
         self.client = AioClient(self.producer, self.driver.sends, held)

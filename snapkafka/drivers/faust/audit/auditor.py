@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,14 +16,12 @@ from snapkafka.kafka.ledger.ledger_producer import LedgerProducer
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.audit import TOPIC, Audited, chunk, last
 
-from ..connection import connection_of
-from .image import TableImage, images
-from .scan import Scan
+from ..describe import is_global
+from ..support import connection_of
+from .scan import Scan, ScannedTable
 
 if TYPE_CHECKING:
-    from ...process import Process
-    from ..tables.changelogs import Tables
-    from ..tables.reads import Reads
+    from ..driver import FaustDriver
 
 #: An audit that is not done by then ends.
 WITHIN_S: Final = 300.0
@@ -35,81 +32,75 @@ SEVERAL: Final = "one cut served several snapshots; the latest is audited"
 
 
 class TableAudit:
-    """The audit of one app.
+    """The audit of one app."""
 
-    Args:
-        host: whose machine has cut.
-        reads: notifies a scan before an object is handed out.
-        tables: knows how far copies of global tables have come.
-    """
-
-    def __init__(self, host: Process, reads: Reads, tables: Tables) -> None:
-        self._host, self._reads, self._tables = host, reads, tables
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
         self._running: asyncio.Task[None] | None = None
 
     def begin(self, asked: list[int]) -> None:
         """Audit the tables as they are now, for the snapshots of this cut that ask for it. Never raises."""
-        try:
+        with self._driver.failing_open("to audit its tables", then=GOES_ON):
             self._begin(asked)
-        except Exception as error:
-            self._host.log_failed("to audit its tables", error, GOES_ON)
 
     def _begin(self, asked: list[int]) -> None:
         *earlier, epoch = asked
-        process = self._host.machine.process
+        process = self._driver.machine.process
         if process is None:
             return
         refused = dict.fromkeys(earlier, SEVERAL)
         if self._running is not None and not self._running.done():
             refused[epoch] = BUSY
         for at, why in refused.items():
-            self._host.spawn(self._tell(Audited(epoch=at, process=process, reason=why)))
+            self._driver.spawn(self._tell(Audited(epoch=at, process=process, reason=why)))
         if epoch in refused:
             return
         started = time.perf_counter()
-        found = self._images(epoch)
-        scan = self._reads.scan = Scan(found)
+        scan = self._driver.reads.scan = Scan(self._tables(epoch))
         pause_us = round((time.perf_counter() - started) * 1e6)
         audited = Audited(epoch=epoch, process=process, pause_us=pause_us)
-        self._running = self._host.spawn(self._tell(audited, scan, found))
+        self._running = self._driver.spawn(self._tell(audited, scan))
 
-    def _images(self, epoch: int) -> list[TableImage]:
-        machine = self._host.machine
+    def _tables(self, epoch: int) -> list[ScannedTable]:
+        """Return the tables of the app that have state in this worker."""
+        app, machine, found = self._driver.app, self._driver.machine, list[ScannedTable]()
         writes_on = machine.colours.white_running(epoch)
         recovered = {TopicPartition(end.topic, end.partition): end.end for end in machine.inputs.tables}
 
         def judged_below(table: Any, tp: TopicPartition) -> int | None:
-            if (applied := self._tables.applied(table, tp)) is not None:
+            """Return the offset from which on records may be newer than this instant; None: none is."""
+            if (applied := self._driver.tables.applied(table, tp)) is not None:
                 return applied
             if not writes_on:
                 return None
             sent = machine.colours.sent.get(tp)
             return max(recovered.get(tp, 0), sent.top if sent is not None else 0)
 
-        return images(self._host.app, tuple(recovered), judged_below)
+        for table in app.tables.values():
+            held = app.tables.recovery.tp_to_table if is_global(table) else recovered
+            tps = [TopicPartition(*tp) for tp in held if tp[0] == table.changelog_topic_name]
+            if tps:
+                below = {tp.partition: at for tp in tps if (at := judged_below(table, tp)) is not None}
+                found.append(ScannedTable(table, tuple(sorted(tp.partition for tp in tps)), below))
+        return found
 
     # -- in the background --------------------------------------------------------------------------------------------
 
-    async def _tell(
-        self, audited: Audited, scan: Scan | None = None, found: Sequence[TableImage] = ()
-    ) -> None:
+    async def _tell(self, audited: Audited, scan: Scan | None = None) -> None:
         """Send the result of an audit; before it the pieces of a scan as they come."""
-        topic = TOPIC + self._host.config.namespace
-        producer = LedgerProducer(connection_of(self._host.app), topic, compression=None)
+        topic = TOPIC + self._driver.config.namespace
+        producer = LedgerProducer(connection_of(self._driver.app), topic, compression=None)
         try:
             if scan is not None:
                 reason, chunks = await self._relay(scan, audited, producer)
-                tables = tuple(
-                    replace(image.described, reason=scan.failed.get(n, image.reason))
-                    for n, image in enumerate(found)
-                )
+                tables = tuple(scanned.described for scanned in scan.tables)
                 audited = replace(audited, reason=reason, chunks=chunks, tables=tables)
             await producer.send(b"", last(audited), ())
         except Exception as error:
-            self._host.log_failed("to audit its tables", error, GOES_ON)
+            self._driver.log_failed("to audit its tables", error, GOES_ON)
         finally:
             if scan is not None:
-                self._reads.scan = None
+                self._driver.reads.scan = None
             await producer.close()
 
     async def _relay(self, scan: Scan, audited: Audited, producer: LedgerProducer) -> tuple[str, int]:

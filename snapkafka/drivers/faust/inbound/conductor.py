@@ -9,9 +9,9 @@ its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.events import ChannelEnded, MarkerMet, RecordMet
 from snapkafka.protocol.records import TopicPartition
@@ -20,48 +20,26 @@ from snapkafka.wire import headers as wire
 from .holding import HeldInputs
 
 if TYPE_CHECKING:
-    from ...process import Process
-    from ..restores import AppliedRestores
-    from ..tables.changelogs import Tables
-    from .running_events import Events
+    from ..driver import FaustDriver
 
 Callback = Callable[[Any], Awaitable[Any]]
+ARRIVES: Final = "to record what arrives"
 
 
 class IncomingRecords:
-    """The path of incoming records.
+    """The path of incoming records. `conductor`: Faust's `app.topics`; its `_build_handler` is patched."""
 
-    Args:
-        host: whose machine decides what a header means.
-        conductor: Faust's `app.topics`; its `_build_handler` is patched.
-        record: called with the end of a channel.
-    """
-
-    def __init__(
-        self,
-        host: Process,
-        conductor: Any,
-        *,
-        events: Events,
-        tables: Tables,
-        restored: AppliedRestores,
-        record: Callable[[ChannelEnded], None],
-    ) -> None:
-        self.host = host
-        self.events, self.tables, self.restored = events, tables, restored
-        self._record = record
+    def __init__(self, driver: FaustDriver, conductor: Any) -> None:
+        self.driver = driver
         self.build_plain: Callable[[Any, Any], Callback] = conductor._build_handler
         conductor._build_handler = self.build
-        self.held = HeldInputs(host, conductor)
+        self.held = HeldInputs(driver, conductor)
 
     def build(self, tp: Any, channels: Any) -> Callback:
         """Replace `Conductor._build_handler`: return the callback for one partition."""
         take_in = self.build_plain(tp, channels)
-        try:
-            return _Partition(self, tp, channels, take_in).on_message
-        except Exception as error:
-            self.host.stand_down("to patch an input", error)
-        return partial(self.plainly, take_in)
+        partition = self.driver.note("to patch an input", _Partition, self, tp, channels, take_in)
+        return partial(self.plainly, take_in) if partition is None else partition.on_message
 
     def plainly(self, take_in: Callback, message: Any) -> Awaitable[Any]:
         """Take in a record after a fault of ours: a marker goes to no agent, and no agent sees our header."""
@@ -73,18 +51,18 @@ class IncomingRecords:
     async def take_out(self, message: Any) -> None:
         """Acknowledge a record that no agent gets."""
         try:
-            _pass_over(self.host.app.consumer, message)
+            _pass_over(self.driver.app.consumer, message)
         except Exception as error:
-            self.host.stand_down("to take a record from a queue", error)
-            self.host.app.consumer.ack(message)
+            self.driver.stand_down("to take a record from a queue", error)
+            self.driver.app.consumer.ack(message)
 
     async def take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
         """Hand a marker to the recorder, never to a decoder."""
         try:
             await self.take_out(message)
-            self.host.metrics.count("markers")
-            await asyncio.shield(self.host.spawn(self.host.follower.meet(MarkerMet(epoch=stamp.epoch))))
-            self._record(
+            self.driver.metrics.count("markers")
+            await asyncio.shield(self.driver.spawn(self.driver.follower.meet(MarkerMet(epoch=stamp.epoch))))
+            self.driver.recorder.take(
                 ChannelEnded(
                     tp=tp,
                     offset=message.offset,
@@ -94,11 +72,11 @@ class IncomingRecords:
                 )
             )
         except Exception as error:
-            self.host.stand_down("to record a marker", error)
+            self.driver.stand_down("to record a marker", error)
 
     async def drop_marker(self, message: Any) -> None:
         """Drop a marker that lost its header: it carries no information, and a decoder would fail on it."""
-        self.host.metrics.count("ignored", "foreign-header")
+        self.driver.metrics.count("ignored", "foreign-header")
         await self.take_out(message)
 
 
@@ -115,10 +93,10 @@ class _Partition:
         self._incoming, self._faust_tp, self._channels, self._take_in = incoming, tp, channels, take_in
         self._tp = TopicPartition(tp.topic, tp.partition)
         self._check = wire.tp_check(tp.topic, tp.partition)
-        self._host = incoming.host
-        self._scope = incoming.restored.scope(self._tp)
-        self._replies = incoming.events if tp.topic in incoming.events.reply_topics else None
-        self._tables = incoming.tables if tp.topic in incoming.tables.topics else None
+        driver = self._driver = incoming.driver
+        self._scope = driver.restored.scope(self._tp)
+        self._replies = driver.events if tp.topic in driver.events.reply_topics else None
+        self._tables = driver.tables if tp.topic in driver.tables.topics else None
         self._notifies = self._replies is not None or self._tables is not None
         self._to_some: dict[frozenset[str], Callback] = {}  # by the agents that skip
 
@@ -130,18 +108,18 @@ class _Partition:
             if given := message.headers:
                 raw, message.headers = wire.take_out(given)
             if raw is not None:
-                stamp = wire.read(raw, self._host.stamps.ledger_id, self._check)
+                stamp = wire.read(raw, self._driver.stamps.ledger_id, self._check)
                 if stamp is None:
-                    self._host.metrics.count("ignored", "foreign-header")
+                    self._driver.metrics.count("ignored", "foreign-header")
                 elif stamp.marker:
                     return incoming.take_marker(message, self._tp, stamp)
-                elif stamp.process < self._scope.author and incoming.restored.is_void(
+                elif stamp.process < self._scope.author and self._driver.restored.is_void(
                     stamp.process, self._tp, message.offset
                 ):
                     if self._tables is None:
                         return incoming.take_out(message)
                     self._tables.void(self._faust_tp, message.offset)  # recovery waits for this offset
-                elif stamp.epoch > self._host.machine.colours.epoch:
+                elif stamp.epoch > self._driver.machine.colours.epoch:
                     return self._red_comes_in(message, stamp, given)
             elif message.value is None and wire.is_marker_key(message.key):
                 return incoming.drop_marker(message)
@@ -149,7 +127,7 @@ class _Partition:
                 self._notify_met(message, stamp)
             way = self._take_in if message.offset >= self._scope.until else self._for_some(message)
         except Exception as error:
-            self._host.stand_down("to record what arrives", error)
+            self._driver.stand_down(ARRIVES, error)
             return incoming.plainly(self._take_in, message)
         return way(message)
 
@@ -157,7 +135,8 @@ class _Partition:
         """Return a callback that leaves out the agents that have processed the record before the snapshot."""
         skipping = frozenset(self._scope.skipping(message.offset))
         if skipping not in self._to_some:
-            left = _without(self._channels, skipping, self._incoming.events.agents())
+            agents = self._driver.events.agents()
+            left = {it for it in self._channels if agents.get(id(it.queue)) not in skipping}
             build = self._incoming.build_plain
             self._to_some[skipping] = build(self._faust_tp, left) if left else self._incoming.take_out
         return self._to_some[skipping]
@@ -166,7 +145,7 @@ class _Partition:
         way = self._take_in
         try:
             met = RecordMet(epoch=stamp.epoch, may_wait=not self._notifies)
-            if await asyncio.shield(self._host.spawn(self._host.follower.meet(met))):
+            if await asyncio.shield(self._driver.spawn(self._driver.follower.meet(met))):
                 message.headers = given  # it comes here again
                 self._incoming.held.hold(self._faust_tp, message)
                 return
@@ -174,7 +153,7 @@ class _Partition:
             if message.offset < self._scope.until:
                 way = self._for_some(message)
         except Exception as error:
-            self._host.stand_down("to record what arrives", error)
+            self._driver.stand_down(ARRIVES, error)
         await way(message)
 
     def _notify_met(self, message: Any, stamp: wire.Stamp | None) -> None:
@@ -182,11 +161,6 @@ class _Partition:
             self._replies.reply_met(None if stamp is None else stamp.epoch)
         if self._tables is not None:
             self._tables.met(self._faust_tp, message.offset, stamp)
-
-
-def _without(channels: Any, skipping: Collection[str], agents: Mapping[int, str]) -> set[Any]:
-    """Return the channels that no agent of `skipping` reads."""
-    return {channel for channel in channels if agents.get(id(channel.queue)) not in skipping}
 
 
 def _pass_over(consumer: Any, message: Any) -> None:

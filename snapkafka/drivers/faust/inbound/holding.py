@@ -54,14 +54,10 @@ class HeldPartition:
 
 
 class HeldInputs:
-    """The inputs of one worker that are held back.
+    """The inputs of one worker that are held back. `conductor`: Faust's `app.topics`."""
 
-    Args:
-        conductor: Faust's `app.topics`.
-    """
-
-    def __init__(self, host: Process, conductor: Any) -> None:
-        self._host, self._conductor = host, conductor
+    def __init__(self, driver: Process, conductor: Any) -> None:
+        self._driver, self._conductor = driver, conductor
         self._partitions: dict[Any, HeldPartition] = {}
         self._queues: set[Any] = set()  # of agents, that are closed
 
@@ -75,7 +71,7 @@ class HeldInputs:
 
     def hold_all(self) -> None:
         """Hold all inputs back, also what waits for its agent."""
-        inputs = {*self._host.machine.positions.inputs()}
+        inputs = {*self._driver.machine.positions.inputs()}
         for tp in [tp for tp in self._conductor._tp_to_callback if tp in inputs]:
             self._hold(tp)
             for channel in self._conductor._tp_index.get(tp, ()):
@@ -91,10 +87,10 @@ class HeldInputs:
         self._open_queues()
         for tp, held in self._partitions.items():
             if not held.going:
-                self._host.metrics.observe("alignment", now - held.since)
+                self._driver.metrics.observe("alignment", now - held.since)
                 held.going = True
                 if held.task is None or held.task.done():  # otherwise it still waits with a record
-                    held.task = self._host.spawn(self._go_on(tp, held))
+                    held.task = self._driver.spawn(self._go_on(tp, held))
 
     def forget(self) -> None:
         """Forget what is held: the inputs are revoked, and it will be read again."""
@@ -112,7 +108,7 @@ class HeldInputs:
         callbacks = self._conductor._tp_to_callback
         held = self._partitions.get(tp)
         if held is None:
-            consumer = self._host.app.consumer
+            consumer = self._driver.app.consumer
             held = HeldPartition(callbacks[tp], lambda: consumer.on_buffer_full(tp))
             self._partitions[tp] = held
             callbacks[tp] = held.keep
@@ -136,7 +132,7 @@ class HeldInputs:
                 held.current = held.records.popleft()
                 await held.callback(held.current)
         except Exception as error:
-            await self._host.app.consumer.crash(error)
+            await self._driver.app.consumer.crash(error)
             return
         if held.going and self._partitions.get(tp) is held:
             del self._partitions[tp]
@@ -146,4 +142,4 @@ class HeldInputs:
         callbacks = self._conductor._tp_to_callback
         if callbacks.get(tp) == held.keep:
             callbacks[tp] = held.callback
-        self._host.app.consumer.on_buffer_drop(tp)
+        self._driver.app.consumer.on_buffer_drop(tp)

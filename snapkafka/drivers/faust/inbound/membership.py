@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.errors import ConsumerStoppedError
@@ -38,6 +38,7 @@ from snapkafka.errors import InstallError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
+from ...patches import before
 from ...process import CLUSTER_AT_FAULT
 from ...reading import watch_positions
 from ...waiting import RETRY_S
@@ -48,10 +49,7 @@ from ..support import require_usable
 if TYPE_CHECKING:
     from snapkafka.protocol.records import WhyUnread
 
-    from ...process import Process
-    from ..restores import AppliedRestores
-    from ..tables.changelogs import Tables
-    from .running_events import Events
+    from ..driver import FaustDriver
 
 logger = logging.getLogger("snapkafka")
 
@@ -61,78 +59,54 @@ TRIES_AGAIN: Final = "this worker runs without snapshots, and tries again"
 
 #: What is asked of the consumer's client, in its thread.
 Ask = Callable[..., Coroutine[Any, Any, Any]]
-#: Where the consumer starts with an input; None: unknown.
-Starts = Mapping[TopicPartition, "asyncio.Future[int | None]"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """The facts of an assignment that are known without the broker: who reads each input, how far each table was
-    recovered. `member`: the id of this process in its consumer group."""
-
-    generation: int
-    member: str
-    readers: Mapping[TopicPartition, tuple[str, ...]]
-    changelogs: tuple[ChangelogEnd, ...]
+#: What was assigned, but for positions, and the readers of each input.
+Assignment = tuple[InputsAssigned, Mapping[TopicPartition, tuple[str, ...]]]
 
 
 class Membership:
-    """The membership of one worker.
+    """The membership of one worker. `consumer`: Faust's; its `subscribe`, `ack` and `stop_flow` are patched."""
 
-    Args:
-        host: whose machine is fed.
-        consumer: Faust's; its `subscribe`, `ack` and `stop_flow` are patched.
-        join: appends our `Hello` to the ledger, as a reader of these topics.
-        rebalanced: called when the inputs are announced.
-        flow_stops: called when Faust takes in nothing more, for a rebalance or as the app stops.
-    """
-
-    def __init__(
-        self,
-        host: Process,
-        consumer: Any,
-        *,
-        join: Callable[[Any], Awaitable[None]],
-        events: Events,
-        tables: Tables,
-        restored: AppliedRestores,
-        rebalanced: Callable[[Any], None],
-        flow_stops: Callable[[], None],
-    ) -> None:
-        self._host, self._consumer, self._join = host, consumer, join
-        self._events, self._tables, self._restored = events, tables, restored
-        self._rebalanced, self._flow_stops = rebalanced, flow_stops
+    def __init__(self, driver: FaustDriver, consumer: Any) -> None:
+        self._driver, self._consumer = driver, consumer
         self._client: Any = None  # aiokafka's, that is watched
         self._asking: asyncio.Task[None] | None = None
         self._said = False  # that asking fails, since the latest assignment
-        self._subscribe: Callable[[Any], Awaitable[None]] = consumer.subscribe
+        self._subscribe: Callable[[Any], Coroutine[Any, Any, None]] = consumer.subscribe
         self._ack: Callable[[Any], Any] = consumer.ack
-        self._stop_flow: Callable[[], None] = consumer.stop_flow
-        consumer.subscribe, consumer.ack, consumer.stop_flow = self.subscribe, self.ack, self.stop_flow
-        host.app.on_rebalance_complete.connect(self.announce, weak=False)
+        consumer.subscribe, consumer.ack = self.subscribe, self.ack
+        # Faust waits until all that it has taken in is acknowledged.
+        before(driver, consumer, "stop_flow", driver.forget_held, "to forget what it holds back")
+        driver.app.on_rebalance_complete.connect(self.announce, weak=False)
 
     async def subscribe(self, topics: Any) -> None:
         """Replace `Consumer.subscribe`: join the ledger, wait for restores, then join the group."""
-        host = self._host
-        if host.machine.process is None and not host.absent:
-            with host.failing_open("to join"):
-                await self._join(topics)
-                require_usable(host.app)
-        await self._wait_for_restores(topics)
-        with host.failing_open("to watch its positions and commits"):
+        driver = self._driver
+        if driver.machine.process is None and not driver.absent:
+            with driver.failing_open("to join"):
+                await driver.join_as(topics)
+                require_usable(driver.app)
+        if not (driver.restored.joined or runs_no_agents(driver.app)):
+            try:  # the one place that fails closed
+                await driver.restored.await_turn(topics)
+            except InstallError as error:
+                logger.error("snapkafka: %s; %s", error, error.hint, extra=driver.about())
+                raise
+            except Exception as error:
+                driver.stand_down("to see whether a restore is open", error)
+        with driver.failing_open("to watch its positions and commits"):
             self._watch()
         await self._subscribe(topics)
-        with host.failing_open("to see whether its group is held"):
+        with driver.failing_open("to see whether its group is held"):
             if self._client is not None:
-                crash_if_refused(host, self._client)
+                crash_if_refused(driver, self._client)
 
     def _watch(self) -> None:
-        client = None if self._host.absent else self._consumer._thread._ensure_consumer()
+        client = None if self._driver.absent else self._consumer._thread._ensure_consumer()
         if client is not self._client:
             self._client = client
             if client is not None:
                 watch_positions(client, self._moved)
-                keep_metadata(self._restored, client)
+                keep_metadata(self._driver.restored, client)
 
     async def announce(self, *args: Any, **kwargs: Any) -> None:
         """Report the assignment (R9): tables are recovered, and Faust holds the inputs until this returns.
@@ -140,23 +114,22 @@ class Membership:
         If the inputs are revoked meanwhile, Faust treats them as its own until it has the next assignment, and so does
         this.
         """
-        host, app = self._host, self._host.app
-        if host.absent:
+        driver, app = self._driver, self._driver.app
+        if driver.absent:
             return
         generation = app.consumer_generation_id
         try:
             self.on_revoked()
-            host.feed(InputsRevoked())  # what starts from here on starts under this assignment
-            assignment = assignment_of(app, self._consumer, self._events)
-            asking = self._asking = host.spawn(self._ask(assignment))
+            driver.feed(InputsRevoked())  # what starts from here on starts under this assignment
+            asking = self._asking = driver.spawn(self._ask(*assignment_of(driver, self._consumer)))
             await asyncio.sleep(0)  # so the consumer is asked before Faust moves it
-            await host.follower.for_inputs(
+            await driver.follower.for_inputs(
                 asked=asking.done, moved_on=lambda: app.consumer_generation_id != generation
             )
             if app.consumer_generation_id == generation:  # else it begins anew
-                self._rebalanced(self._consumer)
+                driver.transactions_rebalanced(self._consumer)
         except Exception as error:
-            host.stand_down("to announce its inputs", error)
+            driver.stand_down("to announce its inputs", error)
 
     def on_revoked(self) -> None:
         """Forget the assignment: the inputs were revoked, or assigned again, and nobody waits for the answers."""
@@ -165,82 +138,36 @@ class Membership:
             asking.cancel()
 
     def _moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
-        if tp.topic not in internal_topics(self._host.app) | set(self._host.app.tables.changelog_topics):
-            self._host.reading_moved(tp, start, end, why)
+        if tp.topic not in internal_topics(self._driver.app) | self._driver.tables.topics:
+            self._driver.reading_moved(tp, start, end, why)
 
     def ack(self, message: Any) -> bool:
         """Replace `Consumer.ack`: note an acknowledgement, also by `event.ack()`, which no sensor sees."""
         done = bool(self._ack(message))
-        try:
-            if self._events.parked:
-                self._events.acknowledged(message.tp, message.offset)
-        except Exception as error:
-            self._host.stand_down("to record that an event is acknowledged", error)
+        events = self._driver.events
+        if events.parked:
+            events.note(events.acknowledged, message.tp, message.offset)
         return done
-
-    def stop_flow(self) -> None:
-        """Replace `Consumer.stop_flow`: forget what is held back first, for Faust waits until all that it has taken in
-        is acknowledged."""
-        try:
-            self._flow_stops()
-        except Exception as error:
-            self._host.stand_down("to forget what it holds back", error)
-        self._stop_flow()
-
-    async def _wait_for_restores(self, topics: Any) -> None:
-        """Hold the inputs as a restore asks: the one place that fails closed. A fault of ours still stops nothing
-        (R15)."""
-        host = self._host
-        if self._restored.joined or runs_no_agents(host.app):
-            return
-        try:
-            await self._restored.await_turn(topics)
-        except InstallError as error:
-            logger.error("snapkafka: %s; %s", error, error.hint, extra=host.about())
-            raise
-        except Exception as error:
-            host.stand_down("to see whether a restore is open", error)
 
     # -- what only the broker knows ------------------------------------------------------------------------------------
 
-    async def _ask(self, assignment: Assignment) -> None:
-        with self._host.failing_open("to announce its inputs"):
-            starts = {tp: self._in_consumer(starts_at, tp) for tp in assignment.readers}
+    async def _ask(self, assigned: InputsAssigned, readers: Mapping[TopicPartition, tuple[str, ...]]) -> None:
+        """Ask where Faust sets the consumer to: the committed offsets, or what the reset policy yields where there is
+        none. The consumer is left as it is: a seek of ours would move what Faust takes for read."""
+        driver, tables = self._driver, self._driver.tables
+        with driver.failing_open("to announce its inputs"):
+            starts = {tp: self._in_consumer(starts_at, tp) for tp in readers}
             try:
-                positions, _ = await asyncio.gather(
-                    self._positions(starts), self._bound_effects(assignment.readers)
-                )
+                positions = await asyncio.gather(*(self._position(tp, it) for tp, it in starts.items()))
+                await self._bound_effects(readers)
             finally:
                 for start in starts.values():
                     start.cancel()
-            self._host.feed(self._inputs_assigned(assignment, positions))
-
-    def _inputs_assigned(
-        self, assignment: Assignment, positions: Mapping[TopicPartition, int]
-    ) -> InputsAssigned:
-        return InputsAssigned(
-            generation=assignment.generation,
-            member=assignment.member,
-            inputs=tuple(
-                AssignedInput(
-                    tp=tp,
-                    agents=agents,
-                    position=positions[tp],
-                    replay_until=self._tables.effects_until(tp),
-                )
-                for tp, agents in assignment.readers.items()
-            ),
-            changelogs=assignment.changelogs,
-        )
-
-    async def _positions(self, starts: Starts) -> dict[TopicPartition, int]:
-        """Return where Faust sets the consumer to: the committed offsets, or what the reset policy yields where there
-        is none.
-
-        The consumer is asked and left as it is: a seek of ours would move what Faust takes for read.
-        """
-        found = await asyncio.gather(*(self._position(tp, start) for tp, start in starts.items()))
-        return dict(zip(starts, found, strict=True))
+            inputs = tuple(
+                AssignedInput(tp=tp, agents=agents, position=position, replay_until=tables.effects_until(tp))
+                for (tp, agents), position in zip(readers.items(), positions, strict=True)
+            )
+            driver.feed(replace(assigned, inputs=inputs))
 
     async def _position(self, tp: TopicPartition, start: asyncio.Future[int | None]) -> int:
         position: int | None = await self._answer(committed, tp)
@@ -254,10 +181,9 @@ class Membership:
     async def _bound_effects(self, tps: Iterable[TopicPartition]) -> None:
         """Ask for log ends (R10) where a store holds effects that are not read again: their events are in the inputs
         by now."""
-        unknown = self._tables.to_bound(tps)
-        if unknown:
+        if unknown := self._driver.tables.to_bound(tps):
             ends = await self._answer(log_ends, unknown)
-            self._tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
+            self._driver.tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
 
     async def _answer(self, ask: Ask, *args: Any) -> Any:
         """Ask until there is an answer, while the cluster is at fault; log the first failure."""
@@ -266,7 +192,7 @@ class Membership:
                 return await self._in_consumer(ask, *args)
             except MAY_PASS as error:
                 if not self._said:
-                    self._host.log_failed("to announce its inputs", error, TRIES_AGAIN)
+                    self._driver.log_failed("to announce its inputs", error, TRIES_AGAIN)
                 self._said = True
             await asyncio.sleep(RETRY_S)
 
@@ -281,11 +207,11 @@ class Membership:
             raise ConsumerNotStarted("its thread has ended") from error
 
 
-def assignment_of(app: Any, consumer: Any, events: Events) -> Assignment:
-    """Return the current assignment without Faust's own topics."""
-    internal = internal_topics(app) | set(app.tables.changelog_topics)
-    inputs = sorted(TopicPartition(*tp) for tp in consumer.assignment() if tp.topic not in internal)
-    recovery = app.tables.recovery
+def assignment_of(driver: FaustDriver, consumer: Any) -> Assignment:
+    """Return the current assignment without Faust's own topics, as far as it is known without the broker: who reads
+    each input, how far each table was recovered."""
+    app, recovery = driver.app, driver.app.tables.recovery
+    internal = internal_topics(app) | driver.tables.topics
     changelogs = [
         ChangelogEnd(
             table=table.name, topic=tp.topic, partition=tp.partition, end=recovery.active_highwaters[tp] + 1
@@ -293,19 +219,16 @@ def assignment_of(app: Any, consumer: Any, events: Events) -> Assignment:
         for tp, table in recovery.tp_to_table.items()
         if tp in recovery.active_tps
     ]
-    return Assignment(
-        generation=app.consumer_generation_id,
-        member=member_of(consumer),
-        readers={tp: events.readers(tp) for tp in inputs},
-        changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
-    )
-
-
-def member_of(consumer: Any) -> str:
-    """Return the id of this process in its consumer group; empty where the client library keeps it elsewhere."""
     client = getattr(getattr(consumer, "_thread", None), "_consumer", None)
     member = getattr(getattr(client, "_coordinator", None), "member_id", "")
-    return member if isinstance(member, str) else ""
+    assigned = InputsAssigned(
+        generation=app.consumer_generation_id,
+        member=member if isinstance(member, str) else "",  # the client may keep it elsewhere
+        inputs=(),
+        changelogs=tuple(sorted(changelogs, key=lambda end: (end.topic, end.partition))),
+    )
+    inputs = sorted(TopicPartition(*tp) for tp in consumer.assignment() if tp.topic not in internal)
+    return assigned, {tp: driver.events.readers(tp) for tp in inputs}
 
 
 async def starts_at(client: Any, tp: TopicPartition) -> int | None:

@@ -6,7 +6,6 @@ its process about a cut (`Report`) to the ledger. Snapshots wait for it; the app
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.records import Report
@@ -15,23 +14,17 @@ from ..describe import RECORDER, runs_no_agents
 
 if TYPE_CHECKING:
     from snapkafka.protocol.events import ChannelEnded
-    from snapkafka.protocol.records import LedgerRecord
 
-    from ...process import Process
+    from ..driver import FaustDriver
 
 
 class Recorder:
-    """The recorder of one app. It is created once the app is configured, and takes items from then on.
+    """The recorder of one app. It is created once the app is configured, and takes items from then on."""
 
-    Args:
-        host: whose machine is fed.
-        write: appends to the ledger.
-    """
-
-    def __init__(self, host: Process, write: Callable[[LedgerRecord], None]) -> None:
-        self._host, self._write = host, write
-        self._channel: Any = host.app.channel()
-        self.agent: Any = host.app.agent(self._channel, name=RECORDER)(self._record)
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
+        self._channel: Any = driver.app.channel()
+        driver.app.agent(self._channel, name=RECORDER)(self._record)
 
     def take(self, item: ChannelEnded | Report) -> None:
         """Hand an item over without waiting, as `Channel.put` does with one reader and room in its queue.
@@ -40,9 +33,10 @@ class Recorder:
         agents (client-only, producer-only, a worker that is stopping or has crashed) there is no channel to record,
         but snapshots still wait for the process: its reports go to the ledger directly.
         """
-        if runs_no_agents(self._host.app) or self._host.app.should_stop:
+        app = self._driver.app
+        if runs_no_agents(app) or app.should_stop:
             if isinstance(item, Report):
-                self._write(item)
+                self._driver.write(item)
             return
         for reader in self._channel._subscribers:
             if not reader.queue.full():
@@ -52,8 +46,8 @@ class Recorder:
         async for item in stream:
             try:
                 if isinstance(item, Report):
-                    self._write(item)
+                    self._driver.write(item)
                 else:
-                    self._host.feed(item)
+                    self._driver.feed(item)
             except Exception as error:
-                self._host.stand_down("to record a channel", error)
+                self._driver.stand_down("to record a channel", error)

@@ -14,11 +14,13 @@ partitions (robinhood/faust#69).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-StandDown = Callable[[str, Exception], None]
+if TYPE_CHECKING:
+    from ...process import Process
+
+
+RESUMES: Final = "to resume the inputs last"
 
 
 class ExactPartitions:
@@ -31,60 +33,42 @@ class ExactPartitions:
         return tp in self._tps
 
 
-def resume_last(app: Any, consumer: Any, stand_down: StandDown = lambda what, error: None) -> None:
-    """Let the inputs resume when all else has ended.
+def resume_last(driver: Process, consumer: Any) -> None:
+    """Let the inputs of an app and its consumer resume when all else has ended: Faust resumes them, seeks, and then
+    resumes the flow."""
+    app: Any = driver.app
+    fetch, seek, resume_flow = consumer._getmany, consumer.perform_seek, consumer.resume_flow
+    #: Inputs that resume with the flow, and the generation in which they were assigned.
+    held: dict[Any, int] = {}
 
-    Args:
-        app, consumer: Faust's.
-        stand_down: is called with a fault of ours.
-    """
-    recovery, fetch = app.tables.recovery, consumer._getmany
+    def pause() -> None:
+        active = consumer._get_active_partitions()  # none of the inputs, where Faust seeks for another reason
+        inputs = [tp for tp in active if not consumer._is_changelog_tp(tp)]
+        consumer.pause_partitions(inputs)
+        held.update(dict.fromkeys(inputs, app.consumer_generation_id))
 
-    async def resume(generation_id: int, standbys_ready: bool) -> None:
-        """Do what both ends of `Recovery` of Faust 0.15.3 do, and resume the partitions behind the flow."""
-        assignment = consumer.assignment()
-        if app.consumer_generation_id != generation_id:
-            recovery.log.warning("Recovery rebalancing again")
-            return
-        inputs = {tp for tp in assignment if not consumer._is_changelog_tp(tp)}
-        if assignment:
-            recovery.log.info("Seek stream partitions to committed offsets.")
-            try:
-                await recovery._wait(consumer.perform_seek(), timeout=app.conf.broker_request_timeout)
-            except BaseException:
-                consumer.resume_partitions(inputs & consumer.assignment())
-                raise
-        recovery.completed.set()
-        recovery.log.info("Resuming flow...")
-        app.flow_control.resume()
-        consumer.resume_flow()
-        consumer.resume_partitions(inputs & consumer.assignment())
-        await app._fetcher.maybe_start()
-        recovery.tables.on_actives_ready()
-        if standbys_ready:
-            recovery.tables.on_standbys_ready()
-        app.on_rebalance_end()
-        recovery.log.info("Worker ready")
+    def resume() -> None:
+        ours = {tp for tp, generation in held.items() if generation == app.consumer_generation_id}
+        held.clear()
+        if ours:
+            consumer.resume_partitions(ours & consumer.assignment())
 
-    async def resume_streams(generation_id: int = 0) -> None:
-        """Replace `Recovery._resume_streams`, for a worker that has no table to recover."""
-        await app.on_rebalance_complete.send()
-        await resume(generation_id, standbys_ready=True)
+    async def seek_paused() -> None:
+        try:
+            await seek()
+        except BaseException:
+            driver.note(RESUMES, resume)
+            raise
 
-    async def on_recovery_completed(generation_id: int = 0) -> None:
-        """Replace `Recovery.on_recovery_completed`, for a worker that has recovered its tables."""
-        recovery.log.info("Restore complete!")
-        await app.on_rebalance_complete.send()
-        recovery._set_recovery_ended()
-        actives, standbys = recovery.actives_for_table, recovery.standbys_for_table
-        tables = recovery.tables.values()
-        called = [
-            asyncio.ensure_future(table.on_recovery_completed(actives[table], standbys[table]))
-            for table in tables
-        ]
-        if called:
-            await asyncio.wait(called)
-        await resume(generation_id, standbys_ready=not app.assignor.assigned_standbys())
+    def perform_seek() -> Any:
+        """Replace `Consumer.perform_seek`, which Faust calls right after it has resumed the inputs."""
+        driver.note(RESUMES, pause)
+        return seek_paused()
+
+    def resume_all() -> None:
+        """Replace `Consumer.resume_flow`."""
+        resume_flow()
+        driver.note(RESUMES, resume)
 
     async def getmany(active_partitions: set[Any] | None, **more: Any) -> Any:
         """Fetch as `Consumer._getmany` does. The active partitions may change while it waits."""
@@ -92,8 +76,7 @@ def resume_last(app: Any, consumer: Any, stand_down: StandDown = lambda what, er
         try:
             only = None if active_partitions is None else ExactPartitions(active_partitions)
         except Exception as error:
-            stand_down("to fetch from the active partitions alone", error)
+            driver.stand_down(RESUMES, error)
         return await fetch(active_partitions=only, **more)
 
-    recovery._resume_streams, recovery.on_recovery_completed = resume_streams, on_recovery_completed
-    consumer._getmany = getmany
+    consumer.perform_seek, consumer.resume_flow, consumer._getmany = perform_seek, resume_all, getmany

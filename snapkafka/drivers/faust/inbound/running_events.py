@@ -10,17 +10,13 @@ Faust reports when a stream takes a record out of its queue, and mostly when it 
   acknowledged during another event, that event did its work.
 - A record at which an agent raised an error ends when the agent is restarted or takes the next record.
 
-All of this runs in the one thread of the app's loop. A table may be read in another one (R6): the moment of the loop is
-unknown then, so it counts as a read by all running events, held until they end. It is also reported by name, as a
-thread may pass what it has read to events that start later, and no hook sees that. The loop processes such reads before
-anything is sent and before any event ends, even if the event blocks the loop while it waits for the thread.
+`app.sensors` notifies every sensor of everything, some ten times per event. So ours is not one of its sensors, which
+stay the app's own: three of its methods are replaced, which streams take when they are created.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -30,11 +26,16 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
+from ...patches import before
+
 if TYPE_CHECKING:
-    from ...process import Process
+    from ..driver import FaustDriver
 
-logger = logging.getLogger("snapkafka")
-
+RUNS: Final = "to record which events run"
+#: Patched of `app.sensors`.
+OF_STREAMS: Final = ("on_stream_event_in", "on_stream_event_out", "on_message_out")
+#: A stream that no agent reads.
+OUTSIDE: Final = "stream"
 #: Events that have asked and are over are forgotten when there are so many more than run.
 FORGET_AT: Final = 64
 #: Those of every app in this process that has a driver.
@@ -67,23 +68,12 @@ class StreamRecords:
 
 
 class Events:
-    """The events that run, and the records that wait to start.
-
-    Args:
-        host: whose machine is fed.
-
-    Attributes:
-        unnoted: table -> the thread that has read it, and the machine does not know yet.
-        first_threads: table -> the first thread besides the loop's that has read it.
-    """
+    """The events that run in one app, and the records that wait to start."""
 
     several = False  # have there been several apps in this process?
 
-    def __init__(self, host: Process) -> None:
-        self._host = host
-        self._machine = host.machine
-        self.unnoted: dict[str, str] = {}
-        self.first_threads: dict[str, str] = {}
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver, self._machine, self._reads = driver, driver.machine, driver.reads
         #: The event that runs here. Not Faust's `current_event()`: one `Event` object may run in several agents at
         #: once, and it is None inside `take`. Tasks that an event starts inherit it; once the event is over, the
         #: machine gives what they send the colour of the process (R5). Each app has its own: two may give their events
@@ -96,10 +86,21 @@ class Events:
         self._asked: dict[Cause, None] = {}  # events that wait, or have waited, for a reply
         self._replies: Any = None  # Faust's reply consumer
         self.streams: WeakSet[Any] = WeakSet()
+        self._notify_in: Callable[..., Any]
+        self._notify_out: Callable[..., Any]
+        self._notify_acked: Callable[..., Any]
 
-    def stand_down(self, error: Exception) -> None:
-        """Stand down, for callers in the midst of the app's own work (R15)."""
-        self._host.stand_down("to record the position of an agent", error)
+    def attach(self, sensors: Any) -> None:
+        """Patch `app.sensors`."""
+        self._notify_in, self._notify_out, self._notify_acked = (
+            getattr(sensors, name) for name in OF_STREAMS
+        )
+        for name, ours in zip(OF_STREAMS, (self.event_in, self.event_out, self.message_out), strict=True):
+            setattr(sensors, name, ours)
+
+    def note(self, what: Callable[..., None], *args: Any) -> None:
+        """Note something, in the midst of the app's own work (R15)."""
+        self._driver.note(RUNS, what, *args)
 
     # -- which one ----------------------------------------------------------------------------------------------
 
@@ -112,101 +113,91 @@ class Events:
                 f"agent {agent} sends, or uses a table, in a stage of its stream before take()",
                 hint="do that in the agent, or in an agent of its own before it",
             )
-            self._host.stand_down("to find the event of an effect", error)
+            self._driver.stand_down("to find the event of an effect", error)
         return cause
 
     def cause_of_send(self) -> Cause | None:
         """Return the event that causes what is sent here and now."""
-        if self.unnoted:
-            self.note_threads()
+        if self._reads.unnoted:
+            self._reads.note_threads()
         cause = self.cause() if self._buffered else self._cause.get()
         if self.several and cause not in self._machine.colours.running:
             self._require_own()
         return cause
 
-    def read_in_thread(self, table: str) -> None:
-        """Note that a table is read in this thread, which is not the loop's."""
-        if table in self.unnoted:
-            return
-        try:
-            self.unnoted[table] = threading.current_thread().name
-            self._host.loop.call_soon_threadsafe(self.note_threads)
-        except RuntimeError:  # the loop is closed: nothing is taken in any more
-            self.unnoted.pop(table, None)
-
-    def note_threads(self) -> None:
-        """Process the reads of other threads: before an event that may have waited for them sends or ends."""
-        try:
-            while self.unnoted:
-                table, thread = self.unnoted.popitem()
-                for event in list(self._machine.colours.running):
-                    self._host.do(self._machine.table_iterated(event, table))
-                if table not in self.first_threads:
-                    self.first_threads[table] = thread
-                    logger.warning("snapkafka: %s", self.by_threads()[-1], extra=self._host.about())
-        except Exception as error:
-            self._host.stand_down("to record what a thread reads", error)
-
-    def by_threads(self) -> tuple[str, ...]:
-        """Name the state that no snapshot holds, as other threads read it."""
-        return tuple(
-            f"thread {thread} reads table {table}: that counts for all events that run at the time; what it hands on"
-            " to later ones is in no snapshot"
-            for table, thread in self.first_threads.items()
-        )
-
     def _require_own(self) -> None:
         """Stand down where an event of another app in this process sends through this one: it has another colour, and
         no snapshot could tell that it is the cause."""
-        namespace = self._host.config.namespace
-        for other in [it for it in _apps if it is not self and it._host.config.namespace == namespace]:
+        namespace = self._driver.config.namespace
+        for other in [it for it in _apps if it is not self and it._driver.config.namespace == namespace]:
             if other._cause.get() in other._machine.colours.running:
-                one, two = (events._host.app.conf.id for events in (other, self))
+                one, two = (events._driver.app.conf.id for events in (other, self))
                 error = SnapkafkaError(
                     f"an event of app {one} sends through app {two} of its process",
                     hint="send by a topic of its own",
                 )
-                self._host.stand_down("to find the event of a send", error)
+                self._driver.stand_down("to find the event of a send", error)
 
     # -- one by one ---------------------------------------------------------------------------------------------
 
-    def taken_in(self, reading: StreamRecords, tp: Any, offset: int, event: Any) -> Cause:
-        """Note that a stream takes a record out of its queue."""
-        if reading.current is not None:
-            self.left(reading)
-        cause = _cause_of((reading.name, tp, offset, 0))
-        if cause in self._machine.colours.running:
-            cause = self._run_again(cause)
-        self._cause.set(cause)
-        if reading.taking:
-            reading.waiting[tp, offset] = (cause, False)
-            self._buffered[cause] = reading
-        else:
-            reading.current = cause
-            if reading.by_hand:
-                reading.message = event.message
-            void = self._machine.event_started(cause)
-            if void:
-                self._host.do(void)
-        return cause
+    def event_in(self, tp: Any, offset: int | None, stream: Any, event: Any) -> Any:
+        """Note that a stream takes a record out of its queue and is about to hand it to its agent."""
+        state = self._notify_in(tp, offset, stream, event)
+        if offset is None or offset < 0:
+            return state  # an in-memory channel: no input of the snapshot
+        cause = None
+        try:
+            reading = stream.__dict__.get("reading") or reading_of(stream)
+            if reading.replies:
+                return state, None
+            if reading.current is not None:
+                self.left(reading)
+            cause = _cause_of((reading.name, tp, offset, 0))
+            while cause in self._machine.colours.running:  # a replay, while the first run still goes on
+                cause = cause._replace(run=cause.run + 1)
+            self._cause.set(cause)
+            if reading.taking:
+                reading.waiting[tp, offset] = (cause, False)
+                self._buffered[cause] = reading
+            else:
+                reading.current = cause
+                if reading.by_hand:
+                    reading.message = event.message
+                if void := self._machine.event_started(cause):
+                    self._driver.do(void)
+        except Exception as error:
+            self._driver.stand_down(RUNS, error)
+        return state, cause
 
-    def through_with(self, reading: StreamRecords, tp: Any, offset: int, cause: Cause | None) -> None:
-        """Note that a stream is done with a record: it was acknowledged or skipped.
-
-        Args:
-            cause: what `taken_in` returned; None where an agent acknowledges by hand.
-        """
-        current = reading.current
-        if current is not None and (current is cause or (cause is None and current[1:3] == (tp, offset))):
-            if not reading.by_hand or cause is not None:
-                reading.current = reading.message = None
-                if self.unnoted:
-                    self.note_threads()
-                actions = self._machine.event_ended(current)
-                if actions:
-                    self._host.do(actions)
+    def event_out(self, tp: Any, offset: int | None, stream: Any, event: Any, state: Any = None) -> None:
+        """Note that a stream is done with a record: it was acknowledged or skipped. Where an agent acknowledges by
+        hand, Faust has no state."""
+        if offset is None or offset < 0:
+            self._notify_out(tp, offset, stream, event, state)
             return
-        place = (tp, offset)
+        state, cause = state or (None, None)
+        self._notify_out(tp, offset, stream, event, state)
+        try:
+            reading = stream.__dict__.get("reading") or reading_of(stream)
+            current = reading.current
+            if current is None or not (current is cause or (cause is None and current[1:3] == (tp, offset))):
+                self._out_of_buffer(reading, (tp, offset), cause)
+            elif not reading.by_hand or cause is not None:
+                reading.current = reading.message = None
+                if self._reads.unnoted:
+                    self._reads.note_threads()
+                if actions := self._machine.event_ended(current):
+                    self._driver.do(actions)
+        except Exception as error:
+            self._driver.stand_down(RUNS, error)
+
+    def message_out(self, tp: Any, offset: int, message: Any) -> None:
+        """Note that the last agent has acknowledged a record."""
+        self._notify_acked(tp, offset, message)
+        if self.parked:  # asked here, too: it hardly ever is so
+            self.note(self.acknowledged, tp, offset)
+
+    def _out_of_buffer(self, reading: StreamRecords, place: Place, cause: Cause | None) -> None:
         waiting = reading.waiting.get(place)
         if waiting is not None and waiting[0] is cause:
             reading.waiting[place] = (cause, True)
@@ -215,7 +206,7 @@ class Events:
         elif place in reading.batch and not reading.by_hand and cause is None:
             self._end(reading.batch.pop(place)[0])
         elif cause is None:
-            self.acknowledged(tp, offset)
+            self.acknowledged(*place)
 
     def left(self, reading: StreamRecords) -> None:
         """Note that the agent has asked for the next record, or was started again."""
@@ -234,7 +225,7 @@ class Events:
     def acknowledged(self, tp: Any, offset: int) -> None:
         """Note that every agent has acknowledged a record: all its events here end."""
         for cause in self.parked.pop((tp, offset), ()):
-            self._host.do(self._machine.worked_off(cause, self.cause()))
+            self._driver.do(self._machine.worked_off(cause, self.cause()))
             self._end(cause)
 
     def on_revoked(self) -> None:
@@ -264,7 +255,7 @@ class Events:
             reading.batch[place] = (cause, events[len(batch)].message if events is not None else None)
             batch.append(cause)
         self._start_before(reading, batch)
-        self._host.do(self._machine.batch_started(batch))
+        self._driver.do(self._machine.batch_started(batch))
         self._cause.set(batch[0] if batch else None)
 
     def batch_left(self, reading: StreamRecords) -> None:
@@ -295,20 +286,15 @@ class Events:
 
     def watch_replies(self, consumer: Any) -> None:
         """Patch Faust's reply consumer: who registers a promise has asked."""
-        add: Callable[..., Awaitable[None]] = consumer.add
+        self._replies = consumer
+        before(self._driver, consumer, "add", self._asks, "to record who asks")
 
-        async def noted(correlation_id: str, promise: Any) -> None:
-            try:
-                cause, running = self.cause(), self._machine.colours.running
-                if cause is not None:
-                    if len(self._asked) > len(running) + FORGET_AT:
-                        self._asked = {asked: None for asked in self._asked if asked in running}
-                    self._asked[cause] = None
-            except Exception as error:
-                self._host.stand_down("to record who asks", error)
-            await add(correlation_id, promise)
-
-        self._replies, consumer.add = consumer, noted
+    def _asks(self, *_: Any) -> None:
+        cause, running = self.cause(), self._machine.colours.running
+        if cause is not None:
+            if len(self._asked) > len(running) + FORGET_AT:
+                self._asked = {asked: None for asked in self._asked if asked in running}
+            self._asked[cause] = None
 
     @property
     def reply_topics(self) -> set[str]:
@@ -321,27 +307,19 @@ class Events:
         colours = self._machine.colours
         if colours.tearing:
             for cause in [asked for asked in self._asked if asked in colours.running]:
-                self._host.do(self._machine.reply_taken(cause, epoch))
+                self._driver.do(self._machine.reply_taken(cause, epoch))
 
     # -- both ---------------------------------------------------------------------------------------------------
 
-    def _run_again(self, cause: Cause) -> Cause:
-        """Begin a replay while the first run still goes on."""
-        while cause in self._machine.colours.running:
-            cause = cause._replace(run=cause.run + 1)
-        return cause
-
     def _start(self, cause: Cause) -> None:
-        void = self._machine.event_started(cause)
-        if void:
-            self._host.do(void)
+        if void := self._machine.event_started(cause):
+            self._driver.do(void)
 
     def _end(self, cause: Cause) -> None:
-        if self.unnoted:
-            self.note_threads()
-        actions = self._machine.event_ended(cause)
-        if actions:
-            self._host.do(actions)
+        if self._reads.unnoted:
+            self._reads.note_threads()
+        if actions := self._machine.event_ended(cause):
+            self._driver.do(actions)
 
     def agents(self) -> dict[int, str]:
         """Return the reader of each channel, by the identity of its queue; agents with `concurrency` share one."""
@@ -353,9 +331,32 @@ class Events:
 
     def readers(self, tp: TopicPartition) -> tuple[str, ...]:
         """Return the names of the agents that read an input."""
-        names = {stream.reading.name for stream in self.streams if _reads(stream.channel, tp)}
-        return tuple(sorted(names)) or ("stream",)
+        names = {stream.reading.name for stream in self.streams if tp.topic in topics_of(stream)}
+        return tuple(sorted(names)) or (OUTSIDE,)
 
 
-def _reads(channel: Any, tp: TopicPartition) -> bool:
-    return tp.topic in (getattr(channel, "topics", None) or ())
+def reading_of(stream: Any) -> StreamRecords:
+    """Return the records that a stream is working on; a stream that was not created by `app.stream` has less (no
+    batches, no `noack`)."""
+    reading: StreamRecords | None = stream.__dict__.get("reading")
+    if reading is None:
+        reading = stream.reading = StreamRecords(agent_of(stream) or OUTSIDE)
+    return reading
+
+
+def agent_of(stream: Any) -> str:
+    """Return the name of the agent that reads a stream, also of a derived one: the agent stands above it in the
+    tree."""
+    from faust.types import AgentT
+
+    node = stream.beacon
+    while node is not None:
+        if isinstance(node.data, AgentT):
+            return str(node.data.name)
+        node = node.parent
+    return str(stream.prefix)
+
+
+def topics_of(stream: Any) -> set[str]:
+    """Return the topics of a stream; none if it reads an in-memory channel."""
+    return set(getattr(stream.channel, "topics", None) or ())

@@ -9,85 +9,56 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Hashable
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from .running_events import Events, StreamRecords
+from ...patches import after
+from .running_events import OF_STREAMS, OUTSIDE, Events, StreamRecords, agent_of, topics_of
 
 if TYPE_CHECKING:
-    from ...process import Process
+    from ..driver import FaustDriver
 
-#: A stream that no agent reads.
-OUTSIDE = "stream"
+#: Methods by which an agent gets batches; does it acknowledge by hand?
+BATCHES: Final = {
+    "take": False,
+    "take_events": False,
+    "take_with_timestamp": False,
+    "noack_take": True,
+}
 
 
-def watch_streams(host: Process, events: Events, attach: Callable[[Any], None]) -> None:
-    """Patch `app.stream`. Streams that a module created before `install` stand in the app's tree; `attach` is called
-    with each of them, too."""
+def watch_streams(driver: FaustDriver) -> None:
+    """Patch `app.stream`. Streams that a module created before `install` stand in the app's tree."""
     from faust.types import StreamT
 
-    app = host.app
-    for node in list(app.beacon.traverse()):
-        if isinstance(node.data, StreamT):
-            _watch(events, node.data)
-            attach(node.data)
-    make: Callable[..., Any] = app.stream
-
-    def stream(channel: Any, *args: Any, **options: Any) -> Any:
-        made = make(channel, *args, **options)
-        try:
-            _watch(events, made)
-        except Exception as error:
-            host.stand_down("to watch a stream", error)
-        return made
-
-    app.stream = stream
+    app, events = driver.app, driver.events
+    for stream in [node.data for node in app.beacon.traverse() if isinstance(node.data, StreamT)]:
+        _watch(events, stream)
+        for name in OF_STREAMS:
+            setattr(stream, f"_{name}", getattr(app.sensors, name))
+    after(driver, app, "stream", lambda made, *_, **__: _watch(events, made), "to watch a stream")
 
 
 def _watch(events: Events, stream: Any) -> None:
     stream.__class__ = _watched(stream.__class__)
-    stream.reading = StreamRecords(_agent_of(stream) or _free_name(events, stream))
+    _adopt(events, stream, agent_of(stream) or _free_name(events, stream))
+    stream.reading.replies = not events.reply_topics.isdisjoint(topics_of(stream))
+
+
+def _adopt(events: Events, stream: Any, name: str) -> None:
+    stream.reading, stream.watched_by = StreamRecords(name), events
     stream.reading.by_hand = not stream.enable_acks
-    stream.reading.replies = not events.reply_topics.isdisjoint(_topics(stream))
-    stream.watched_by = events
     events.streams.add(stream)
-
-
-def reading_of(stream: Any) -> StreamRecords:
-    """Return the records that a stream is working on; a stream that was not created by `app.stream` has less (no
-    batches, no `noack`)."""
-    reading: StreamRecords | None = stream.__dict__.get("reading")
-    if reading is None:
-        reading = stream.reading = StreamRecords(_agent_of(stream) or OUTSIDE)
-    return reading
-
-
-def _agent_of(stream: Any) -> str:
-    """Return the name of the agent that reads a stream, also of a derived one: the agent stands above it in the
-    tree."""
-    from faust.types import AgentT
-
-    node = stream.beacon
-    while node is not None:
-        if isinstance(node.data, AgentT):
-            return str(node.data.name)
-        node = node.parent
-    return str(stream.prefix)
 
 
 def _free_name(events: Events, stream: Any) -> str:
     """Return a free name: streams outside agents that read the same topic are numbered."""
-    topics = _topics(stream)
-    taken = {other.reading.name for other in events.streams if topics & _topics(other)}
+    topics = topics_of(stream)
+    taken = {other.reading.name for other in events.streams if topics & topics_of(other)}
     name, number = OUTSIDE, 1
     while name in taken:
         number += 1
         name = f"{OUTSIDE}-{number}"
     return name
-
-
-def _topics(stream: Any) -> set[str]:
-    """Return the topics of a stream; none if it reads an in-memory channel."""
-    return set(getattr(stream.channel, "topics", None) or ())
 
 
 @cache
@@ -98,13 +69,7 @@ def _watched(cls: Hashable) -> Any:
     class Watched(base):
         def clone(self, **options: Any) -> Any:
             new = super().clone(**options)
-            try:
-                new.watched_by = self.watched_by
-                new.reading = StreamRecords(self.reading.name)
-                new.reading.by_hand = not new.enable_acks
-                self.watched_by.streams.add(new)
-            except Exception as error:
-                self.watched_by.stand_down(error)
+            self.watched_by.note(_adopt, self.watched_by, new, self.reading.name)
             return new
 
         def noack(self) -> Any:
@@ -113,24 +78,15 @@ def _watched(cls: Hashable) -> Any:
             return new
 
         def __aiter__(self) -> Any:
-            try:
-                self.watched_by.left(self.reading)  # an agent that raised begins again
-            except Exception as error:
-                self.watched_by.stand_down(error)
+            self.watched_by.note(self.watched_by.left, self.reading)  # an agent that raised begins again
             return super().__aiter__()
 
-        def take(self, *args: Any, **options: Any) -> Any:
-            return _batches(self, super().take(*args, **options), by_hand=False)
+    def taking(name: str, *, by_hand: bool) -> Callable[..., Any]:
+        take = getattr(base, name)
+        return lambda self, *args, **options: _batches(self, take(self, *args, **options), by_hand=by_hand)
 
-        def take_events(self, *args: Any, **options: Any) -> Any:
-            return _batches(self, super().take_events(*args, **options), by_hand=False)
-
-        def take_with_timestamp(self, *args: Any, **options: Any) -> Any:
-            return _batches(self, super().take_with_timestamp(*args, **options), by_hand=False)
-
-        def noack_take(self, *args: Any, **options: Any) -> Any:
-            return _batches(self, super().noack_take(*args, **options), by_hand=True)
-
+    for name, by_hand in BATCHES.items():
+        setattr(Watched, name, taking(name, by_hand=by_hand))
     return _named_like(Watched, base)
 
 
@@ -145,11 +101,8 @@ def _by_hand(cls: Hashable) -> Any:
 
         def set_current_event(self, event: Any) -> None:
             self._current_event = event
-            try:
-                if event is None:
-                    self.watched_by.left(self.reading)
-            except Exception as error:
-                self.watched_by.stand_down(error)
+            if event is None:
+                self.watched_by.note(self.watched_by.left, self.reading)
 
         current_event = property(attrgetter("_current_event"), set_current_event)
 
@@ -167,23 +120,14 @@ async def _batches(
 ) -> AsyncGenerator[Any, None]:
     """Yield the batches of a `take` of Faust's, and report the start of each in the task that gets it."""
     events, reading = stream.watched_by, stream.reading
-    try:
-        events.batch_left(reading)  # an agent that raised begins again
-        reading.taking, reading.by_hand = True, by_hand
-    except Exception as error:
-        events.stand_down(error)
+    events.note(events.batch_left, reading)  # an agent that raised begins again
+    reading.taking, reading.by_hand = True, by_hand
     try:
         async for batch in inner:
-            try:
-                events.handed_over(reading, len(batch), batch if by_hand else None)
-            except Exception as error:
-                events.stand_down(error)
+            events.note(events.handed_over, reading, len(batch), batch if by_hand else None)
             yield batch
             if by_hand:
-                try:
-                    events.batch_left(reading)
-                except Exception as error:
-                    events.stand_down(error)
+                events.note(events.batch_left, reading)
     finally:
         reading.taking = False
         await inner.aclose()

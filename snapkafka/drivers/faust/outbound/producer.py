@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import faust.app.base
 import faust.topics
-import faust.transport.drivers.aiokafka as driver
+import faust.transport.drivers.aiokafka as transport
 import faust.transport.producer
 from faust.topics import Topic
 from faust.types import tuples
@@ -30,33 +30,35 @@ from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 
 from ...aio_client import AioClient, is_from
+from ...patches import contained
 from ..describe import in_transactions
 from .transactions import Transactions
 
 if TYPE_CHECKING:
-    from ...process import Process
-    from ...sends import Sends, Waiting
+    from ...sends import Waiting
+    from ..driver import FaustDriver
 
 #: Faust logs each record here.
 _faust_log: Final = logging.getLogger("faust.topics")
 #: The size of a key or a value, also of one that is no bytes.
 _size_of: Final[Any] = getattr(tuples, "_get_len", None)
+SENDS: Final = "to record a send"
 #: Where a message in the buffer has its effect.
 EFFECT: Final = "_snapkafka_effect"
 
 
 class OutgoingRecords:
-    """The sending side of one app's producer.
+    """The sending side of one app's producer: each aiokafka producer that it makes stamps, and what its buffer is given
+    enters."""
 
-    Args:
-        host: whose machine gives colours and seqs.
-        producer: Faust's; each aiokafka producer that it makes stamps, and what its buffer is given enters.
-        note: adds metadata to offsets that transactions commit.
-    """
-
-    def __init__(self, host: Process, producer: Any, *, sends: Sends, note: Callable[[Any], Any]) -> None:
-        self._host, self._machine, self._producer, self._sends = host, host.machine, producer, sends
-        self.transactions = Transactions(sends, note) if in_transactions(host.app) else None
+    def __init__(self, driver: FaustDriver, producer: Any) -> None:
+        self._driver, self._machine, self._producer, self._sends = (
+            driver,
+            driver.machine,
+            producer,
+            driver.sends,
+        )
+        self.transactions = Transactions(driver) if in_transactions(driver.app) else None
         self._client: AioClient | None = None
         self._make: Callable[..., Any] = producer._new_producer
         producer._new_producer = self._made
@@ -70,7 +72,7 @@ class OutgoingRecords:
             self.transactions is None
             and producer.allow_headers
             and all(is_from(it, faust.transport.producer) for it in (buffer.put, buffer._send_pending))
-            and is_from(producer.send, driver)
+            and is_from(producer.send, transport)
             and all(is_from(it, faust.topics) for it in (Topic.publish_message, Topic._on_published))
         )
         buffer.put, buffer._send_pending = self.put, self.send_buffered
@@ -79,7 +81,7 @@ class OutgoingRecords:
 
     def _made(self, transactional_id: str | None = None) -> Any:
         made = self._make(transactional_id=transactional_id)
-        with self._host.failing_open("to stamp what is sent", for_good=True):
+        with self._driver.failing_open("to stamp what is sent", for_good=True):
             self._watch(made, transactional_id)
         return made
 
@@ -100,7 +102,7 @@ class OutgoingRecords:
         What may pass the buffer is sent at once: Faust would send it as it is, and notify nobody but its sensors."""
         future = None
         try:
-            message, client, loop, listeners = fut.message, self._client, self._host.loop, self._listeners
+            message, client, loop, listeners = fut.message, self._client, self._driver.loop, self._listeners
             channel, headers, at = message.channel, message.headers, message.timestamp
             if (
                 self._passes
@@ -130,7 +132,7 @@ class OutgoingRecords:
             else:
                 self._notify(fut, future)
         except Exception as error:
-            self._host.stand_down("to record a send", error)
+            self._driver.stand_down(SENDS, error)
             if future is not None:
                 future.add_done_callback(partial(_resolve, fut))
         if future is None:
@@ -149,18 +151,14 @@ class OutgoingRecords:
                 producer, topic, message=message, keysize=_size_of(key), valsize=_size_of(value)
             )
         except Exception as error:  # in Faust's task it would end the worker
-            self._host.spawn(producer.buffer.crash(error))
+            self._driver.spawn(producer.buffer.crash(error))
             return
         published = partial(message.channel._on_published, message=fut, state=state, producer=producer)
         future.add_done_callback(published, context=self._outside)
 
     async def send_buffered(self, fut: Any) -> None:
         """Replace `ProducerBuffer._send_pending`: the message has entered."""
-        effect = None
-        try:
-            effect = getattr(fut, EFFECT, None)
-        except Exception as error:
-            self._host.stand_down("to record a send", error)
+        effect = self._driver.note(SENDS, getattr, fut, EFFECT, None)
         with self._sends.entered(effect) as waiting:
             try:
                 await self._send_buffered(fut)
@@ -170,19 +168,16 @@ class OutgoingRecords:
             finally:
                 self._waiting -= 1
 
+    @contained("to record a refused send")
     def _refused(self, fut: Any, waiting: Waiting, error: Exception) -> None:
         """Note a message that was not appended: its table has the write, and its changelog never will."""
-        try:
-            effect, waiting.effect = waiting.effect, None
-            if effect is not None and not self._host.absent:
-                message = fut.message
-                tp = TopicPartition(message.channel.get_topic_name(), message.partition or 0)
-                self._host.do(
-                    self._machine.settled(effect, tp, None, SendOutcome.REFUSED, reason=repr(error))
-                )
-                self._host.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
-        except Exception as fault:
-            self._host.stand_down("to record a refused send", fault)
+        effect, waiting.effect = waiting.effect, None
+        if effect is not None and not self._driver.absent:
+            message = fut.message
+            tp = TopicPartition(message.channel.get_topic_name(), message.partition or 0)
+            refused = self._machine.settled(effect, tp, None, SendOutcome.REFUSED, reason=repr(error))
+            self._driver.do(refused)
+            self._driver.do(self._machine.send_appended(effect))  # nothing waits for it to leave any more
 
 
 def _resolve(fut: Any, sent: Any) -> None:
@@ -191,14 +186,14 @@ def _resolve(fut: Any, sent: Any) -> None:
         fut.set_result(sent.result()) if sent.exception() is None else fut.set_exception(sent.exception())
 
 
-def skip_producer_guard(host: Process) -> None:
+def skip_producer_guard(driver: FaustDriver) -> None:
     """Replace `app.maybe_start_producer`, unless it is not Faust's own.
 
     For each record, `topic.send` and `event.forward` ask it for the producer. Faust guards that call against many
     concurrent starts, and the guard yields to the event loop three times. Once it has started there is nothing to
     guard: one yield is enough, so that a task that only sends does not starve others.
     """
-    app: Any = host.app
+    app: Any = driver.app
     guard: Any = app.maybe_start_producer
     own = type(guard) is StampedeWrapper and is_from(guard.fun, faust.app.base)
     if in_transactions(app) or not own:
@@ -211,7 +206,7 @@ def skip_producer_guard(host: Process) -> None:
             if made._started.is_set():
                 return made
         except Exception as error:
-            host.stand_down("to give the producer", error)
+            driver.stand_down("to give the producer", error)
         return await guard()
 
     app.maybe_start_producer = at_hand

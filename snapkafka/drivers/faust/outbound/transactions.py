@@ -11,20 +11,22 @@ unknown, so is that of its sends.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.hot_path import SendOutcome
 
 from ...outcomes import Unacknowledged, not_committed
-from ...sends import Sends, Transaction
+from ...sends import Transaction
+
+if TYPE_CHECKING:
+    from ..driver import FaustDriver
 
 
 class Transactions:
-    """The open transactions of one app's producer, which has one of aiokafka's per transactional id. `note` adds
-    metadata to the offsets that are committed."""
+    """The open transactions of one app's producer, which has one of aiokafka's per transactional id."""
 
-    def __init__(self, sends: Sends, note: Callable[[Any], Any] = lambda offsets: offsets) -> None:
-        self._sends, self._note = sends, note
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
         self._open: dict[str, Transaction] = {}  # by transactional id
 
     def on_rebalanced(self, consumer: Any) -> None:
@@ -36,16 +38,13 @@ class Transactions:
 
     def watch(self, name: str, producer: Any) -> Transaction:
         """Return what holds the sends of a producer, and end that with each of its transactions."""
-        sent = self._open[name] = Transaction(self._sends)
+        sent = self._open[name] = Transaction(self._driver.sends)
         add_positions = self._ending(sent, producer.send_offsets_to_transaction, None, goes_on=True)
 
         async def with_positions(offsets: Any, group_id: str) -> None:
             """Commit positions as Faust does."""
-            try:
-                offsets = self._note(offsets)
-            except Exception as error:
-                self._sends.stand_down(error)
-            await add_positions(offsets, group_id)
+            noted = self._driver.note("to keep metadata", self._driver.restored.commit_note, offsets)
+            await add_positions(offsets if noted is None else noted, group_id)
 
         producer.commit_transaction = self._ending(sent, producer.commit_transaction, None)
         aborted = _undone("its transaction was aborted")
@@ -78,7 +77,7 @@ class Transactions:
                     if raised is not None or not goes_on:
                         sent.ended(failure or (None if raised is None else not_committed(raised)))
                 except Exception as error:
-                    self._sends.stand_down(error)
+                    self._driver.sends.stand_down(error)
 
         return ended
 

@@ -15,21 +15,19 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.units import duration_ms
 from snapkafka.wire import headers as wire
 
+from ...patches import after
 from ..describe import in_transactions, is_global
-from .reads import Reads, is_fixed
+from .reads import USED, is_fixed
 from .table_class import reporting
 
 if TYPE_CHECKING:
-    from ...process import Process
-    from ..inbound.sensors import Sensors
-    from ..restores import AppliedRestores
+    from ..driver import FaustDriver
 
 #: (topic check, partition) of an input.
 Place = tuple[int, int]
 
 #: Kafka's name of the time for which no record of a topic is compacted.
 LAG: Final = "min.compaction.lag.ms"
-COMES_IN: Final = "to record what arrives at a table"
 
 
 def delay_compaction(app: Any, lag: str | None) -> None:
@@ -71,14 +69,10 @@ def recover_to_the_end(app: Any, consumer: Any) -> None:
 
 
 class Tables:
-    """The tables of one app.
+    """The tables of one app."""
 
-    Args:
-        host: whose machine is fed.
-    """
-
-    def __init__(self, host: Process, reads: Reads, sensors: Sensors, restored: AppliedRestores) -> None:
-        self._host, self._reads, self._sensors, self._restored = host, reads, sensors, restored
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver, self._reads = driver, driver.reads
         #: Of records in Faust's queue, while an event could be torn.
         self._colours: dict[tuple[Any, int], int] = {}
         self._effects: dict[Place, int] = {}  # one past the causes that were met
@@ -93,17 +87,26 @@ class Tables:
         """Patch the tables: all are defined by now, and no store is open."""
         from faust.stores.base import SerializedStore
 
-        for table in self._host.app.tables.values():
+        for table in self._driver.app.tables.values():
             of_sets = hasattr(table.data, "send_changelog_event")
-            if of_sets:
-                self._attach_to_sets(table)
+            if of_sets:  # a table of sets notifies no sensor
+
+                def changed(_: None, key: Any, *__: Any, table: Any = table) -> None:
+                    self._reads.touched(table, key, write=True)
+
+                after(self._driver, table.data, "send_changelog_event", changed, USED)
             if getattr(getattr(table, "window", None), "expires", None) is not None:
-                self._attach_to_windows(table)
+                # Faust removes expired windows from the store without a notification.
+
+                def popped(_: Any, key: Any, *__: Any, table: Any = table) -> None:
+                    self._reads.vanished(table, key)
+
+                after(self._driver, table.data, "pop", popped, USED)
             table.reads, table.changelogs, table.of_sets = self._reads, self, of_sets
             #: Does it hand out the objects that it keeps, and has it any that can change?
             table.keeps_objects = of_sets or not isinstance(table.data, SerializedStore)
             table.in_place = of_sets
-            self._sensors.attach_table(table)
+            self._reads.attach(table)
             table.__class__ = reporting(table.__class__, of_sets=of_sets)
 
     # -- changelogs -----------------------------------------------------------------------------------------------
@@ -111,21 +114,21 @@ class Tables:
     @property
     def topics(self) -> set[str]:
         """The changelogs."""
-        return set(self._host.app.tables.changelog_topics)
+        return set(self._driver.app.tables.changelog_topics)
 
     def met(self, tp: Any, offset: int, stamp: wire.Stamp | None) -> None:
         """Note a record of a changelog that came in, whose epoch was met. `stamp` None: of a writer without snapkafka.
 
         Records below the base of a restore, and records that it appended, are not effects of present events.
         """
-        base = self._restored.base(tp)
+        base = self._driver.restored.base(tp)
         restored = base is not None and (
             offset < base.end or (stamp is not None and stamp.process <= base.author)
         )
         if stamp is not None and stamp.cause is not None and not restored:
             topic, partition, cause = stamp.cause
             self._effects[topic, partition] = max(cause + 1, self._effects.get((topic, partition), 0))
-        if stamp is not None and self._host.machine.colours.tearing:
+        if stamp is not None and self._driver.machine.colours.tearing:
             self._colours[tp, offset] = stamp.epoch
 
     def effects_until(self, tp: TopicPartition) -> int:
@@ -187,7 +190,7 @@ class Tables:
             table.in_place = True
         if self._colours and (epoch := self._colours.pop(place, 0)):
             key = _key(table, event.key)
-            self._host.do(self._host.machine.key_received(table.name, key, epoch))
+            self._driver.do(self._driver.machine.key_received(table.name, key, epoch))
         return True
 
     def store_asked(self, tp: Any, offset: int | None) -> None:
@@ -198,39 +201,7 @@ class Tables:
 
     def renew_store(self, table: Any, tp: Any, ask: Callable[[Any], int | None]) -> None:
         """Remove a store that is older than a restore."""
-        self._restored.renew_store(table, tp, ask)
-
-    def stand_down(self, error: Exception) -> None:
-        """Stand down after a fault of ours while something comes in (R15)."""
-        self._host.stand_down(COMES_IN, error)
-
-    def _attach_to_windows(self, table: Any) -> None:
-        """Report windows that expire: Faust removes them from the store without a notification. A white read after that
-        takes in something red (R6)."""
-        reads, pop = self._reads, table.data.pop
-
-        def pop_noted(key: Any, *default: Any) -> Any:
-            value = pop(key, *default)
-            reads.vanished(table, key)
-            return value
-
-        table.data.pop = pop_noted
-
-    # -- changes that no sensor reports -----------------------------------------------------------------------------
-
-    def _attach_to_sets(self, table: Any) -> None:
-        """Report a changed set: a table of sets notifies no sensor."""
-        touched = self._reads.touched
-        send = table.data.send_changelog_event
-
-        def send_changelog_event(key: Any, operation: int, value: Any) -> None:
-            send(key, operation, value)
-            try:
-                touched(table, key, write=True)
-            except Exception as error:
-                self._host.stand_down("to record that a set is changed", error)
-
-        table.data.send_changelog_event = send_changelog_event
+        self._driver.restored.renew_store(table, tp, ask)
 
 
 def _place(tp: TopicPartition) -> Place:

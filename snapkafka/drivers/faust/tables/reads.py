@@ -1,11 +1,14 @@
 """The reads of tables by running events, the first one and later ones (R6).
 
-Faust's sensors see a look-up by key. All other reads are reported from here: tables as a whole, views and iterators,
-and values that an event can see change while it holds them. Such values are the objects of a table in memory (a list
-or a record is the same object for all readers), and the sets of a table of sets. A table in RocksDB decodes a new
-object for each look-up.
+Faust's sensors see a look-up by key: each table's own three are replaced. All other reads are reported from here:
+tables as a whole, views and iterators, and values that an event can see change while it holds them. Such values are the
+objects of a table in memory (a list or a record is the same object for all readers), and the sets of a table of sets. A
+table in RocksDB decodes a new object for each look-up.
 
-Reads in another thread are noted for all events that run (`Events.read_in_thread`).
+A table may be read in another thread than the loop's: the moment of the loop is unknown then, so it counts as a read by
+all running events, held until they end. It is also reported by name, as a thread may pass what it has read to events
+that start later, and no hook sees that. The loop processes such reads before anything is sent and before any event
+ends, even if the event blocks the loop while it waits for the thread.
 """
 
 from __future__ import annotations
@@ -15,18 +18,27 @@ import datetime
 import decimal
 import enum
 import fractions
+import logging
+import threading
 import uuid
+from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ...patches import after, contained
 
 if TYPE_CHECKING:
     from snapkafka.protocol.colours import Cause
 
-    from ...process import Process
-    from ..audit.scan import Scan
-    from ..inbound.running_events import Events
+    from ..driver import FaustDriver
 
-READS: Final = "to record what an event reads"
+logger = logging.getLogger("snapkafka")
+
+T = TypeVar("T")
+
+USED: Final = "to record how a table is used"
+#: Patched of each table.
+GET, SET, DEL = "_sensor_on_get", "_sensor_on_set", "_sensor_on_del"
 
 #: Objects of these types never change.
 FIXED: Final[frozenset[type]] = frozenset(
@@ -49,17 +61,64 @@ def is_fixed(value: Any) -> bool:
 class Reads:
     """The reads of the tables of one app.
 
-    Args:
-        host: whose machine is fed.
-        events: the source of the reading event.
+    Attributes:
+        scan: of an audit, which encodes a key before it is handed out or changed; while one runs.
+        unnoted: table -> the thread that has read it, and the machine does not know yet.
+        first_threads: table -> the first thread besides the loop's that has read it.
     """
 
-    def __init__(self, host: Process, events: Events) -> None:
-        self._host = host
-        self._machine = host.machine
-        self._events = events
-        #: An audit that encodes a key before it is handed out or changed, while one runs.
-        self.scan: Scan | None = None
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver, self._machine = driver, driver.machine
+        self.scan: Any = None
+        self.unnoted: dict[str, str] = {}
+        self.first_threads: dict[str, str] = {}
+
+    def note(self, what: Callable[..., T], *args: Any) -> T | None:
+        """Note something, in the midst of the app's own work (R15); None after a fault of ours."""
+        return self._driver.note(USED, what, *args)
+
+    # -- what stands in for a table's calls of its sensors ------------------------------------------------------------
+
+    def attach(self, table: Any) -> None:
+        """Patch a table, which has the methods of `app.sensors` from its creation on."""
+        setattr(table, GET, self._on_get(getattr(table, GET)))
+        setattr(table, SET, self._on_set(getattr(table, SET)))
+        after(self._driver, table, DEL, lambda _, table, key: self.touched(table, key, write=True), USED)
+
+    def _on_get(self, notify: Any) -> Any:
+        machine, driver = self._machine, self._driver
+
+        def table_get(table: Any, key: Any) -> None:
+            notify(table, key)
+            try:
+                if table.in_place or machine.colours.tearing or get_ident() != driver.thread:
+                    self.note_lookup(table, key)
+            except Exception as error:
+                self._driver.stand_down(USED, error)
+
+        return table_get
+
+    def _on_set(self, notify: Any) -> Any:
+        machine, driver = self._machine, self._driver
+
+        def table_set(table: Any, key: Any, value: Any) -> None:
+            notify(table, key, value)
+            try:
+                if machine.colours.tearing or get_ident() != driver.thread:
+                    self.touched(table, key, write=True)
+                if (
+                    type(value) not in FIXED
+                    and table.keeps_objects
+                    and not driver.absent
+                    and not is_fixed(value)
+                ):
+                    table.in_place = True  # its writer still holds the object, and others are handed it
+                    if get_ident() == driver.thread:
+                        self._held(table, key)
+            except Exception as error:
+                self._driver.stand_down(USED, error)
+
+        return table_set
 
     # -- keys ---------------------------------------------------------------------------------------------------
 
@@ -68,58 +127,50 @@ class Reads:
         try:
             if self.scan is not None:
                 self.scan.before_use(table, key)
-            if get_ident() != self._host.thread and self._elsewhere(table, key, write=write):
+            if get_ident() != self._driver.thread and self._elsewhere(table, key, write=write):
                 return
             if self._machine.colours.tearing:
-                touched = self._machine.table_touched(self._events.cause(), table.name, key, write=write)
-                self._host.do(touched)
+                self._touched(self._driver.events.cause(), table, key, write=write)
         except Exception as error:
-            self._host.stand_down(READS, error)
+            self._driver.stand_down(USED, error)
+
+    @contained(USED)
+    def _touched(self, cause: Cause | None, table: Any, key: Any, *, write: bool = True) -> None:
+        if self._machine.colours.tearing:
+            self._driver.do(self._machine.table_touched(cause, table.name, key, write=write))
 
     def note_lookup(self, table: Any, key: Any) -> None:
         """Note that the event running here has read a value that it can see change."""
         try:
             if self.scan is not None:
                 self.scan.before_use(table, key)
-            if not table.in_place or self._host.absent:
+            if not table.in_place or self._driver.absent:
                 self.touched(table, key, write=False)
-            elif get_ident() == self._host.thread or not self._elsewhere(table, key, write=False):
+            elif get_ident() == self._driver.thread or not self._elsewhere(table, key, write=False):
                 self._held(table, key)
         except Exception as error:
-            self._host.stand_down(READS, error)
-
-    def wrote_object(self, table: Any, key: Any, value: Any) -> None:
-        """Note that an object was set: its writer still holds it, and a table in memory hands it to other readers."""
-        if table.keeps_objects and not self._host.absent and not is_fixed(value):
-            table.in_place = True
-            if get_ident() == self._host.thread:
-                self._held(table, key)
+            self._driver.stand_down(USED, error)
 
     def _held(self, table: Any, key: Any) -> None:
-        cause = self._events.cause()
+        cause = self._driver.events.cause()
         if cause is not None:
             held = self._machine.value_held(cause, table.name, key, unrecorded=not table.of_sets)
             if held:
-                self._host.do(held)
+                self._driver.do(held)
 
     def vanished(self, table: Any, key: Any) -> None:
         """Note that a key was removed from the store without a record, as when a window expires: this is a write."""
-        try:
-            if self._machine.colours.tearing:
-                self._host.do(self._machine.table_touched(None, table.name, key, write=True))
-        except Exception as error:
-            self._host.stand_down("to record that a key expires", error)
+        self._touched(None, table, key)
 
+    @contained(USED)
     def rewritten(self, table: Any) -> None:
         """Note that Faust has changed a table as a whole without a record."""
-        try:
-            if self._machine.colours.tearing:
-                self._host.do(self._machine.table_rewritten(table.name))
-        except Exception as error:
-            self._host.stand_down("to record that a table changes", error)
+        if self._machine.colours.tearing:
+            self._driver.do(self._machine.table_rewritten(table.name))
 
     # -- whole tables -------------------------------------------------------------------------------------------
 
+    @contained(USED)
     def hold_whole(self, table: Any, *, values: bool) -> None:
         """Note that the event running here iterates over a table, counts, compares or copies it: it may read any key
         until it ends.
@@ -127,42 +178,48 @@ class Reads:
         Args:
             values: it gets the objects of the table.
         """
-        try:
-            if self.scan is not None and values:
-                self.scan.read_whole(table)
-            if self._host.absent:
-                return
-            if get_ident() != self._host.thread and self._elsewhere(table, None, write=False):
-                return
-            cause, colours = self._events.cause(), self._machine.colours
-            if cause is not None and cause in colours.running:
-                self._host.do(self._machine.table_iterated(cause, table.name))
-            elif colours.tearing:
-                self._host.do(self._machine.table_read(cause, table.name))
-        except Exception as error:
-            self._host.stand_down(READS, error)
+        if self.scan is not None and values:
+            self.scan.read_whole(table)
+        if self._driver.absent:
+            return
+        if get_ident() != self._driver.thread and self._elsewhere(table, None, write=False):
+            return
+        cause, colours = self._driver.events.cause(), self._machine.colours
+        if cause is not None and cause in colours.running:
+            self._driver.do(self._machine.table_iterated(cause, table.name))
+        elif colours.tearing:
+            self._driver.do(self._machine.table_read(cause, table.name))
 
-    def stand_down(self, error: Exception) -> None:
-        """Stand down after a fault of ours during a read (R15)."""
-        self._host.stand_down(READS, error)
-
-    # -- other threads ------------------------------------------------------------------------------------------
+    # -- other threads ------------------------------------------------------------------------------------------------
 
     def _elsewhere(self, table: Any, key: Any, *, write: bool) -> bool:
         """Pass what another thread does to the loop, before any consequence of it can arrive there."""
-        host = self._host
-        if host.thread is None or host.absent:
-            return host.absent != ""
-        if not write:
-            self._events.read_in_thread(table.name)
-            return True
+        driver = self._driver
+        if driver.thread is None or driver.absent:
+            return driver.absent != ""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is taken in any more
-            host.loop.call_soon_threadsafe(self._written, table, key, self._events.cause())
+            if write:
+                driver.loop.call_soon_threadsafe(self._touched, driver.events.cause(), table, key)
+            elif table.name not in self.unnoted:
+                self.unnoted[table.name] = threading.current_thread().name
+                driver.loop.call_soon_threadsafe(self.note_threads)
         return True
 
-    def _written(self, table: Any, key: Any, cause: Cause | None) -> None:
-        try:
-            if self._machine.colours.tearing:
-                self._host.do(self._machine.table_touched(cause, table.name, key, write=True))
-        except Exception as error:
-            self._host.stand_down("to record what a thread writes", error)
+    @contained(USED)
+    def note_threads(self) -> None:
+        """Process the reads of other threads: before an event that may have waited for them sends or ends."""
+        while self.unnoted:
+            table, thread = self.unnoted.popitem()
+            for event in list(self._machine.colours.running):
+                self._driver.do(self._machine.table_iterated(event, table))
+            if table not in self.first_threads:
+                self.first_threads[table] = thread
+                logger.warning("snapkafka: %s", self.by_threads()[-1], extra=self._driver.about())
+
+    def by_threads(self) -> tuple[str, ...]:
+        """Name the state that no snapshot holds, as other threads read it."""
+        return tuple(
+            f"thread {thread} reads table {table}: that counts for all events that run at the time; what it hands on"
+            " to later ones is in no snapshot"
+            for table, thread in self.first_threads.items()
+        )

@@ -33,10 +33,7 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
         does = getattr(original, name)
 
         def noted(self: Any, *args: Any) -> Any:
-            try:
-                note(self, *args)
-            except Exception as error:
-                self.reads.stand_down(error)
+            self.reads.note(note, self, *args)
             return does(self, *args)
 
         return noted
@@ -46,39 +43,25 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
 
         def view(self: Any) -> Any:
             found = make(self)
-            try:
-                return kind(found, self)
-            except Exception as error:
-                self.reads.stand_down(error)
-            return found
+            noting_one = self.reads.note(kind, found, self)
+            return found if noting_one is None else noting_one
 
         return view
 
     async def on_changelog_event(self: Any, event: Any) -> None:
-        heard = True
-        try:
-            heard = self.changelogs.comes_in(self, event)
-        except Exception as error:
-            self.changelogs.stand_down(error)
-        if heard:
+        if self.reads.note(self.changelogs.comes_in, self, event) is not False:
             await original.on_changelog_event(self, event)
 
     def apply_changelog_batch(self: Any, batch: Any) -> Any:
         batch = list(batch)
-        try:
-            batch = self.changelogs.to_apply(self, batch)
-        except Exception as error:
-            self.changelogs.stand_down(error)
-        return original.apply_changelog_batch(self, batch)
+        applied = self.reads.note(self.changelogs.to_apply, self, batch)
+        return original.apply_changelog_batch(self, batch if applied is None else applied)
 
     def persisted_offset(self: Any, tp: Any) -> Any:
         ask = partial(original.persisted_offset, self)
         self.changelogs.renew_store(self, tp, ask)
         offset = ask(tp)
-        try:
-            self.changelogs.store_asked(tp, offset)
-        except Exception as error:
-            self.changelogs.stand_down(error)
+        self.reads.note(self.changelogs.store_asked, tp, offset)
         return offset
 
     def changing(name: str) -> Callable[..., Any]:
@@ -139,10 +122,8 @@ def _view_of(kind: Any, uses: Uses, *, values: bool) -> Any:
 
     def reporting(use: Callable[..., Any]) -> Callable[..., Any]:
         def used(self: Any, *args: Any) -> Any:
-            try:
-                self._mapping.reads.hold_whole(self._mapping, values=values)
-            except Exception as error:
-                self._mapping.reads.stand_down(error)
+            table = self._mapping
+            table.reads.note(_copies if values else _goes_over, table)
             return use(self._view, *args)
 
         return used
