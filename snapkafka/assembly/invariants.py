@@ -24,7 +24,7 @@ from snapkafka.store.database import database, locked, one_line
 
 from .invariant_files import Invariant
 from .schemas import IN_FLIGHT, SCHEMAS, in_flight_sql, schema
-from .unwritten_casts import problem_of
+from .unwritten_casts import long_number_sql, problem_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 SECONDS_MAX: Final = 600.0
 #: Rows that are taken from DuckDB at a time.
 ROWS: Final = 10_000
+#: The columns that may hold JSON.
+JSON_COLUMNS: Final = ((STATE, "key"), (STATE, "value"), ("messages", "key"), ("messages", "value"))
 _PLACE: Final = ("topic", "partition", "offset")
 _TYPES: Final[Mapping[str, str]] = {"string": "VARCHAR", "binary": "BLOB", "timestamp": "TIMESTAMPTZ"}
 
@@ -174,6 +176,11 @@ def _outcome(empty: DuckDBPyConnection, there: DuckDBPyConnection, invariant: In
     watch = threading.Timer(SECONDS_MAX, there.interrupt)
     watch.start()
     try:
+        long_number = long_number_sql(empty, invariant.sql, JSON_COLUMNS)
+        if long_number and (long := there.execute(long_number).fetchone()):
+            return _not_evaluated(
+                name, f"JSON has the number {long[0]}, of which DuckDB keeps 15 digits: write it as a text"
+            )
         found, first = first_rows(there.execute(invariant.sql))
     except duckdb.InterruptException:
         return _not_evaluated(name, f"it takes more than {SECONDS_MAX:g} s")

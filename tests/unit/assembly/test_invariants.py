@@ -48,11 +48,17 @@ BALANCE: Final[dict[str, bool | None]] = {
     "CASE value->>'$.b' WHEN 0.0 THEN TRUE END": None,
     "key = 0.5": None,
     "\"partition\" = '0.4'": None,
+    "[key] = [1.5]": None,
+    "struct_pack(a := key) = struct_pack(a := 1.5)": None,
     "nullif(key, 1.5) IS NULL": None,
     "key = (SELECT 1.5)": None,
     "CAST(value->>'$.b' AS DECIMAL(9, 2)) = '0.041'": None,
     "CAST(CAST(value->>'$.b' AS VARCHAR) AS VARCHAR) = 0.0": None,
+    "(value->>'$.b') = '0.04'": None,
     "CAST(value->>'$.b' AS BIGINT) = key": None,
+    "changelog_offset = CAST(1 AS DOUBLE)": None,
+    "changelog_offset / 2 = 1": None,
+    "CAST(value->>'$.b' AS DECIMAL(38, 6)) = CAST(0.04 AS DOUBLE)": None,
     "CAST(value->>'$.b' AS DECIMAL(38, 6)) <> 0.0": True,
     "CAST(value->>'$.b' AS DECIMAL(38, 6)) = 0.04": True,
     "CAST(value->>'$.b' AS DECIMAL(38, 6)) = 0.0400001": False,
@@ -102,6 +108,63 @@ def test_the_cast_to_write_is_named(tmp_path: Path) -> None:
 def test_joins_do_not_round(tmp_path: Path, join: str) -> None:
     (found,) = outcomes(tmp_path, [f"SELECT key FROM state {join}"], rows("0.04"))
     assert found.status is UNCLEAR
+
+
+@pytest.mark.parametrize(
+    ("sql", "status"),
+    [
+        ("SELECT sum(CAST(value AS DOUBLE)) AS s FROM state HAVING s <> 1", UNCLEAR),
+        ("SELECT avg(CAST(value AS DOUBLE)) OVER () FROM state", UNCLEAR),
+        (
+            "SELECT sum(CAST(value AS DECIMAL(38, 6))) AS s FROM state HAVING s <> 18446744073709551614",
+            PASSED,
+        ),
+        ("SELECT sum(CAST(value AS BIGINT)) AS s FROM state HAVING s <> 18446744073709551614", PASSED),
+        ("SELECT CAST(value AS BIGINT) * CAST(value AS BIGINT) FROM state", UNCLEAR),  # past 2^63
+        ("SELECT key FROM state WHERE CAST(value AS BIGINT) + 1 < 0", PASSED),
+    ],
+)
+def test_sums_and_products_are_exact_or_not_evaluated(tmp_path: Path, sql: str, status: Status) -> None:
+    (found,) = outcomes(tmp_path, [sql], rows(str(2**63 - 1), str(2**63 - 1)))
+    assert found.status is status, found
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        ("0.1234567890123456", UNCLEAR),
+        ("12345678901234567.5", UNCLEAR),
+        ("1234567890123456789e2", UNCLEAR),
+        ("12345678901234567890", FAILED),
+        ("0.00001", FAILED),
+        ("1.50000000000000000000", FAILED),
+        ('"0.1234567890123456789"', FAILED),
+    ],
+)
+def test_a_number_in_json_has_all_its_digits_or_is_not_read(
+    tmp_path: Path, number: str, status: Status
+) -> None:
+    sql = "SELECT key FROM state WHERE CAST(value->>'$.b' AS DECIMAL(38, 12)) > 0"
+    (found,) = outcomes(tmp_path, [sql], rows(f'{{"b": {number}}}'))
+    assert found.status is status, found
+
+
+@pytest.mark.parametrize(
+    ("value", "read", "status"),
+    [
+        ('{"b": 1, "at": 1795859000.1234567}', "CAST(value->>'$.b' AS DECIMAL(38, 6))", FAILED),
+        ('{"b": 1, "at": 1795859000.1234567}', "CAST(value->>'$.at' AS DOUBLE)", FAILED),
+        ('{"b": 1, "at": 1795859000.1234567}', "CAST(value->>'at' AS DECIMAL(38, 6))", UNCLEAR),
+        ('{"o": {"b": 1795859000.1234567}}', "CAST(value->'$.o'->>'$.b' AS DECIMAL(38, 6))", UNCLEAR),
+        ('{"o": [1795859000.1234567]}', "CAST(value->>'$.o[0]' AS DECIMAL(38, 6))", UNCLEAR),
+        ("1795859000.1234567", "CAST(value->>'$' AS DECIMAL(38, 6))", UNCLEAR),
+        ("1795859000.1234567", "CAST(value AS DECIMAL(38, 6))", FAILED),
+    ],
+)
+def test_only_numbers_that_are_read_count(tmp_path: Path, value: str, read: str, status: Status) -> None:
+    """A time with microseconds beside an amount is no obstacle."""
+    (found,) = outcomes(tmp_path, [f"SELECT key FROM state WHERE {read} > 0"], rows(value))
+    assert found.status is status, found
 
 
 NUMBERS = st.decimals(min_value=-1000, max_value=1000, places=6).map(lambda it: f"{it.normalize():f}")
