@@ -155,7 +155,7 @@ def _digits(kind: Node) -> tuple[int, int]:
     """Return how many decimal digits a type of numbers has, and how many of them after the point."""
     if kind["id"] == "DECIMAL":
         return kind["type_info"]["width"], kind["type_info"]["scale"]
-    return (WHOLE | FLOATING)[kind["id"]], 0
+    return {**WHOLE, **FLOATING}[kind["id"]], 0
 
 
 def _inner(kind: Any) -> Iterator[Any]:
@@ -178,7 +178,8 @@ def _compared(node: Node) -> list[Node]:
 
 def _constant(node: Node) -> str | Decimal | None:
     """Return the text or the exact number that an expression is; None: another value, or no constant."""
-    kind, value = (node.get("value") or {}).get("type"), (node.get("value") or {}).get("value")
+    constant: Node = node.get("value") or {}
+    kind, value = constant.get("type", {}), constant.get("value")
     if isinstance(value, str) and kind["id"] == "VARCHAR":
         return value
     if isinstance(value, int) and kind["id"] in (*WHOLE, "DECIMAL"):
