@@ -123,14 +123,8 @@ SETTINGS: Final = frozenset(setting.name for setting in fields(Config)) - {"name
 
 
 def unknown_settings(names: Iterable[str]) -> list[str]:
-    """List the names that are not settings, one line each, with the setting that it resembles."""
-    import difflib  # no service that starts well needs it
-
-    found = []
-    for name in sorted(set(names) - SETTINGS):
-        alike = difflib.get_close_matches(name, sorted(SETTINGS), n=1)
-        found.append(f"unknown setting {name}" + (f" (did you mean {alike[0]}?)" if alike else ""))
-    return found
+    """List the names that are not settings, one line each."""
+    return [f"unknown setting {name}" for name in sorted(set(names) - SETTINGS)]
 
 
 def namespace_problem(namespace: object) -> str | None:

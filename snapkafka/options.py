@@ -31,6 +31,11 @@ def option(
     return Meta(description=text, ge=ge, extra=extra)
 
 
+def switch(text: str) -> Meta:
+    """Describe a field that is an option without a value, by its own name."""
+    return option("--", text)
+
+
 class Option(NamedTuple):
     """An option of a command, or an argument of it: that has no `flag`, but a `metavar`."""
 
@@ -95,9 +100,11 @@ def options_of(request: type[msgspec.Struct], fields: Iterable[str] = ()) -> dic
     found = {}
     for item in msgspec.structs.fields(request):
         (meta,) = (meta for meta in typing.get_args(hints[item.name])[1:] if meta.description)
-        found[item.name] = Option(
+        made = Option(
             item.name, types[item.name], item.default, meta.description, meta.ge, **(meta.extra or {})
         )
+        flag = f"--{item.name.replace('_', '-')}" if made.flag == "--" else made.flag
+        found[item.name] = made._replace(flag=flag)
     return {name: found[name] for name in fields or found}
 
 

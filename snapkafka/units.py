@@ -46,8 +46,7 @@ def duration_ms(text: str, option: str, *, bare: str = "", zero: bool = False) -
 
 
 def moment_ms(text: str) -> int:
-    """Read an ISO 8601 time, in milliseconds since 1970; without a time zone it is this machine's time, as `show`
-    reports it.
+    """Read an ISO 8601 time, in milliseconds since 1970; without a time zone it is this machine's time.
 
     Raises:
         BadInputError: it is not a valid time.
@@ -88,15 +87,6 @@ def rounded_ms(ms: float) -> str:
     return f"{ms / 3_600_000:.0f} h" if ms < 2 * DAY_MS else f"{ms / DAY_MS:.0f} days"
 
 
-def format_seconds(seconds: float | None) -> str:
-    """Format a measured time, to a tenth of its unit; None: unknown."""
-    if seconds is None:
-        return "unknown"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"
-
-
 def format_bytes(count: int | None) -> str:
     """Format a number of bytes; None: unknown."""
     if count is None:
@@ -115,8 +105,3 @@ def iso_time(at_ms: int) -> str:
 def utc_time(at_ms: int, timespec: str = "seconds") -> str:
     """Format milliseconds since 1970 for a person, in UTC."""
     return datetime.fromtimestamp(at_ms / 1_000, UTC).replace(tzinfo=None).isoformat(" ", timespec)
-
-
-def local_time(at_ms: int, timespec: str = "seconds") -> str:
-    """Format milliseconds since 1970 for a person, in this machine's time zone."""
-    return datetime.fromtimestamp(at_ms / 1_000).isoformat(" ", timespec)

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from .options import option
+from .options import option, switch
 
 #: No text holds the character that C takes for the end of one.
 TEXT: Final = r"\A[^\x00]*\Z"
@@ -55,10 +55,8 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 class Change(Request, frozen=True):
     """How a plan is confirmed."""
 
-    dry_run: Annotated[bool, option("--dry-run", "Print the plan, or why it is refused; change nothing.")] = (
-        False
-    )
-    yes: Annotated[bool, option("--yes", "Do not ask for confirmation.")] = False
+    dry_run: Annotated[bool, switch("Print the plan, or why it is refused; change nothing.")] = False
+    yes: Annotated[bool, switch("Do not ask for confirmation.")] = False
 
 
 # -- options of several verbs ---------------------------------------------------------------------------------
@@ -68,7 +66,7 @@ TTL: Final = option("--ttl TIME", "Fail if not captured within TIME: 5s, 1min, 5
 APPS: Final = option("--apps APP", "Only these apps, comma-separated. Repeatable.", commas=True)
 KEEP_LAST: Final = option("--keep-last N", "Keep the newest N snapshots.", ge=0)
 SUPPRESS: Final = option("--suppress FILE", "TOML file with keys that stay erased.")
-UNMATCHED: Final = option("--allow-unmatched", "Accept rules of --suppress or --mask that match nothing.")
+UNMATCHED: Final = switch("Accept rules of --suppress or --mask that match nothing.")
 
 
 # -- take -----------------------------------------------------------------------------------------------------
@@ -89,7 +87,7 @@ class Trigger(Request, frozen=True, rename=CONTRACT | {"knowing": "knows_markers
     apps: Annotated[Texts, APPS] = ()
     ttl_ms: Annotated[int, TTL] = 5_000
     knowing: Annotated[Texts, option("", "Consumer groups that accept markers.")] = ()
-    align: Annotated[bool, option("--align", "Hold inputs back until no message is in flight.")] = False
+    align: Annotated[bool, switch("Hold inputs back until no message is in flight.")] = False
     align_timeout_ms: Annotated[
         int,
         option(
@@ -126,9 +124,9 @@ class Keep(Request, frozen=True):
     storage: Annotated[
         str, option("--storage URI", "Directory or URI of the tables.", env="SNAPKAFKA_STORAGE")
     ] = ""
-    incremental: Annotated[
-        bool, option("--incremental", "Take incremental snapshots, each on the latest verified one.")
-    ] = False
+    incremental: Annotated[bool, switch("Take incremental snapshots, each on the latest verified one.")] = (
+        False
+    )
     keep_last: Annotated[int | None, KEEP_LAST] = None
     until: Annotated[
         str, option("--until FILE.sql", "End once this holds: SQL that returns no rows then.")
@@ -136,7 +134,7 @@ class Keep(Request, frozen=True):
     timeout_ms: Annotated[
         int | None, option("--timeout TIME", "With --until: give up after TIME. Default: never.")
     ] = None
-    once: Annotated[bool, option("--once", "Run the current round, or finish it, then exit.")] = False
+    once: Annotated[bool, switch("Run the current round, or finish it, then exit.")] = False
     ttl_ms: Annotated[int, TTL] = 5_000
 
 
@@ -152,7 +150,7 @@ class Query(Request, frozen=True):
     sql: Annotated[str, option("SQL", 'SELECT on state, messages, ...; other snapshots: "ID".state')]
     name: Annotated[str, option("--snapshot ID", "Id, epoch or `latest` (newest good).")] = "latest"
     storage: Annotated[str, STORED] = ""
-    csv: Annotated[bool, option("--csv", "Print the result as CSV.")] = False
+    csv: Annotated[bool, switch("Print the result as CSV.")] = False
 
 
 class Draw(Request, frozen=True):
@@ -161,7 +159,7 @@ class Draw(Request, frozen=True):
     name: Annotated[str, option("ID", "Id, epoch or `latest` (newest assembled).")] = "latest"
     output: Annotated[str, option("-o/--output FILE", "File to write: *.svg or *.png.")] = "cut.svg"
     storage: Annotated[str, STORED] = ""
-    wall_clock: Annotated[bool, option("--wall-clock", "Also draw the cut at one wall-clock time.")] = False
+    wall_clock: Annotated[bool, switch("Also draw the cut at one wall-clock time.")] = False
 
 
 class Diff(Request, frozen=True):
@@ -177,7 +175,7 @@ class Diff(Request, frozen=True):
     ] = ""
     storage: Annotated[str, STORED] = ""
     keys: Annotated[int, option("--keys N", "List up to N keys per table and kind of change.", ge=0)] = 0
-    values: Annotated[bool, option("--values", "Show the values of the listed keys.")] = False
+    values: Annotated[bool, switch("Show the values of the listed keys.")] = False
 
 
 class Trace(Request, frozen=True):
@@ -236,11 +234,11 @@ class Drill(Request, frozen=True):
     until: Annotated[
         str, option("--until FILE.sql", "Wait until this SQL is true of the fork, then judge it.")
     ] = ""
-    keep: Annotated[bool, option("--keep", "Keep the fork; its workers are stopped.")] = False
+    keep: Annotated[bool, switch("Keep the fork; its workers are stopped.")] = False
     allow: Annotated[
         tuple[int, ...], option("--allow PORT", "Allow the commands TCP connections to PORT. Repeatable.")
     ] = ()
-    unlocked: Annotated[bool, option("--unlocked", "Run the commands without the network lock.")] = False
+    unlocked: Annotated[bool, switch("Run the commands without the network lock.")] = False
 
 
 # -- recover --------------------------------------------------------------------------------------------------
@@ -257,20 +255,14 @@ class Restore(Request, frozen=True):
     into: Annotated[
         str, option("--into HOST:PORT", "Restore into this empty cluster, from --storage alone.")
     ] = ""
-    force: Annotated[bool, option("--force", "Accept an unverified snapshot, or code that has changed.")] = (
-        False
-    )
+    force: Annotated[bool, switch("Accept an unverified snapshot, or code that has changed.")] = False
     wait_s: Annotated[
         float, option("--wait SECONDS", "First wait for the workers to leave their groups.", ge=0)
     ] = 0.0
     suppress: Annotated[str, SUPPRESS] = ""
     allow_unmatched: Annotated[bool, UNMATCHED] = False
-    abort: Annotated[bool, option("--abort", "Abort the open restore, if it has appended nothing yet.")] = (
-        False
-    )
-    check: Annotated[
-        bool, option("--check", "Compare a stopped system with the snapshot; change nothing.")
-    ] = False
+    abort: Annotated[bool, switch("Abort the open restore, if it has appended nothing yet.")] = False
+    check: Annotated[bool, switch("Compare a stopped system with the snapshot; change nothing.")] = False
 
 
 class ForkCreate(Request, frozen=True):
@@ -285,15 +277,11 @@ class ForkCreate(Request, frozen=True):
     expires_ms: Annotated[
         int | None, option("--expires TIME", "Let `fork drop --expired` remove it after TIME: 90min, 2d.")
     ] = None
-    with_inputs: Annotated[
-        bool, option("--with-inputs", "Also copy external records, from the snapshot until now.")
-    ] = False
+    with_inputs: Annotated[bool, switch("Also copy external records, from the snapshot until now.")] = False
     mask: Annotated[str, option("--mask FILE", "TOML file with SQL that replaces values.")] = ""
     suppress: Annotated[str, SUPPRESS] = ""
     allow_unmatched: Annotated[bool, UNMATCHED] = False
-    force: Annotated[bool, option("--force", "Accept an unverified snapshot; its values may be wrong.")] = (
-        False
-    )
+    force: Annotated[bool, switch("Accept an unverified snapshot; its values may be wrong.")] = False
 
 
 class ForkList(Request, frozen=True):
@@ -307,7 +295,7 @@ class ForkDrop(Request, frozen=True):
     """
 
     name: Annotated[str, option("NAME", "Name of the fork.")] = ""
-    expired: Annotated[bool, option("--expired", "Remove expired forks.")] = False
+    expired: Annotated[bool, switch("Remove expired forks.")] = False
 
 
 # -- operate --------------------------------------------------------------------------------------------------
@@ -371,9 +359,7 @@ class TopicsCreate(Request, frozen=True):
 
     names: Annotated[tuple[str, ...], option("NAME", "Names of the topics.")]
     partitions: Annotated[int, option("--partitions N", "Number of partitions of each.", ge=1)] = 1
-    compact: Annotated[
-        bool, option("--compact", "Keep the last record of each key: cleanup.policy=compact.")
-    ] = False
+    compact: Annotated[bool, switch("Keep the last record of each key: cleanup.policy=compact.")] = False
     settings: Annotated[
         tuple[str, ...], option("--set NAME=VALUE", "A setting, by Kafka's name. Repeatable.")
     ] = ()

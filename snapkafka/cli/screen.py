@@ -20,7 +20,7 @@ from rich.text import Text
 
 from snapkafka.kafka.cluster.restorable import in_words
 from snapkafka.manifest import RestorableEntry, WitnessEntry
-from snapkafka.units import DAY_MS, format_bytes, format_seconds, rounded_ms, utc_time, wall_ms
+from snapkafka.units import DAY_MS, format_bytes, rounded_ms, utc_time, wall_ms
 
 #: What is printed: a text as it is, or one with a style. Rich's markup is never parsed: it would change data.
 Part = str | tuple[str, str]
@@ -177,7 +177,7 @@ def _number(name: str, value: float) -> str:
     if name.endswith("_us"):
         return f"{value} us"
     if name == "seconds" or name.endswith("_s"):
-        return format_seconds(value)
+        return rounded_ms(value * 1_000)
     if name == "bytes":
         return format_bytes(round(value))
     return "" if value == -1 else str(value)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from snapkafka.backoff import pause_after
 from snapkafka.errors import BadInputError, SnapshotFailedError, TriggerRefusedError
 from snapkafka.kafka.ledger.reading import Opened, find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
@@ -32,6 +31,7 @@ from snapkafka.protocol.records import (
     Retire,
     Trigger,
 )
+from snapkafka.until import pause_after
 
 from .info import SnapshotInfo, WaitRow, details, summary
 

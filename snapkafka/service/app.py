@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -60,11 +61,18 @@ def make_app(
     settings.validate()
     follower = LedgerFollower(where, namespace, clock)
     handlers = Handlers(where, follower, settings, assemble=assemble, verify=verify, list_forks=list_forks)
-    routes = [
-        Route(path, answering(follower, api, getattr(handlers, api.name)), methods=[method])
-        for (method, path), api in ROUTES.items()
-    ]
     metrics = Metrics(follower, handlers.streams)
+
+    def endpoint(path: str, api: Api) -> Callable[[Request], Awaitable[Response]]:
+        async def answered(request: Request) -> Response:
+            try:
+                answer = await _answer(follower, api, getattr(handlers, api.name), request)
+            except Exception as error:
+                answer = _failed(request, error)
+            metrics.count(request.method, path, answer.status_code)
+            return answer
+
+        return answered
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -73,12 +81,11 @@ def make_app(
             await handlers.jobs.close()
 
     async def scraped(request: Request) -> Response:
-        body, content_type = await metrics.rendered()
-        return Response(body, headers={"content-type": content_type})
+        return Response(await metrics.rendered(), headers={"content-type": CONTENT_TYPE_LATEST})
 
     inner = Starlette(
         routes=[
-            *routes,
+            *(Route(path, endpoint(path, api), methods=[method]) for (method, path), api in ROUTES.items()),
             Route("/metrics", scraped),
             Route("/healthz", _healthy),
             Route("/readyz", _ready_of(follower)),
@@ -87,71 +94,65 @@ def make_app(
             Mount("/page", StaticFiles(directory=PAGE)),
         ],
         lifespan=lifespan,
-        exception_handlers={SnapkafkaError: _known, HTTPException: _http, Exception: _bug},
+        exception_handlers={HTTPException: _http, Exception: _bug},
     )
     inner.router.redirect_slashes = False  # an unknown route is answered by a problem
-    return Guard(metrics.around(inner), settings)
+    return Guard(inner, settings)
 
 
-def answering(
-    follower: LedgerFollower, api: Api, handler: Callable[..., Awaitable[Any]]
-) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a route for clients with its role: what it answers holds what the ledger had when it was
-    asked for, or has the header `Snapkafka-Stale`."""
-
-    async def answered(request: Request) -> Response:
-        role: Role = request.scope["state"]["role"]
-        if role < api.role:
-            raise RefusedError(
-                "forbidden",
-                f"this needs the role {api.role.name.lower()}, the token has {role.name.lower()}",
-                "use a token with that role",
-            )
-        is_fresh = not api.fresh or await follower.fresh()
-        try:
-            given = {**request.path_params, **({"role": role} if "role" in api.takes else {})}
-            if kind := api.takes.get("asked"):
-                given["asked"] = await (query_of if request.method == "GET" else body_of)(request, kind)
-            if "snapshot_id" in given:
-                given["view"] = follower.find(given.pop("snapshot_id"))
-            found = await handler(**given)
-        except UnknownSnapshotError:
-            if is_fresh:
-                raise
-            raise follower.problem or TimedOutError("the ledger was not read to its end in time") from None
-        answer = found if isinstance(found, Response) else json_answer(found, api.status)
-        if not is_fresh:
-            answer.headers["Snapkafka-Stale"] = "true"
-        return answer
-
-    return answered
+async def _answer(
+    follower: LedgerFollower, api: Api, handler: Callable[..., Awaitable[Any]], request: Request
+) -> Response:
+    """Answer a client that has the role of a route: with what the ledger had when it was asked for, or with the header
+    `Snapkafka-Stale`."""
+    role: Role = request.scope["state"]["role"]
+    if role < api.role:
+        raise RefusedError(
+            "forbidden",
+            f"this needs the role {api.role.name.lower()}, the token has {role.name.lower()}",
+            "use a token with that role",
+        )
+    is_fresh = not api.fresh or await follower.fresh()
+    try:
+        given = {**request.path_params, **({"role": role} if "role" in api.takes else {})}
+        if kind := api.takes.get("asked"):
+            given["asked"] = await (query_of if request.method == "GET" else body_of)(request, kind)
+        if "snapshot_id" in given:
+            given["view"] = follower.find(given.pop("snapshot_id"))
+        found = await handler(**given)
+    except UnknownSnapshotError:
+        if is_fresh:
+            raise
+        raise follower.problem or TimedOutError("the ledger was not read to its end in time") from None
+    answer = found if isinstance(found, Response) else json_answer(found, api.status)
+    if not is_fresh:
+        answer.headers["Snapkafka-Stale"] = "true"
+    return answer
 
 
 # -- errors ---------------------------------------------------------------------------------------------------
 
 
-async def _known(request: Request, error: Exception) -> Response:
-    assert isinstance(error, SnapkafkaError)
-    return problem(error)
-
-
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    found = {
-        404: ("not-found", f"no route {request.url.path[:80]}"),
-        405: ("method-not-allowed", f"{request.method} is not allowed here"),
-    }.get(error.status_code)
-    if found is None:
-        return await _bug(request, error)
-    return problem(RefusedError(*found, "see /openapi.json", headers=error.headers))
-
-
-async def _bug(request: Request, error: Exception) -> Response:
-    """Answer an unforeseen error: logged with its traceback, reported without."""
+def _failed(request: Request, error: Exception) -> Response:
+    """Answer an error; an unforeseen one is logged with its traceback, reported without."""
+    if isinstance(error, SnapkafkaError):
+        return problem(error)
     logger.error("snapkafka: %s %s failed", request.method, request.url.path, exc_info=error)
     return problem(
         InternalError("a bug in snapkafka", hint="the log of the service has more; please report it")
     )
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return _failed(request, error)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code, what = "not-found", f"no route {request.url.path[:80]}"
+    if error.status_code == 405:
+        code, what = "method-not-allowed", f"{request.method} is not allowed here"
+    return problem(RefusedError(code, what, "see /openapi.json", headers=error.headers))
 
 
 # -- what is no verb ------------------------------------------------------------------------------------------

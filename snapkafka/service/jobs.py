@@ -49,14 +49,12 @@ class Jobs:
     """A runner of `most` jobs at once; as many again may wait."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._slots = asyncio.Semaphore(most)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._jobs: dict[str, Job] = {}
+        self._most, self._slots = most, asyncio.Semaphore(most)
+        self._jobs: dict[str, tuple[Job, asyncio.Task[None]]] = {}
 
     def get(self, name: str) -> Job | None:
         """Find a job by its id; a job of an earlier service, or of another instance, is unknown here."""
-        return self._jobs.get(name)
+        return self._jobs[name][0] if name in self._jobs else None
 
     def submit(self, job: Job, work: Work) -> Job:
         """Start a job, or return the running one of the same kind and snapshot.
@@ -64,18 +62,16 @@ class Jobs:
         Raises:
             RefusedError: too many wait already.
         """
-        there = self._jobs.get(job.job_id)
+        there = self.get(job.job_id)
         if there is not None and not there.over:
             return there
-        if sum(not other.over for other in self._jobs.values()) >= 2 * self._most:
+        over = [name for name, (other, _) in self._jobs.items() if other.over]
+        if len(self._jobs) - len(over) >= 2 * self._most:
             raise RefusedError("busy", "too many assemblies are waiting", "try again when one is done")
-        self._jobs.pop(job.job_id, None)
-        self._jobs[job.job_id] = job
-        for name in [name for name, other in self._jobs.items() if other.over][:-KEPT]:
+        for name in over[:-KEPT]:
             del self._jobs[name]
-        task = asyncio.ensure_future(self._run(job, work))
-        self._tasks[job.job_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(job.job_id, None))
+        self._jobs.pop(job.job_id, None)
+        self._jobs[job.job_id] = job, asyncio.ensure_future(self._run(job, work))
         return job
 
     async def _run(self, job: Job, work: Work) -> None:
@@ -99,7 +95,7 @@ class Jobs:
 
     async def close(self) -> None:
         """Cancel running jobs, and wait until their processes have ended."""
-        tasks = list(self._tasks.values())
+        tasks = [task for _, task in self._jobs.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

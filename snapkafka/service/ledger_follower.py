@@ -25,7 +25,6 @@ from snapkafka.kafka.ledger.reading import (
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Details, details
 from snapkafka.ops.doctoring import Checkup, examine
 from snapkafka.ops.listing import Clock
 from snapkafka.ports import Cluster
@@ -74,7 +73,8 @@ class LedgerFollower:
         self._latest_good: tuple[int, int | None] = (-1, None)  # the version at which it was looked for
         self._asking = asyncio.Semaphore(RESTORABLE_AT_ONCE)
         self._restorable = Shared(self._ask_restorable, lambda found: KEPT_S, most=RESTORABLE_KEPT)
-        self._checkup = Shared(self._ask_checkup, lambda found: KEPT_S, most=1)
+        #: The findings of `doctor`.
+        self.checkup = Shared(self._ask_checkup, lambda found: KEPT_S, most=1)
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -95,7 +95,7 @@ class LedgerFollower:
                 async with opened(self.where, self.namespace) as work:
                     self._work, self._last, self._problem, self._unanswered_ms = work, work.reading, None, 0
                     self._restorable.clear()
-                    self._checkup.clear()
+                    self.checkup.clear()
                     self._notify()
                     async for entry in work.ledger.read(work.reading.state.end):
                         work.reading.apply(entry)
@@ -208,19 +208,6 @@ class LedgerFollower:
             views = reversed(self.reading.state.snapshots.values())
             self._latest_good = self.version, next((view.epoch for view in views if good(view)), None)
         return self._latest_good[1]
-
-    def details(self, view: SnapshotView) -> Details:
-        """Return everything that the ledger holds about a snapshot."""
-        return details(self.reading, view, self.clock())
-
-    async def checkup(self, within_s: float) -> Checkup:
-        """Return the findings of `doctor`; half a minute old at most.
-
-        Raises:
-            TimeoutError: the broker does not answer within `within_s` seconds.
-            SnapkafkaError: the ledger was never read, or is not followed now.
-        """
-        return await self._checkup.get(self.namespace, within_s)
 
     async def _ask_checkup(self, namespace: str) -> Checkup:
         return await examine(self._require_followed(), namespace, now_ms=self.clock())

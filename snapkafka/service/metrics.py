@@ -6,11 +6,10 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
@@ -18,9 +17,6 @@ from snapkafka.ops import freshness_in, gauges
 
 from .ledger_follower import LedgerFollower
 from .live import Streams
-
-#: What no route has: names that clients make up must not become labels.
-NO_ROUTE: Final = "none"
 
 
 def described() -> tuple[Any, ...]:
@@ -66,31 +62,16 @@ class Metrics:
                     family.add_metric([follower.namespace, label][: len(names)], value)
                 yield family
 
-    async def rendered(self) -> tuple[bytes, str]:
-        """Return the metrics as text for Prometheus, and its content type."""
+    async def rendered(self) -> bytes:
+        """Return the metrics as text for Prometheus."""
         follower = self._follower
         good = follower.latest_good() if follower.version and follower.followed else None
         self._kept = None
         if good is not None:
             with contextlib.suppress(SnapkafkaError, TimeoutError):  # the other metrics are still known
                 self._kept = await follower.restorable(good)
-        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+        return generate_latest(self._registry)
 
-    def around(self, app: ASGIApp) -> ASGIApp:
-        """Wrap an application, to count its answers."""
-
-        async def measured(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
-
-            async def sent(message: Message) -> None:
-                if message["type"] == "http.response.start":
-                    route = getattr(scope.get("route"), "path", NO_ROUTE)
-                    method = scope["method"] if route != NO_ROUTE else NO_ROUTE
-                    self._requests[method, route, str(message["status"])] += 1
-                await send(message)
-
-            await app(scope, receive, sent)
-
-        return measured
+    def count(self, method: str, route: str, status: int) -> None:
+        """Count an answer."""
+        self._requests[method, route, str(status)] += 1

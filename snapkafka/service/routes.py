@@ -171,7 +171,7 @@ class Handlers:
     async def doctor(self) -> Checkup:
         """What would spoil a snapshot."""
         try:
-            return await self._follower.checkup(CHECKUP_S)
+            return await self._follower.checkup.get(self._follower.namespace, CHECKUP_S)
         except TimeoutError:
             raise RefusedError("busy", "the cluster is still being examined", "try again soon") from None
 
@@ -279,7 +279,8 @@ class Handlers:
         if not asked.wall_clock and (view.verdict is None or not view.verdict.manifest):
             state = self._follower.reading.state
             captured = state.captured(view.epoch) if view.captured_at is not None else None
-            drawn = await asyncio.to_thread(ops.draw_details, self._follower.details(view), captured)
+            shown = ops.details(self._follower.reading, view, self._follower.clock())
+            drawn = await asyncio.to_thread(ops.draw_details, shown, captured)
         else:
             more = {"messages_max": asked.messages, "wall_clock": asked.wall_clock}
             drawn = await self._ask(ops.draw, manifest=self._manifest_of(view), **more)

@@ -10,7 +10,7 @@ import msgspec
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
-from snapkafka.ops import Details, SnapshotInfo, check_info, summary
+from snapkafka.ops import Details, SnapshotInfo, check_info, details, summary
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.query.stored import StoredFiles, stored
 
@@ -60,7 +60,7 @@ class Rows:
                 "assumptions": stored.assumptions,
             }
         more |= {"restorable": restorable} if restorable else {}
-        return msgspec.structs.replace(self._follower.details(view), **more)
+        return msgspec.structs.replace(details(self._follower.reading, view, self._follower.clock()), **more)
 
     def _of_files(self, view: SnapshotView, stored: StoredFiles | None) -> dict[str, Any]:
         found: dict[str, Any] = {"latest_good": view.epoch == self._follower.latest_good()}

@@ -121,7 +121,7 @@ JOB_PHASES: Final = {
     "end": Phase(CHECKED, printed("VERIFIED", "manifest:")),
 }
 WAITING: Final = printed("waiting for")
-LOADED, ASSEMBLING = printed("transfers asked for"), printed("Assembly and verification in Spark")
+LOADED, ASSEMBLING = printed("transfers asked for"), printed("Assembly and verification by")
 PHASES: Final = {
     "assemble": JOB_PHASES,
     "verify": JOB_PHASES,

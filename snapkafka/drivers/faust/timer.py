@@ -13,10 +13,9 @@ import random
 import time
 from typing import TYPE_CHECKING, Final
 
-from snapkafka.backoff import pause_after
 from snapkafka.errors import SnapkafkaError
 from snapkafka.protocol.records import PAUSE_MOST_S, PAUSE_S, RETRIES, RETRYABLE
-from snapkafka.until import Tries
+from snapkafka.until import Tries, pause_after
 
 if TYPE_CHECKING:
     from ..process import Process

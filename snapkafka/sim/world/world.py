@@ -9,10 +9,10 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from snapkafka.backoff import pause_after
 from snapkafka.protocol.alignment import known_graph
 from snapkafka.protocol.events import TriggerAppended
 from snapkafka.protocol.records import LogEnd, TopicPartition, Trigger
+from snapkafka.until import pause_after
 
 from .broker_log import SimStored
 from .faults import strike

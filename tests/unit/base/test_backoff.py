@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from snapkafka.backoff import pause_after
+from snapkafka.until import pause_after
 
 
 def test_pauses_grow_twofold_up_to_a_bound() -> None:

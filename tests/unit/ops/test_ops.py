@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pytest
 
 from snapkafka import ops
-from snapkafka.backoff import pause_after
+from snapkafka.until import pause_after
 from snapkafka.errors import (
     BadInputError,
     LedgerUnusableError,
