@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import pytest
 
 from snapkafka import ops
-from snapkafka.until import pause_after
 from snapkafka.errors import (
     BadInputError,
     LedgerUnusableError,
@@ -27,6 +26,7 @@ from snapkafka.protocol import (
     TopicPartition,
     Trigger,
 )
+from snapkafka.until import pause_after
 from snapkafka.wire import encode
 from tests.worlds.fakes import FakeCluster, Worker
 
