@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from snapkafka.config import Settings
-
 PARTITIONS: Final = 4
 ACCOUNTS: Final = 400
 OPENING_BALANCE: Final = 1_000
@@ -38,7 +36,7 @@ def changelog(app_id: str, table: str) -> str:
 
 
 def new_app(name: str) -> Any:
-    """Create a Faust app of the demo, with snapkafka in it; tests let it hear by SNAPKAFKA_DEMO_HEAR only."""
+    """Create a Faust app of the demo, with snapkafka in it."""
     import faust
 
     import snapkafka
@@ -57,9 +55,7 @@ def new_app(name: str) -> Any:
         broker_session_timeout=session_s,
         broker_heartbeat_interval=session_s / 10,
     )
-    hear = os.environ.get("SNAPKAFKA_DEMO_HEAR")
-    settings: Settings = {"hear": hear.split(",")} if hear else {}
-    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **settings)
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"])
     _trigger_on_signal(app)
     return app
 

@@ -29,7 +29,6 @@ def running_system(
     namespace: str,
     *,
     env: Callable[[str, int], Mapping[str, str]] | None = None,
-    modules: Mapping[str, str] | None = None,
 ) -> Iterator[RunningSystem]:
     """Start the topics and the four workers; stop them at the end of the block.
 
@@ -37,15 +36,13 @@ def running_system(
         bootstrap: the broker.
         namespace: of the snapshots.
         env: settings per worker, by app and number (0, 1).
-        modules: another module for a worker, by its name ("accounts-1").
     """
     prepare(bootstrap)
 
     def start(system: RunningSystem) -> None:
         for number in range(2):
             for app in APPS:
-                module = (modules or {}).get(f"{app}-{number + 1}", f"snapkafka.demo.{app}")
-                system.start_worker(app, env(app, number) if env else None, module=module)
+                system.start_worker(app, env(app, number) if env else None, module=f"snapkafka.demo.{app}")
 
     with started(bootstrap, namespace, start) as system:
         yield system

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -65,19 +63,6 @@ class Live:
         assert view.failure is None, view.failure
         return view
 
-    def take_by_worker(self, app: str) -> SnapshotView:
-        """Let a worker of `app` trigger, and wait."""
-        before = set(self.observer.state.snapshots)
-        os.kill(self.system.workers_of(app)[0].pid, signal.SIGUSR1)
-        wait_until(
-            f"the trigger of a worker of {app}",
-            lambda: bool(self.observer.state.snapshots.keys() - before),
-            timeout_s=20,
-            system=self.system,
-        )
-        (epoch,) = self.observer.state.snapshots.keys() - before
-        return self.observer.decided(epoch, system=self.system)
-
     def rest(self) -> None:
         """End the load and stop the workers: who reads what is left has the machine for itself."""
         self.observer.stop_load()
@@ -94,7 +79,6 @@ def live(
     env: Env | None = None,
     rate: float = RATE,
     slow_every: int = SLOW_EVERY,
-    modules: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[Live]:
     """A broker of its own (with these `properties`), the four workers, the accounts opened, the load on.
@@ -103,7 +87,7 @@ def live(
     """
     with (
         EmbeddedKafka(properties=properties) as broker,
-        running_system(broker.bootstrap, namespace, env=env, modules=modules or {}) as system,
+        running_system(broker.bootstrap, namespace, env=env) as system,
         observing(broker.bootstrap, namespace) as observer,
     ):
         load = Load(broker.bootstrap, rate=rate, slow_every=slow_every)

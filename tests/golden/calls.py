@@ -9,22 +9,21 @@ import dataclasses
 import io
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+from unittest.mock import AsyncMock
 
 import pytest
-from msgspec import structs
 from typer.main import get_command
 
 from snapkafka import __version__, manifest, ops
 from snapkafka.checks import Verdict
 from snapkafka.cli import app, running
-from snapkafka.manifest_entries import WitnessEntry
 from tests.worlds.fakes import FakeCluster
-from tests.worlds.planned import DIFFERENT, DRILL, FORK, FORKED, FORKING, REFUSAL, RESTORING
+from tests.worlds.planned import FORKED, FORKING, REFUSAL, RESTORING
 
 from .cluster import NAMESPACE, cluster
 from .making import make_snapshots
@@ -39,24 +38,6 @@ CLUSTERS: Final[list[FakeCluster]] = []
 #: The time of all of them, in seconds since 1970; that of `FakeLedger` is a little earlier.
 NOW_S: Final = 1_060.0
 SNAPSHOTS: Final = ("friday", "saturday", "sunday")
-HISTORY: Final = ops.Invariant.of(
-    "money",
-    (
-        ops.Evaluation(
-            id=f"keep-{number}",
-            epoch=number,
-            initiated_at="1970-01-01T00:16:40Z",
-            triggered_ms=1_000_000 + number,
-            verdict="VERIFIED",
-            manifest=f"/snaps/keep-{number}.json",
-            holding=ops.Holding.VIOLATED if found else ops.Holding.HOLDS,
-            found=found,
-            rows=(WitnessEntry(topic="orders", partition=0, offset=7, what='{"owed": 5, "paid": 6}'),)
-            * found,
-        )
-        for number, found in ((2, 2), (1, 1), (0, 0))
-    ),
-)
 
 
 class Printed(NamedTuple):
@@ -122,16 +103,9 @@ def _of_cluster(storage: str) -> dict[str, list[str]]:
         "show-running": ["show", "running"],
         "show-failed": ["show", "stuck"],
         "assemble": ["assemble", *SNAPSHOTS, "--storage", storage],
-        "verify": ["verify", "friday"],
-        "keep": ["keep", "--every", "1h", "--storage", storage],
         "doctor": ["doctor"],
-        "invariants-history": ["invariants", "money"],
-        "retire": ["retire", "--app", "bank"],
         "restore": ["restore", "friday", "--yes"],
-        "restore-check": ["restore", "friday", "--check"],
         "fork-create": ["fork", "create", "staging", "--yes"],
-        "fork-list": ["fork", "list"],
-        "drill": ["drill", "--app", "python -m faust -A shop worker"],
     }
     return {name: [*arguments, *where] for name, arguments in calls.items()}
 
@@ -139,45 +113,12 @@ def _of_cluster(storage: str) -> dict[str, list[str]]:
 def _answers(patch: pytest.MonkeyPatch, storage: Path) -> None:
     """Let the verbs answer that need Spark, workers or much of a cluster."""
     made = tuple(_assembled(storage, name) for name in SNAPSHOTS)
-    witness = made[2].checks[0].witnesses[0]
-    kept = ops.KeptRound(
-        id="keep-1",
-        type="full",
-        outcome=ops.Outcome.VERIFIED,
-        verdict="VERIFIED",
-        manifest="/snaps/keep-1.json",
+    plan = dataclasses.replace(RESTORING, refusals=(REFUSAL,))
+    for name, answer in {"assemble": made, "recover": FORKED}.items():
+        patch.setattr(ops, name, AsyncMock(return_value=answer))
+    patch.setattr(
+        ops, "plan_recovery", AsyncMock(side_effect=lambda _, asked: FORKING if asked.fork else plan)
     )
-    not_yet = structs.replace(kept, answer=ops.Answer.NOT_YET, found=2, witnesses=(witness,))
-    failed = ops.KeptRound(id="keep-2", outcome=ops.Outcome.FAILED, why="not captured within 5.0 s")
-    holds = structs.replace(
-        kept, id="keep-3", answer=ops.Answer.HOLDS, not_yet_ms=1_000_000, holds_ms=1_030_000
-    )
-    answers: Mapping[str, Any] = {
-        "assemble": made,
-        "verify": made[:1],
-        "check_restored": DIFFERENT,
-        "recover": FORKED,
-        "list_forks": (FORK,),
-        "drill": DRILL,
-        "invariants": (HISTORY,),
-    }
-    for name, answer in answers.items():
-        patch.setattr(ops, name, _answering(answer))
-    patch.setattr(ops, "plan_recovery", _planned)
-    patch.setattr(ops, "keep", _answering(holds, (kept, not_yet, failed, holds)))
-
-
-async def _planned(where: Any, request: ops.RecoveryRequest) -> ops.RecoveryPlan:
-    return FORKING if request.fork else dataclasses.replace(RESTORING, refusals=(REFUSAL,))
-
-
-def _answering(answer: Any, rounds: tuple[Any, ...] = ()) -> Any:
-    async def verb(*arguments: Any, **options: Any) -> Any:
-        for item in rounds:
-            options["report"](item)
-        return answer
-
-    return verb
 
 
 def _assembled(storage: Path, name: str) -> ops.JobResult:

@@ -34,31 +34,15 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return file
 
 
-def test_a_group_is_printed_once_and_without_commands(screen: io.StringIO) -> None:
-    present.print_advice([ALONE], verbose=False)
-    assert "-v" not in screen.getvalue()
-    screen.seek(0)
+def test_a_group_is_printed_once_and_each_with_its_commands_where_that_is_asked_for(
+    screen: io.StringIO,
+) -> None:
     present.print_advice([ALONE, *(compacted(f"t{n}") for n in range(12))], verbose=False)
-    assert screen.getvalue().splitlines() == [
-        "problem nobody: no process is running",
-        "  start the services",
-        "warning compaction: Kafka may compact changelog t0 at once: late assembly may lose values",
-        "  likewise: t1, t2, t3 and 8 more",
-        "  change its settings",
-        "Add -v for each finding and for commands.",
-    ]
-
-
-def test_verbose_prints_each_with_its_commands(screen: io.StringIO) -> None:
+    printed = screen.getvalue()
+    assert printed.count("warning compaction") == printed.count("problem nobody") == 1
+    assert "likewise: t1, t2, t3 and 8 more" in printed
+    assert "kafka-configs.sh" not in printed and "Add -v" in printed
     present.print_advice([compacted("a"), compacted("b")], verbose=True)
-    assert screen.getvalue().splitlines() == [
-        line
-        for topic in "ab"
-        for line in (
-            f"warning compaction: Kafka may compact changelog {topic} at once: late assembly may lose values",
-            "  change its settings",
-            f"    kafka-configs.sh --entity-name {topic} --add-config x=1",
-            "  to undo it:",
-            f"    kafka-configs.sh --entity-name {topic} --delete-config x",
-        )
-    ]
+    for topic in "ab":
+        assert f"    kafka-configs.sh --entity-name {topic} --add-config x=1\n" in screen.getvalue()
+        assert f"    kafka-configs.sh --entity-name {topic} --delete-config x\n" in screen.getvalue()

@@ -185,23 +185,6 @@ async def test_an_older_session_of_the_same_name_ends_and_is_told() -> None:
         newer.cancel()
 
 
-@pytest.mark.nightly
-async def test_a_client_may_ping_every_ten_seconds() -> None:
-    """As often as Go's clients may."""
-    async with door() as here:
-        options = [
-            ("grpc.keepalive_time_ms", 10_000),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.max_pings_without_data", 0),
-        ]
-        async with grpc.aio.insecure_channel(here.address, options=options) as channel:
-            stream = Stub(channel).Join(pb.JoinRequest(node_id="till"))
-            await heard(stream)
-            with pytest.raises(TimeoutError):  # nothing comes, and nothing ends it
-                await asyncio.wait_for(stream.read(), 55)
-            assert channel.get_state() is grpc.ChannelConnectivity.READY
-
-
 async def test_silent_connections_are_closed() -> None:
     async with door(header_s=1.0) as here:
         host, _, port = here.address.rpartition(":")
