@@ -25,8 +25,7 @@ from snapkafka.config import Config, Settings
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from snapkafka.drivers.plain.confluent_clients import Consumer, Producer
-    from snapkafka.drivers.plain.table import Table
+    from snapkafka.drivers import Consumer, Producer, Table
 else:
     __getattr__ = lazily(__name__)
 
@@ -60,8 +59,8 @@ def participant(
     Raises:
         BadInputError: a client cannot take part, or a setting is invalid; the message says which.
     """
-    from snapkafka.drivers.plain.make import make
-    from snapkafka.drivers.plain.participant import Plan
+    from snapkafka.drivers.plain import make
+    from snapkafka.drivers.plain.plan import Plan
 
     named = os.environ.get("SNAPKAFKA_NAMESPACE", "") if namespace is None else namespace
     known: dict[str, Any] = dict(settings)

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from .faust.restores import AppliedRestores
     from .machine_driver import First, MachineDriver
     from .metrics import Metrics, rendered
-    from .plain.confluent_clients import Consumer, Producer
-    from .plain.driver import PlainDriver
+    from .plain.confluent_consumer import Consumer
+    from .plain.confluent_producer import Producer
+    from .plain.participant import PlainDriver
     from .plain.table import Table
+    from .remote.inputs import Bounds
     from .remote.participant import Participant
-    from .remote.settings import Bounds
 else:
     __getattr__ = lazily(__name__)

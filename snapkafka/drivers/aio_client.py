@@ -27,8 +27,7 @@ from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.events import MarkerFailed
 from snapkafka.wire import headers as wire
 
-from .outcomes import outcome_of
-from .sends import FullError, Partition, Run, Sends, Stamp, Transaction
+from .sends import FullError, Partition, Run, Sends, Stamp, Transaction, outcome_of
 
 #: What a broker answers where a batch is too large for the topic, or for a segment of its log.
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)

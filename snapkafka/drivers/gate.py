@@ -42,7 +42,7 @@ class Gate:
         try:
             stamp = None
             if header is not None:
-                stamp = wire.read(header, self._host.stamps.ledger_id, wire.tp_check(*tp))
+                stamp = wire.read(header, self._host.ledger_id, wire.tp_check(*tp))
                 self._host.metrics.count("ignored", "foreign-header", stamp is None)
             if stamp is not None:
                 return self._of_stamp(tp, offset, stamp)

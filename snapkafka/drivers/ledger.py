@@ -1,7 +1,8 @@
 """The ledger as a worker follows it: one task reads, another one writes what the machine wants written, in its order.
 
 Neither gives up: a ledger that is not there is asked for again, and one that was recreated, or has lost its tail, is
-joined.
+joined. R15 allows a short wait for it at a start, at a rebalance, and before a red record whose trigger is not read yet
+(R2). What the app did without an answer is made up for later; until then the machine is absent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import logging
 import random
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
@@ -17,59 +19,73 @@ from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
 from snapkafka.kafka.ledger.reader import LedgerRecreatedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
+from snapkafka.protocol.actions import HoldRecord
 from snapkafka.protocol.events import (
+    CameBack,
     CheckpointGoesOn,
     Event,
     LedgerBegins,
     LedgerCutShort,
     LedgerRead,
     LedgerRecreated,
+    MarkerMet,
     RanWithout,
+    RecordMet,
+    WentAbsent,
 )
 from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, Trigger
 
-from .waiting import RETRY_S, LedgerWaits
-
 if TYPE_CHECKING:
     from snapkafka.ports import Entry
-    from snapkafka.protocol.ledger_state import SnapshotView
-
+    from snapkafka.protocol.worker import WorkerProtocol
 
 logger = logging.getLogger("snapkafka")
 
+#: Between two attempts to reach a ledger that is not there.
+RETRY_S: Final = 1.0
+#: A start, a rebalance or a red record waits for the ledger no longer than this, and once per outage.
+LEDGER_WAIT_S: Final = 2.0
 #: Of so many snapshots a worker that joins late remembers when they were captured: as many as its fold remembers.
 CAPTURED_MAX: Final = 64
 #: Of the records that a checkpoint stands for so many are folded before the host has its turn: some three milliseconds.
 FOLD_AT_ONCE: Final = 50
 #: Between two gulps, while snapshots are under way; by chance, so that not all workers read at once.
 GULP_S: Final = (0.05, 0.25)
+#: After these a record is not written any more.
+LOST: Final = (RecordTooLargeError, LedgerRecreatedError, LedgerCutShortError)
 
 
-class LedgerFollower(LedgerWaits):
+class LedgerFollower:
     """The reader and the writer of the ledger, from `start` on, and the waits for it.
-
-    Args:
-        host: the `Process`, which imports this module; its machine is fed what is read.
 
     Attributes:
         reads: whether the ledger is read, or will be.
         quiet_since: since when no snapshot has been in progress, by the clock of the loop.
     """
 
-    def __init__(self, host: Any) -> None:
-        super().__init__(host)
+    def __init__(self, host: Any) -> None:  # the `Process`, which imports this module
+        self._host = host
+        self._machine: WorkerProtocol = host.machine
         self.quiet_since = float("-inf")  # no snapshot under way
         self.reads = True
         self._appended_hello: float | None = None  # the latest Hello was acknowledged
         self._hello_at: int | None = None  # and where it stands
         self._unread = ""  # why the ledger could not be read last, as it was logged
         self._captured: deque[tuple[int, int]] = deque(maxlen=CAPTURED_MAX)  # when and where snapshots were
-        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]]  # with the number of the ledger
-        self._opened: asyncio.Event
+        self._gulps: Gulps | None = None  # of the reader
+        self._without_since: float | None = None  # the app has gone on without an id
+        self._news = asyncio.Event()  # the machine was fed an event
+        self._hurried = 0  # how many of them hurry the reader
+        self._missed: list[Callable[[], bool]] = []  # see `_miss`
+        self._announced: Callable[[], bool] = lambda: self._machine.inputs.ready
+        self._wanted: int | None = None  # an offset that is wanted, while it is asked how far to read for it
+        self._goal = 0  # so far the ledger has to be read for what was wanted
+        self._outbox: asyncio.Queue[tuple[int, LedgerRecord]] = (
+            asyncio.Queue()
+        )  # with the number of the ledger
+        self._opened = asyncio.Event()
 
     def start(self) -> None:
-        self._outbox = asyncio.Queue()
-        self._opened = asyncio.Event()
         self._host.spawn(self._read())
         self._host.spawn(self._write())
 
@@ -78,39 +94,39 @@ class LedgerFollower(LedgerWaits):
     async def _read(self) -> None:
         try:
             while True:
-                await self._read_on()
+                await self._read_on(self._host, self._machine)
         except Exception as error:
             self.reads = False
             self._host.stand_down("to read the ledger", error)
 
-    async def _read_on(self) -> None:
-        host, machine = self._host, self._machine
+    async def _read_on(self, host: Any, machine: WorkerProtocol) -> None:
         try:
             await host.ledger.open()
             start = await host.ledger.start()
-            if host.stamps.ledger_id != host.ledger.ledger_id:
-                host.stamps.ledger_id = host.ledger.ledger_id
-                self._host.other_ledger()
+            if host.ledger_id != host.ledger.ledger_id:
+                host.ledger_id = host.ledger.ledger_id
+                host.other_ledger()
             host.feed(LedgerBegins(start=start))
             self._opened.set()
             self._gulps = Gulps(self._rest_s)
             async for read in host.ledger.read(max(start, machine.ledger.end), gulps=self._gulps):
                 self.take(read)
-                if machine.ledger.resuming:
-                    await self._resume()
+                resumes = (
+                    machine.ledger.resuming
+                )  # a checkpoint: the host has its turn between two pieces of it
+                while machine.ledger.resuming:
+                    await asyncio.sleep(0)
+                    host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
+                if resumes:
+                    host.membership_read()
         except LedgerRecreatedError:
-            logger.warning(
-                "snapkafka: the ledger %s was deleted and recreated; joining the new one",
-                host.ledger.topic,
-                extra=host.about(),
-            )
+            what, extra = f"the ledger {host.ledger.topic} was deleted and recreated", host.about()
+            logger.warning("snapkafka: %s; joining the new one", what, extra=extra)
             self._join_again(LedgerRecreated())
         except LedgerCutShortError as error:
-            logger.warning(
-                "snapkafka: %s; this worker joins again as a new process", error, extra=host.about()
-            )
+            logger.warning("snapkafka: %s; joining again as a new process", error, extra=host.about())
             host.metrics.count("ledger_cut_short")
-            self._host.other_ledger()
+            host.other_ledger()
             self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=random.getrandbits(63)))
         except SnapkafkaError as error:
             if str(error) != self._unread:
@@ -137,13 +153,6 @@ class LedgerFollower(LedgerWaits):
         self._host.feed(why)
         self._host.membership_read()
 
-    async def _resume(self) -> None:
-        """Fold the records that a checkpoint stands for, in pieces: the host has its turn between two of them."""
-        while self._machine.ledger.resuming:
-            await asyncio.sleep(0)
-            self._host.feed(CheckpointGoesOn(at_once=FOLD_AT_ONCE))
-        self._host.membership_read()
-
     def take(self, read: Entry) -> None:
         """Feed the next record of the ledger; count the snapshots that it decides."""
         self._unread = ""
@@ -164,7 +173,11 @@ class LedgerFollower(LedgerWaits):
                 metrics.decided(view, read.timestamp_ms)
                 if view.captured_at is not None:
                     self._captured.append((read.timestamp_ms, view.captured_at))
-                self._log_decided(view)
+                if self._machine.process is not None:  # of what was before it joined, others have told
+                    why = view.failure
+                    what = "captured" if why is None else f"failed ({why.code}): {why.reason}"
+                    extra = self._host.about(view.epoch)
+                    logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=extra)
         if before and not ledger.open:
             self.quiet_since = self._host.loop.time()
 
@@ -178,12 +191,6 @@ class LedgerFollower(LedgerWaits):
         late_ms = ((self._host.loop.time() if said is None else said) - since) * 1_000
         later = (at for ms, at in self._captured if ms >= hello.timestamp_ms - late_ms)
         self._host.feed(RanWithout(since=min(later, default=hello.offset)))
-
-    def _log_decided(self, view: SnapshotView) -> None:
-        if self._machine.process is None:
-            return  # of what was before this worker joined, others have told
-        what = "captured" if view.failure is None else f"failed ({view.failure.code}): {view.failure.reason}"
-        logger.info("snapkafka: snapshot %s %s", view.trigger.id, what, extra=self._host.about(view.epoch))
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
@@ -202,9 +209,9 @@ class LedgerFollower(LedgerWaits):
     def append_bye(self, process: int | None) -> None:
         """Append the `Bye` that the machine would, if it could."""
         self._machine.lose_identity(process)
+        n, since, why = random.getrandbits(63), self._machine.ledger.end, self._host.reason
         if process is not None:
-            n, since = random.getrandbits(63), self._machine.ledger.end
-            self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=self._host.reason))
+            self.append(Bye(process=process, n=n, goes_on=True, since=since, reason=why))
 
     async def written(self) -> None:
         """Wait until nothing is left to be written, also of what other threads have just asked for."""
@@ -233,31 +240,161 @@ class LedgerFollower(LedgerWaits):
             try:
                 offset = await self._host.ledger.append(record)
             except SnapkafkaError as error:
-                lost = isinstance(record, Trigger) or isinstance(
-                    error, RecordTooLargeError | LedgerRecreatedError | LedgerCutShortError
-                )
+                lost = isinstance(record, Trigger) or isinstance(error, LOST)
                 if lost or not said:
-                    logger.warning(
-                        "snapkafka: %s was not written to the ledger%s: %s",
-                        type(record).__name__,
-                        "" if lost else " yet",
-                        error,
-                        extra=self._host.about(getattr(record, "epoch", None), getattr(record, "id", "")),
-                    )
+                    what = f"{type(record).__name__} was not written to the ledger{'' if lost else ' yet'}"
+                    extra = self._host.about(getattr(record, "epoch", None), getattr(record, "id", ""))
+                    logger.warning("snapkafka: %s: %s", what, error, extra=extra)
                 if lost:
                     return
                 said = True
                 await asyncio.sleep(RETRY_S)
-            else:
-                if ledger == self._host.ledgers:
-                    self._appended(record, offset)
+                continue
+            if ledger != self._host.ledgers:
                 return
+            if isinstance(record, Trigger):
+                self._hurry()
+            elif isinstance(record, Hello):
+                self._appended_hello, self._hello_at = self._host.loop.time(), offset
+                if self._host.absent and not self.reads:
+                    self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
+            return
 
-    def _appended(self, record: LedgerRecord, offset: int) -> None:
-        """Note where a record stands."""
-        if isinstance(record, Trigger):
-            self._hurry()
-        elif isinstance(record, Hello):
-            self._appended_hello, self._hello_at = self._host.loop.time(), offset
-            if self._host.absent and not self.reads:
-                self.append_bye(offset)  # it has stood down meanwhile, and reads that record no more
+    # -- waiting ----------------------------------------------------------------------------------------------------
+
+    def machine_changed(self) -> None:
+        """Wake all waiters: the machine was fed an event."""
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+        if self._missed and all(made_up_for() for made_up_for in self._missed):
+            self._missed = []
+            self._host.feed(CameBack())
+
+    async def changed(self) -> None:
+        """Wait until the machine is fed an event."""
+        await self._news.wait()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for a condition that only the machine can change."""
+        while not holds():
+            await self.changed()
+
+    async def meet(self, event: RecordMet | MarkerMet) -> bool:
+        """Feed the machine; if it wants the ledger read first, do that and feed it again (R2). If the ledger does not
+        answer, the record is taken in all the same (R15), and the machine vouches for nothing meanwhile. Return whether
+        the record has to be held back (R16)."""
+        try:
+            asked = self._host.feed(event)
+            if asked is None or isinstance(asked, HoldRecord):
+                return asked is not None
+            if not await self._ledger_to(asked.offset):
+                return False
+            asked = self._host.feed(event)
+            if asked is not None and not isinstance(asked, HoldRecord):  # forged, or of another ledger
+                self._host.metrics.count("ignored", "no-such-trigger")
+            return isinstance(asked, HoldRecord)
+        except Exception as error:
+            self._host.stand_down("to handle a record from after a cut", error)
+            return False
+
+    async def _ledger_to(self, offset: int) -> bool:
+        """Return whether the ledger has been read up to and including `offset`, or ends below it (R2). Wait a little
+        (R15), unless the machine is doing without the ledger already: so there is one wait per outage."""
+        if self._host.absent or not self._host.started:
+            return False
+        if offset >= self._goal:
+            asking, self._wanted = self._wanted is not None, max(offset, self._wanted or 0)
+            if not asking:
+                self._host.spawn(self._ask_goal())
+        if not self._machine.absent and await self._within(LEDGER_WAIT_S, self._has_read):
+            return True
+        self._miss(self._has_read)
+        return False
+
+    async def _ask_goal(self) -> None:
+        """Ask for the end of the ledger as it is now, for a header may be forged; again if more is wanted meanwhile."""
+        while (wanted := self._wanted) is not None:
+            ledger = self._host.ledgers
+            try:
+                end = await self._host.ledger.end()
+            except SnapkafkaError:
+                await asyncio.sleep(RETRY_S)
+                continue
+            if ledger == self._host.ledgers:
+                self._goal = max(self._goal, min(wanted + 1, end))
+            if self._wanted == wanted:
+                self._wanted = None
+        self.machine_changed()
+
+    def _has_read(self) -> bool:
+        return self._wanted is None and self._machine.ledger.end >= self._goal
+
+    async def read_to(self, end: int) -> bool:
+        """Wait a little until the ledger has been read up to `end`."""
+        return await self._within(LEDGER_WAIT_S, lambda: self._machine.ledger.end >= end)
+
+    async def for_identity(self) -> bool:
+        """Return whether this process has an id. Wait for it once, at most `LEDGER_WAIT_S` (R15); without an id the
+        app goes on."""
+        if self._host.absent or not self._host.started:
+            return False
+        wait_s = LEDGER_WAIT_S if self._without_since is None else 0.0
+        if await self._within(wait_s, lambda: self._machine.process is not None):
+            return True
+        self.without_identity()
+        return False
+
+    def without_identity(self) -> None:
+        """Note that the app goes on before this process has an id (R15)."""
+        if self._without_since is None and self._host.started:
+            self._without_since = self._host.loop.time()
+
+    async def for_inputs(
+        self, *, asked: Callable[[], bool] = lambda: True, moved_on: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Return whether the inputs just assigned are announced, and the ledger is read up to that record (R9). Wait a
+        little, unless the machine is doing without the ledger already. `asked`: the broker has answered what had to be
+        known of them before; `moved_on`: there are others by now, so there is nothing to wait for."""
+        wait_s = 0.0 if self._machine.absent else LEDGER_WAIT_S
+        if await self._within(wait_s, lambda: moved_on() or self._announced(), asked):
+            return True
+        self.without_inputs()
+        return False
+
+    def without_inputs(self) -> None:
+        """Resume the inputs unannounced."""
+        self._miss(self._announced)
+
+    async def _within(
+        self, seconds: float, condition: Callable[[], bool], asked: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """Return whether the condition comes to hold within so many seconds; it is checked after each event. The ledger
+        is read without rests meanwhile."""
+        self._hurried += 1
+        self._hurry()
+        try:
+            async with asyncio.timeout(seconds):
+                await self.until(condition)
+        except TimeoutError:
+            if seconds:
+                ledger = f"the ledger {self._host.ledger.topic}"
+                who = ledger if asked() else "the broker, asked where the inputs start,"
+                what = f"{who} did not answer within {seconds:.0f} s"
+                extra = self._host.about()
+                logger.warning("snapkafka: %s; this worker runs without snapshots", what, extra=extra)
+            return False
+        finally:
+            self._hurried -= 1
+        return True
+
+    def _hurry(self) -> None:
+        if self._gulps is not None:
+            self._gulps.hurry()
+
+    def _miss(self, made_up_for: Callable[[], bool]) -> None:
+        """Resume without an answer of the ledger that the machine should have had: until that is made up for, it
+        vouches for nothing."""
+        if made_up_for not in self._missed:
+            self._missed.append(made_up_for)
+        if not self._machine.absent:
+            self._host.feed(WentAbsent())

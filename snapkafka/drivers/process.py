@@ -30,12 +30,10 @@ from snapkafka.protocol.events import Event, Joined, StopAsked, TimerExpired, Tr
 from snapkafka.protocol.records import NOBODY, Bye, Hello, LedgerRecord, Report, Skipped
 from snapkafka.protocol.worker import WorkerProtocol
 
-from .ledger import LedgerFollower
+from .ledger import LEDGER_WAIT_S, LedgerFollower
 from .machine_driver import First, MachineDriver
 from .metrics import Metrics
 from .patches import contained
-from .stamps import Stamps
-from .waiting import LEDGER_WAIT_S
 
 if TYPE_CHECKING:
     from snapkafka.config import Config
@@ -86,7 +84,7 @@ class Process(MachineDriver):
         self.loop: Any = None
         self.thread: int | None = None
         self.metrics = Metrics()
-        self.stamps = Stamps(self.machine, with_cause=config.cause)
+        self.ledger_id = 0
         self.started = False
         self.ledgers = 0  # how often the ledger was recreated, or cut short
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -154,19 +152,22 @@ class Process(MachineDriver):
     @contained("to feed the protocol")
     def feed(self, event: Event) -> First | None:
         """Feed the machine an event, and do what it asks for. Never raises."""
-        return super().feed(event)
+        with self.lock:
+            return super().feed(event)
 
     @contained("to carry out what the protocol asks for")
     def do(self, actions: Sequence[Action], *, us: int = 0) -> First | None:
         """Do the actions, in their order: the app's own code is on the call stack (R15). Never raises."""
-        return super().do(actions, us=us)
+        with self.lock:
+            return super().do(actions, us=us)
 
     @contained("to note which records are never read")
     def reading_moved(self, tp: TopicPartition, start: int | None, end: int, why: WhyUnread) -> None:
         """Note that reading an input goes on at `end`, and not at `start`: see `reading.Moved`."""
         start = self.machine.positions.reads_at(tp) if start is None else start
         moved = Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=why)
-        self.machine.reading_moved(moved)
+        with self.lock:
+            self.machine.reading_moved(moved)
         if start < end:
             self.metrics.count("never_read", why, 1 if start < 0 else end - start)
             first, what = "up" if start < 0 else start, "snapkafka: records %s to %d of %s are never read: %s"
@@ -275,8 +276,7 @@ class Process(MachineDriver):
         logger.debug("turned red for epoch %d (%s) in %d us", action.epoch, action.heard, us, extra=told)
 
     def membership_read(self) -> None:
-        """Note that a record was read that may change who takes part, or what a restore asks; or the ledger is another
-        one."""
+        """Note that a record was read that may change who takes part, or what a restore asks; or another ledger."""
 
     def other_ledger(self) -> None:
         """Note that the epochs that were met are of another ledger."""
@@ -340,8 +340,9 @@ class Process(MachineDriver):
         process, actions = None, []
         try:
             process = self.follower.identity
-            self.let_go()
-            actions = self.machine.stand_down(self.reason, process)
+            with self.lock:
+                self.let_go()
+                actions = self.machine.stand_down(self.reason, process)
         except Exception:
             self.machine.lose_identity(process)
         if not self.started:

@@ -3,6 +3,10 @@
 A client calls `stamp` in the instant in which it appends a record, so seqs are in the order of the log (R7). What
 has to wait before that enters first (`entered`) and keeps its colour and its cause, whatever happens meanwhile (R5).
 Markers are appended before the first red record of their partition, and soon in any case.
+
+A producer's time-out does not mean that the record is absent: the request may wait in the broker's queue, and be
+served after its sender has given up. Only an error that says that the record can never be appended is a refusal. After
+any other error the outcome is unknown (R7).
 """
 
 from __future__ import annotations
@@ -13,14 +17,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from aiokafka import errors
 
 from snapkafka.protocol.events import Event, MarkerFailed, MarkerSent
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
-
-from .outcomes import Unacknowledged
 
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
@@ -30,6 +34,27 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("snapkafka")
 
+#: The record itself is at fault, so no earlier try of the same batch can have been appended either. By name: releases
+#: of aiokafka have more or fewer of them. (A record without a key in a compacted topic is refused as well; aiokafka
+#: has no error of its own for that, so it counts as unknown.)
+REFUSED: Final = tuple(
+    getattr(errors, name)
+    for name in (
+        "InvalidTimestampError",
+        "InvalidTopicError",
+        "MessageSizeTooLargeError",
+        "PolicyViolationError",
+        "RecordListTooLargeError",
+        "UnsupportedForMessageFormatError",
+    )
+    if hasattr(errors, name)
+)
+#: Who is fenced may not commit, and whatever was in his transaction is aborted.
+FENCED: Final = tuple(
+    getattr(errors, name)
+    for name in ("InvalidProducerEpoch", "InvalidTxnState", "ProducerFenced")
+    if hasattr(errors, name)
+)
 ACKED: Final = (SendOutcome.ACKED, "")
 #: Between two lines in the log about unstamped records of one topic.
 LOG_AGAIN_S: Final = 60.0
@@ -37,6 +62,28 @@ LOG_AGAIN_S: Final = 60.0
 #: The stamp of a record that is about to be appended: its effect, its seq and its header (None: it leaves without one),
 #: and what it waits as (None: it enters in this instant). A class would cost as much as the rest of it.
 Stamp = tuple["Effect", int | None, bytes | None, "Waiting | None"]
+
+
+class Unacknowledged(NamedTuple):
+    """The reason why a send was not acknowledged, and what became of it."""
+
+    outcome: SendOutcome
+    reason: str
+
+
+def outcome_of(error: BaseException | None) -> Unacknowledged:
+    """Return why a batch was not acknowledged; None: the broker has reported no offset."""
+    if error is None:
+        return Unacknowledged(SendOutcome.UNKNOWN, "the broker reported no offset (acks=0?)")
+    return Unacknowledged(
+        SendOutcome.REFUSED if isinstance(error, REFUSED) else SendOutcome.UNKNOWN, repr(error)
+    )
+
+
+def not_committed(error: BaseException) -> Unacknowledged:
+    """Return the outcome of the sends of a transaction whose commit raised this: they are aborted, or it is unknown."""
+    aborted = SendOutcome.ABORTED if isinstance(error, FENCED) else SendOutcome.UNKNOWN
+    return Unacknowledged(aborted, f"its transaction was not committed: {error!r}")
 
 
 class Partition:
@@ -124,7 +171,7 @@ class Sends:
 
     def __init__(self, host: Process, cause: Callable[[], Cause | None]) -> None:
         self.host, self.cause = host, cause
-        self._machine, self._stamps = host.machine, host.stamps
+        self._machine, self._with_cause = host.machine, host.config.cause
         self.partitions = Partitions()
         #: The record that a client is about to append here: what has to wait takes it along.
         self.waiting: ContextVar[Waiting | None] = ContextVar("snapkafka_waiting", default=None)
@@ -208,7 +255,19 @@ class Sends:
         else:
             seq = machine.send_stamped(effect, partition.tp)
         partition.last = batch
-        return effect, seq, self._stamps.of(partition.check, effect, seq), waiting
+        return effect, seq, self._header(partition.check, effect, seq), waiting
+
+    def _header(self, check: int, effect: Effect, seq: int) -> bytes:
+        """Return the bytes of a stamp: 18, 27 with the cause."""
+        process, ledger = self._machine.process, self.host.ledger_id
+        assert process is not None
+        epoch, cause, _, _ = effect
+        if cause is None or not self._with_cause:
+            return wire.stamp(ledger, check, epoch, process, seq)
+        _, (topic, partition), offset, _ = cause
+        return wire.stamp_with_cause(
+            ledger, check, epoch, process, seq, wire.topic_check(topic), partition, offset
+        )
 
     def _unstamped(self, waiting: Waiting | None, effect: Effect | None, cause: Cause | None) -> Stamp:
         """Return what a record without a stamp counts as."""
@@ -300,7 +359,9 @@ class Sends:
         machine = self._machine
         assert machine.process is not None
         seq = machine.marker_stamped(partition.tp)
-        header = self._stamps.marker(partition.tp, action, seq)
+        header = wire.marker(
+            self.host.ledger_id, partition.check, action.epoch, machine.process, seq, action.previous
+        )
         run = Run(partition.tp, None, seq, marker=(action.epoch, self.host.answering()))
         return wire.marker_key(machine.process), header, run
 

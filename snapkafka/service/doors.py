@@ -10,9 +10,8 @@ import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from snapkafka.drivers.remote.inputs import Input
+from snapkafka.drivers.remote.inputs import CODECS, Input, require_node
 from snapkafka.drivers.remote.participant import Participant
-from snapkafka.drivers.remote.settings import CODECS, require_node
 from snapkafka.errors import BadInputError, TriggerRefusedError
 
 from .problems import RefusedError

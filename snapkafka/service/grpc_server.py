@@ -17,9 +17,8 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from snapkafka.drivers.remote.inputs import Input
+from snapkafka.drivers.remote.inputs import Bounds, Input, Marker
 from snapkafka.drivers.remote.participant import Participant, Place
-from snapkafka.drivers.remote.settings import Bounds, Marker
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger

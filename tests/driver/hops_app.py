@@ -31,7 +31,6 @@ RECORDS: Final = 5
 #: What runs all the time, whether a record is under way or not: tasks of the ledger, and Faust's fetches.
 BACKGROUND: Final = (
     "drivers/ledger.py",
-    "drivers/waiting.py",
     "protocol/exact.py",
     "drivers/faust/inbound/resume.py",
     "kafka/",
@@ -99,7 +98,7 @@ async def run() -> None:
             for offset in range(RECORDS):
                 passed.clear()
                 stamp = wire.stamp_with_cause(
-                    driver.stamps.ledger_id,
+                    driver.ledger_id,
                     wire.tp_check(*tp),
                     0,
                     driver.machine.process,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka import until as waits
 from snapkafka.drivers import Bounds, Participant
-from snapkafka.drivers.remote.settings import Marker
+from snapkafka.drivers.remote.inputs import Marker
 from snapkafka.kafka import Connection, Record
+from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.ports import Topic
-from snapkafka.protocol import LedgerState, TopicPartition
+from snapkafka.protocol import Captured, Failure, LedgerState, TopicPartition, Trigger
 from snapkafka.wire import headers
 from tests.worlds.fakes import FakeAdmin, FakeCluster
 from tests.worlds.memory_broker import Broker
@@ -144,7 +145,7 @@ def participant(
         ledger=cluster.the_ledger,
         admin=broker.admin,
         producer=broker.started,
-        consumer=consumer or FakeConsumer(broker, node),
+        consumer=cast(KafkaConsumer, consumer or FakeConsumer(broker, node)),
         codec=codec,
         host="box",
         bounds=bounds,
@@ -169,3 +170,25 @@ def view(cluster: FakeCluster) -> LedgerState:
 async def until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Wait for a condition."""
     await waits.until(holds, seconds, what, every_s=0.002)
+
+
+def trigger(cluster: FakeCluster, name: str, ttl_ms: int = 600_000, apps: tuple[str, ...] = ()) -> int:
+    """Append a trigger; its epoch."""
+    record = Trigger(n=9_000 + len(cluster.the_ledger.entries), id=name, ttl_ms=ttl_ms, apps=apps)
+    return cluster.the_ledger.put(record) + 1
+
+
+async def captured(cluster: FakeCluster, epoch: int) -> Captured:
+    """Wait until a snapshot is captured."""
+    await until(lambda: not view(cluster).snapshots[epoch].open, "the end of the snapshot")
+    state = view(cluster)
+    assert state.snapshots[epoch].failure is None, state.snapshots[epoch].failure
+    return state.captured(epoch)
+
+
+async def failure_of(cluster: FakeCluster, epoch: int) -> Failure:
+    """Wait until a snapshot has failed."""
+    await until(lambda: view(cluster).snapshots[epoch].failure is not None, "the failure")
+    failure = view(cluster).snapshots[epoch].failure
+    assert failure is not None
+    return failure

@@ -33,7 +33,7 @@ from snapkafka.logs import about
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, Rule
 
-from ..waiting import RETRY_S
+from ..ledger import RETRY_S
 
 if TYPE_CHECKING:
     from .driver import FaustDriver

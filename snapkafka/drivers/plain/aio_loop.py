@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import replace
@@ -12,20 +13,22 @@ from typing import Any, Final, Self
 
 from aiokafka import ConsumerRebalanceListener, errors
 from aiokafka import TopicPartition as Partition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from snapkafka.errors import BadInputError, TimedOutError
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import Security
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import until
 from snapkafka.wire import headers as wire
 
 from ..aio_client import AioClient, send_markers
-from ..outcomes import FENCED
 from ..patches import Patches
 from ..reading import watch_positions
-from ..sends import Transaction
-from .aio_settings import connection_of, require_usable
-from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant, Plan
-from .running_events import Run, Transactions, place_of
+from ..sends import FENCED
+from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant
+from .plan import Plan
+from .running_events import Run, place_of
 from .table import Changes
 
 #: `stop` is noticed as soon.
@@ -53,17 +56,14 @@ class AioParticipant(Participant):
         self._has_message = False  # from `poll` until the loop calls it again: its position is committed then
         self._failed: BaseException | None = None  # in a callback of aiokafka, which swallows it
         self._client: AioClient | None = None  # while the producer stamps
-        self._sent: Transaction | None = None
-        self.changes: Changes | None = None
+        self.changes = Changes(plan.table, plan.producer, self.sends, self.events)
         self._patches = Patches()
         if plan.producer is not None:
-            self.changes = Changes(plan.producer, sends=self.sends, events=self.events)
             self.host.marked = partial(send_markers, self.sends, lambda: self._client)
             manager = plan.producer._txn_manager
             # One without an id is idempotent alone.
             if manager is not None and manager.transactional_id is not None:
-                self._sent = self.transact(lambda error: isinstance(error, FENCED))
-        self.bind_table(self._change, before=lambda: None)
+                self.transact(lambda error: isinstance(error, FENCED))
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -83,9 +83,9 @@ class AioParticipant(Participant):
     async def __aexit__(self, *error: object) -> None:
         self.stopping, self._has_message = True, False
         if self._producer is not None:
-            if self.transactions is not None:
-                self.transactions.left()
-            else:
+            if self.events.open:  # nobody commits it
+                self.events.aborted(confirmed=False)
+            elif self.events.sent is None:
                 with contextlib.suppress(errors.KafkaError):
                     await self._producer.flush()
         self._leave_clients()
@@ -106,10 +106,10 @@ class AioParticipant(Participant):
             self._patches.put(self._consumer, "pause", self._paused_by_loop)
             self._patches.put(self._consumer, "resume", self._resumed_by_loop)
         if self._producer is not None:
-            self._client = AioClient(self._producer, self.sends, self._sent, put=self._patches.put)
+            self._client = AioClient(self._producer, self.sends, self.events.sent, put=self._patches.put)
             self._patches.put(self._producer, "send_batch", _send_batch)
-        if self.transactions is not None:
-            self._patch_transactions(self._producer, self.transactions)
+        if self.events.sent is not None:
+            self._patch_transactions()
 
     def _paused_by_loop(self, *tps: Any) -> None:
         self.host.held.paused_by_loop(TopicPartition(*tp) for tp in tps)
@@ -119,28 +119,26 @@ class AioParticipant(Participant):
         held = self.host.held.resumed_by_loop(TopicPartition(*tp) for tp in tps)
         self._resume(*(tp for tp in tps if TopicPartition(*tp) not in held))
 
-    def _patch_transactions(self, producer: Any, transactions: Transactions) -> None:
+    def _patch_transactions(self) -> None:
+        events = self.events
         begin, commit, abort = (
-            producer.begin_transaction,
-            producer.commit_transaction,
-            producer.abort_transaction,
+            getattr(self._producer, f"{step}_transaction") for step in ("begin", "commit", "abort")
         )
 
         async def begun() -> None:
             await begin()
-            transactions.began()
+            events.began()
 
         async def committed() -> None:
-            with transactions.committing():
+            with events.committing():
                 await commit()
 
         async def aborted() -> None:
-            with transactions.aborting():
+            with events.aborting():
                 await abort()
 
-        self._patches.put(producer, "begin_transaction", begun)
-        self._patches.put(producer, "commit_transaction", committed)
-        self._patches.put(producer, "abort_transaction", aborted)
+        for step, ours in (("begin", begun), ("commit", committed), ("abort", aborted)):
+            self._patches.put(self._producer, f"{step}_transaction", ours)
 
     # -- for the loop -----------------------------------------------------------------------------------------------
 
@@ -158,7 +156,7 @@ class AioParticipant(Participant):
             raise BadInputError("a participant without a consumer has nothing to poll", hint="give it one")
         quiet_since = time.monotonic()
         while not self.stopping:
-            self.require_in_order()
+            self.events.require_in_order()
             self._has_message = False
             within_s = HELD_LOOK_S if self.host.held else LOOK_S
             message = await self._fetched(within_s if quiet_s is None else min(within_s, quiet_s))
@@ -183,8 +181,7 @@ class AioParticipant(Participant):
             try:
                 yield
             finally:
-                if self.changes is not None:
-                    await self.changes.send()
+                await self.changes.send()
 
     async def rewind(self) -> None:
         """Go back to the committed positions, after an aborted transaction.
@@ -194,10 +191,9 @@ class AioParticipant(Participant):
         """
         if self._consumer is not None and (tps := self._consumer.assignment()):
             self.events.on_revoked()
-            if self.changes is not None:
-                self.changes.forget()
+            self.changes.forget()
             await self._announce(tps)
-        self.rewound()
+        self.events.unwound = False
 
     # -- records that come in ---------------------------------------------------------------------------------------
 
@@ -224,27 +220,18 @@ class AioParticipant(Participant):
         (tp, offset), held = place_of(message), self.host.held
         generation, times, header = self._generation, held.times, None
         if held.holds(tp):
-            return self._put_back(tp, offset)
+            return self.put_back(tp, offset)
         if message.headers:
             header, rest = wire.take_out(message.headers)
             if header is not None:
                 message = replace(message, headers=rest)
-        found = self.gate.decide(tp, offset, message.key, message.value, header)
+        found, waits = self.gate.decide(tp, offset, message.key, message.value, header), False
         if found.met is not None and not self.host.absent:
             waits = await self.host.follower.meet(found.met)
             if generation != self._generation:
                 return None
-            if waits:
-                held.hold(tp, times)
-                return self._put_back(tp, offset)
-        if found.ended is not None:
-            self.host.feed(found.ended)
-        if not found.passes:
-            return None
-        if not self.hand_out(tp, offset):
-            return self._put_back(tp, offset)
-        self._has_message = True
-        return message
+        self._has_message = self.takes_in(found, tp, offset, waits=waits, times=times)
+        return message if self._has_message else None
 
     def _hold_back(self) -> None:
         """Pause what is held back, and resume what is not any more."""
@@ -253,7 +240,7 @@ class AioParticipant(Participant):
             resume=lambda tps: self._resume(*(Partition(*tp) for tp in tps)),
         )
 
-    def _put_back(self, tp: TopicPartition, offset: int) -> None:
+    def put_back(self, tp: TopicPartition, offset: int) -> None:
         """Read a record again, once its partition is not held back any more."""
         self._hold_back()
         self._consumer.seek(Partition(*tp), offset)
@@ -266,7 +253,7 @@ class AioParticipant(Participant):
             return
         try:
             await self._announce(tps)
-            self.rewound()
+            self.events.unwound = False
         except Exception as error:
             self._failed = error
         self._assigned.set()
@@ -302,29 +289,24 @@ class AioParticipant(Participant):
                 await _called(self.plan.on_revoke, tps)
         finally:
             self._generation += 1
-            if self.changes is not None:
-                self.changes.forget()
+            self.changes.forget()
             self.revoked()
             self.host.held.forget()
 
     async def _finished(self) -> None:
         """Wait until the loop has finished and committed what it got, as long as the group waits for this member."""
         limit_s = self._consumer._rebalance_timeout_ms / 1_000 * FINISHES
-        try:
+        with self.finishing(limit_s):
             await until(
                 lambda: not (self._has_message or self.events.run()),
                 limit_s,
                 UNFINISHED,
                 every_s=FINISHED_EVERY_S,
             )
-        except TimedOutError:
-            self.log_unfinished(limit_s)
 
-    # -- the table ----------------------------------------------------------------------------------------------------
-
-    def _change(self, partition: int, key: bytes, value: bytes | None) -> None:
-        assert self.changes is not None
-        self.changes.add(TopicPartition(self.plan.changelog, partition), key, value)
+    def change(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Note a change of the table, which is sent when its event ends."""
+        self.changes.add(partition, key, value)
 
 
 class _Listener(ConsumerRebalanceListener):
@@ -356,3 +338,39 @@ async def _called(callback: Callable[[Any], Any], tps: Collection[Any]) -> None:
     found = callback(tps)
     if asyncio.iscoroutine(found):
         await found
+
+
+def require_usable(plan: Plan) -> None:
+    """Refuse clients that cannot take part.
+
+    Raises:
+        BadInputError: names the setting.
+    """
+    consumer = plan.consumer
+    commits = consumer is not None and consumer._enable_auto_commit
+    strategy = () if consumer is None else tuple(consumer._partition_assignment_strategy)
+    equal = strategy == (RangePartitionAssignor,)
+    plan.require_usable(
+        group=None if consumer is None else consumer._group_id,
+        commits="set enable_auto_commit to False, and commit after the event" if commits else "",
+        unequal="" if equal else "set partition_assignment_strategy to (RangePartitionAssignor,)",
+    )
+
+
+def connection_of(client: Any) -> Connection:
+    """Return the connection of this client, for clients of our own: from `SNAPKAFKA_KAFKA_*` if set."""
+    given = client._bootstrap_servers
+    bootstrap = given if isinstance(given, str) else ",".join(given)
+    if settings := Security.from_environment(os.environ):
+        return Connection.secured(bootstrap, settings)
+    security = {
+        "security_protocol": client._security_protocol,
+        "ssl_context": client._ssl_context,
+        "sasl_mechanism": client._sasl_mechanism,
+        "sasl_plain_username": client._sasl_plain_username,
+        "sasl_plain_password": client._sasl_plain_password,
+        "sasl_kerberos_service_name": client._sasl_kerberos_service_name,
+        "sasl_kerberos_domain_name": client._sasl_kerberos_domain_name,
+        "sasl_oauth_token_provider": client._sasl_oauth_token_provider,
+    }
+    return Connection(bootstrap=bootstrap, security=security)

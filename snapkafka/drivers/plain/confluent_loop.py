@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import struct
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from snapkafka.errors import BadInputError, TimedOutError
+from snapkafka.errors import BadInputError
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.login.security import ALIASES, TABLE, Security
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
-from .confluent_clients import Consumer, Producer
-from .confluent_sends import ConfluentSends
-from .confluent_settings import connection_of, generation_of, require_usable
-from .participant import FINISHED_EVERY_S, UNFINISHED, Participant, Plan
+from .confluent_consumer import Consumer
+from .confluent_producer import Producer, partitioner_of
+from .participant import FINISHED_EVERY_S, UNFINISHED, Participant
+from .plan import Plan
 from .running_events import place_of
 
 logger = logging.getLogger("snapkafka")
@@ -33,6 +37,10 @@ FLUSH_S: Final = 10.0
 #: So long a revocation waits for the events of threads.
 FINISH_S: Final = 5.0
 COMMITTED_S: Final = 10.0
+#: With both, a record is committed soon after it was read.
+COMMITS_BY_ITSELF: Final = ("enable.auto.commit", "enable.auto.offset.store")
+#: What librdkafka writes before the generation in the metadata of a consumer group.
+MAGIC: Final = b"CGMDv2:"
 FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
@@ -71,19 +79,12 @@ class ConfluentParticipant(Participant):
         self._consumer: Consumer | None = plan.consumer
         self._producer: Producer | None = plan.producer
         require_usable(plan)
-        clients = [client for client in (plan.consumer, plan.producer) if client is not None]
-        super().__init__(plan, connection_of(clients[0].config), reset=_reset(plan.consumer))
+        super().__init__(plan, connection_of(plan.clients[0].config), reset=_reset(plan.consumer))
         self._left = False
         if self._producer is not None:
-            self._sends = ConfluentSends(
-                self._producer,
-                sends=self.sends,
-                await_identity=self._await_identity,
-            )
-            self.host.marked = self._sends.send_markers
+            self.host.marked = self._producer.send_markers
             if "transactional.id" in self._producer.config:
-                self._sends.transaction = self.transact(_is_fenced)
-        self.bind_table(self._change, before=self._await_identity)
+                self.transact(_is_fenced)
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -93,7 +94,8 @@ class ConfluentParticipant(Participant):
         try:
             self._thread.call(self.join())
             if self._producer is not None:
-                self._producer.sends, self._producer.transactions = self._sends, self.transactions
+                self._producer.sends = self.sends
+                self._producer.events = None if self.events.sent is None else self.events
             if self._consumer is not None:
                 self._consumer.subscribe(
                     list(self.plan.inputs), on_assign=self._assigned, on_revoke=self._revoked
@@ -110,9 +112,9 @@ class ConfluentParticipant(Participant):
         self._left = True
         in_order = True
         if self._producer is not None:
-            if self.transactions is not None:
-                self.transactions.left()
-            elif left := self._producer.flush(FLUSH_S):
+            if self.events.open:  # nobody commits it
+                self.events.aborted(confirmed=False)
+            elif self.events.sent is None and (left := self._producer.flush(FLUSH_S)):
                 in_order = False
                 logger.warning(
                     "snapkafka: %d records are not acknowledged at the end", left, extra=self.host.about()
@@ -128,14 +130,9 @@ class ConfluentParticipant(Participant):
     def _leave_clients(self) -> None:
         self.release_clients()
         if self._producer is not None:
-            self._producer.sends = self._producer.transactions = None
+            self._producer.sends = self._producer.events = None
         if self._consumer is not None:
             self._consumer.held = self._consumer.moved = None
-
-    def _await_identity(self) -> None:
-        """Wait until this process has an id, as long as R15 allows."""
-        if self.host.machine.process is None and not self.host.absent:
-            self._thread.call(self.host.follower.for_identity())
 
     # -- for the loop -----------------------------------------------------------------------------------------------
 
@@ -154,7 +151,7 @@ class ConfluentParticipant(Participant):
             raise BadInputError("a participant without a consumer has nothing to poll", hint="give it one")
         quiet_since = time.monotonic()
         while not self.stopping:
-            self.require_in_order()
+            self.events.require_in_order()
             message = consumer.plainly(POLL_S if quiet_s is None else min(POLL_S, quiet_s))
             if self._producer is not None:
                 self._producer.poll(0)
@@ -180,7 +177,7 @@ class ConfluentParticipant(Participant):
             self.events.on_revoked()
             for tp in self._announced(consumer, tps):
                 consumer.seek(tp)
-        self.rewound()
+        self.events.unwound = False
 
     # -- records that come in ---------------------------------------------------------------------------------------
 
@@ -189,13 +186,7 @@ class ConfluentParticipant(Participant):
         error = message.error()
         if error is None:
             return True
-        if error.code() == KafkaError._MAX_POLL_EXCEEDED:
-            logger.warning(
-                "snapkafka: poll was not called for max.poll.interval.ms, so the group goes on without this member;"
-                " raise it, or process less between two messages",
-                extra=self.host.about(),
-            )
-        elif error.code() != KafkaError._PARTITION_EOF:
+        if error.code() != KafkaError._PARTITION_EOF:
             raise KafkaException(error)
         return False
 
@@ -213,30 +204,25 @@ class ConfluentParticipant(Participant):
                 message.set_headers(rest)
         found = self.gate.decide(tp, offset, message.key(), message.value(), header)
         met = None if self.host.absent else found.met
-        if met is not None and self._thread.call(self.host.follower.meet(met)):
-            held.hold(tp, times)
-            consumer.put_back(tp, offset)
-            return False
-        if found.ended is not None:
-            self.host.feed(found.ended)
-        if not found.passes:
-            return False
-        if not self.hand_out(tp, offset):
-            consumer.put_back(tp, offset)
-            return False
-        return True
+        waits = met is not None and self._thread.call(self.host.follower.meet(met))
+        return self.takes_in(found, tp, offset, waits=waits, times=times)
+
+    def put_back(self, tp: TopicPartition, offset: int) -> None:
+        """Read a record again."""
+        assert self._consumer is not None
+        self._consumer.put_back(tp, offset)
 
     # -- inputs that come and go --------------------------------------------------------------------------------------
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         if self._left:
             return
-        if self.plan.table is not None and self.transactions is not None:
-            self.transactions.require_kept()  # its changelog is read up to no open transaction
+        if self.plan.table is not None:
+            self.events.require_kept()  # its changelog is read up to no open transaction
         partitions = self._announced(consumer, partitions)
         consumer.starts(partitions)
         consumer.assign(partitions)
-        self.rewound()
+        self.events.unwound = False
         if self.plan.on_assign is not None:
             self.plan.on_assign(consumer, partitions)
 
@@ -262,10 +248,8 @@ class ConfluentParticipant(Participant):
         return list(found)
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
-        try:
+        with self.finishing(FINISH_S):
             blocking_until(lambda: not self.events.run(), FINISH_S, UNFINISHED, every_s=FINISHED_EVERY_S)
-        except TimedOutError:
-            self.log_unfinished(FINISH_S)
         try:
             if self.plan.on_revoke is not None:
                 self.plan.on_revoke(consumer, partitions)
@@ -274,11 +258,71 @@ class ConfluentParticipant(Participant):
                 self.revoked()
                 consumer.resume_all()
 
-    # -- the table ----------------------------------------------------------------------------------------------------
-
-    def _change(self, partition: int, key: bytes, value: bytes | None) -> None:
+    def change(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Send a change of the table."""
+        assert self._producer is not None and self.plan.table is not None
         record = {"key": key, "value": value, "partition": partition, "timestamp": 0}
-        self._sends.append(self.plan.changelog, record)
+        self._producer.append(self.sends, self.plan.table.changelog, record)
+
+
+def require_usable(plan: Plan) -> None:
+    """Refuse clients that cannot take part.
+
+    Raises:
+        BadInputError: names the setting.
+    """
+    for client, ours in ((plan.consumer, Consumer), (plan.producer, Producer)):
+        if client is not None and not isinstance(client, ours):
+            raise BadInputError(
+                f"{type(client).__module__}.{type(client).__name__} has no hooks for a participant",
+                hint=f"from snapkafka.clients import {ours.__name__}: it takes the same settings",
+            )
+    if plan.producer is not None:
+        partitioner_of(plan.producer.config)
+    config: Mapping[str, Any] = {} if plan.consumer is None else plan.consumer.config
+    commits = all(str(config.get(name, True)).lower() != "false" for name in COMMITS_BY_ITSELF)
+    strategy = str(
+        config.get("partition.assignment.strategy", "range")
+    )  # librdkafka's own default begins with it
+    plan.require_usable(
+        group=config.get("group.id"),
+        commits="set enable.auto.commit to False, and commit after the event; or enable.auto.offset.store, and store"
+        " offsets then"
+        if commits
+        else "",
+        unequal="" if strategy.startswith("range") else "set partition.assignment.strategy to range",
+    )
+    if "cooperative" in strategy or config.get("group.protocol", "classic") != "classic":
+        raise BadInputError(
+            "incremental rebalances are not supported in a participant",
+            hint="set partition.assignment.strategy to range, and leave group.protocol out",
+        )
+
+
+def connection_of(config: Mapping[str, Any]) -> Connection:
+    """Return the connection of these clients, for clients of our own: from `SNAPKAFKA_KAFKA_*` if set."""
+    bootstrap = str(config.get("bootstrap.servers", config.get("metadata.broker.list", "")))
+    settings = Security.from_environment(os.environ)
+    if not settings:
+        names = (*TABLE, *ALIASES)
+        settings = Security.of({name: str(config[name]) for name in names if config.get(name) is not None})
+    return Connection.secured(bootstrap, settings) if settings else Connection(bootstrap=bootstrap)
+
+
+def generation_of(metadata: object) -> tuple[int, str]:
+    """Return the generation and the member id in librdkafka's metadata of a consumer group.
+
+    Raises:
+        BadInputError: it has another form.
+    """
+    if not isinstance(metadata, bytes) or not metadata.startswith(MAGIC):
+        raise BadInputError(
+            "this release of confluent-kafka does not show the generation of the group",
+            hint="use one of 2.6 to 2.16",
+        )
+    (generation,) = struct.unpack_from("=i", metadata, len(MAGIC))
+    _, member, _ = (metadata[len(MAGIC) + 4 :] + b"\0\0").split(b"\0", 2)
+    return generation, member.decode()
 
 
 def _reset(consumer: Consumer | None) -> str:

@@ -20,10 +20,7 @@ Act = Callable[[list[TopicPartition]], object]
 
 
 class HeldInputs:
-    """The inputs of one loop that are held back. All of it runs under the lock of its driver.
-
-    Args:
-        host: whose inputs they are.
+    """The inputs of one loop that are held back.
 
     Attributes:
         times: how often everything was let go; a decision from before that has to be asked for again.
@@ -51,27 +48,19 @@ class HeldInputs:
 
     def hold_all(self) -> None:
         """Hold all inputs back."""
-        now = time.perf_counter()
         for tp in self._host.machine.positions.inputs():
-            self._since.setdefault(tp, now)
+            self.hold(tp, self.times)
 
     def let_go(self) -> None:
         """Let everything go on."""
         with self._lock:
             self.times += 1
-            now = time.perf_counter()
             for since in self._since.values():
-                self._host.metrics.observe("alignment", now - since)
+                self._host.metrics.observe("alignment", time.perf_counter() - since)
             self._since.clear()
 
-    # -- what the client has to do ------------------------------------------------------------------------------------
-
     def apply(self, *, pause: Act, resume: Act) -> None:
-        """Let the client pause what is held back, and resume what is not any more.
-
-        Args:
-            pause, resume: called with partitions, if there are any.
-        """
+        """Let the client pause what is held back, and resume what is not any more."""
         if not self._since and not self._paused:
             return
         with self._lock:
@@ -89,8 +78,6 @@ class HeldInputs:
             paused, self._paused = sorted(self._paused), set()
             self._by_loop.clear()
         return paused
-
-    # -- what the loop does itself ------------------------------------------------------------------------------------
 
     def paused_by_loop(self, tps: Iterable[TopicPartition]) -> None:
         """Note that the loop pauses partitions."""

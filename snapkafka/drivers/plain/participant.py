@@ -1,30 +1,37 @@
-"""What a participant is, whichever client library its loop has: the parts of the driver, wired."""
+"""What a participant is, whichever client library its loop has.
+
+The loop may run in threads, so every call of the machine is made under one lock: that lock is the one thread which the
+machine asks for, and a cut is one instant (R3). The ledger is read and written in a loop of asyncio: that of a thread
+of ours where the clients block, the app's own where they are aiokafka's.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from snapkafka.config import Config
-from snapkafka.errors import BadInputError, SnapkafkaError
+from snapkafka.errors import BadInputError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+from snapkafka.protocol.actions import SendMarkers, StartTimer
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 
-from ..gate import Gate
+from ..gate import Decision, Gate
+from ..process import Process
 from ..sends import Sends, Transaction
-from .driver import PlainDriver
-from .hello import hello_of
-from .recovery import Recovered, recover
-from .running_events import LOOP, Events, Run, Transactions, place_of
+from .holding import HeldInputs
+from .plan import Plan
+from .running_events import LOOP, Events, Run
+from .table import Recovered, recover
 
 if TYPE_CHECKING:
+    from snapkafka.config import Config
     from snapkafka.kafka.login.connection import Connection
-    from snapkafka.protocol.records import TopicPartition
-
-    from .table import Table
+    from snapkafka.protocol.records import LedgerRecord, TopicPartition
 
 logger = logging.getLogger("snapkafka")
 
@@ -37,55 +44,46 @@ READ_BY: Final = "for message in part.poll()"
 TAKEN: Final[WeakSet[Any]] = WeakSet()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What takes part: the clients of a loop, its inputs and its state.
+class PlainDriver(Process):
+    """One loop in the protocol; it is fed from any thread.
 
-    `group`: its consumer group, and its app in the snapshot. `on_assign`, `on_revoke`: the loop's own callbacks, as its
-    library has them, after ours at an assignment and before ours at a revocation.
+    Attributes:
+        lock: covers every call of the machine.
+        held: its inputs that are held back.
+        marked: called with the markers that are to be sent, under the lock.
     """
 
-    config: Config
-    group: str
-    consumer: Any = None
-    producer: Any = None
-    inputs: tuple[str, ...] = ()
-    table: Table | None = None
-    on_assign: Any = None
-    on_revoke: Any = None
+    def __init__(self, config: Config, connection: Connection) -> None:
+        super().__init__(config)
+        self.lock = threading.RLock()
+        self.connection = connection
+        self.held = HeldInputs(self)
+        self.marked: Callable[[SendMarkers], None] = lambda action: None
 
-    @property
-    def changelog(self) -> str:
-        return "" if self.table is None else self.table.changelog
+    def write(self, record: LedgerRecord) -> None:
+        """Append in the background, in the order asked."""
+        self.loop.call_soon_threadsafe(super().write, record)
 
-    def validate(self) -> None:
-        """Refuse what cannot take part.
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send them at once: nothing is sent meanwhile."""
+        self.marked(action)
 
-        Raises:
-            BadInputError: names what is wrong.
-        """
-        self.config.validate(BadInputError)
-        if self.consumer is None and self.producer is None:
-            raise BadInputError("a participant needs a consumer or a producer", hint="give it one of them")
-        if (self.consumer is None) != (not self.inputs):
-            raise BadInputError(
-                "a participant with a consumer needs its inputs, and one without has none",
-                hint='participant(consumer=c, inputs=["orders"]): it subscribes to them',
-            )
-        if self.table is not None and (self.consumer is None or self.producer is None):
-            raise BadInputError(
-                f"table {self.table.name} needs a consumer and a producer",
-                hint="its partitions are those of the inputs, its changes are records of the producer",
-            )
+    def hold_inputs(self) -> None:
+        """Hand out nothing more."""
+        self.held.hold_all()
 
-    def require_equal_partitions(self, equal: bool, hint: str) -> None:
-        """Refuse a table whose partitions two members may write. `equal`: a member has the same ones of all inputs.
+    def let_go(self) -> None:
+        """Hand out what comes next."""
+        self.held.let_go()
 
-        Raises:
-            BadInputError: it has several inputs.
-        """
-        if self.table is not None and len(self.inputs) > 1 and not equal:
-            raise BadInputError(f"table {self.table.name} needs equal partitions of all inputs", hint=hint)
+    def start_timer(self, action: StartTimer) -> None:
+        """Start it in the loop."""
+        self.loop.call_soon_threadsafe(super().start_timer, action)
+
+    def changed(self) -> None:
+        """Wake the tasks that wait for the ledger, which only its reader changes."""
+        if self.runs_here():
+            super().changed()
 
 
 class Participant:
@@ -103,22 +101,23 @@ class Participant:
         self.events = Events(self.host)
         self.sends = Sends(self.host, self.events.cause)
         self.gate = Gate(self.host)
-        self.transactions: Transactions | None = None
         self.stopping = self._begun = False
+        if plan.table is not None:
+            plan.table.bind(self.host, plan.group, events=self.events, send=self.change)
+
+    def change(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Append a change of the table to its changelog. Called under the lock."""
+        raise NotImplementedError
+
+    def put_back(self, tp: TopicPartition, offset: int) -> None:
+        """Read a record again, once its partition is not held back any more."""
+        raise NotImplementedError
 
     def transact(self, fenced: Callable[[BaseException], bool]) -> Transaction:
         """Prepare for a producer with transactions: a marker would open one, or overtake one, so none is sent."""
         self.host.machine.send_no_markers()
-        sent = Transaction(self.sends)
-        self.transactions = Transactions(self.host, events=self.events, sent=sent, fenced=fenced)
-        return sent
-
-    def bind_table(
-        self, send: Callable[[int, bytes, bytes | None], None], *, before: Callable[[], None]
-    ) -> None:
-        """Make the table that of this participant."""
-        if self.plan.table is not None:
-            self.plan.table.bind(self.host, self.plan.group, events=self.events, send=send, before=before)
+        self.events.fenced, self.events.sent = fenced, Transaction(self.sends)
+        return self.events.sent
 
     def take_clients(self) -> None:
         """Make the clients those of this participant.
@@ -128,20 +127,18 @@ class Participant:
         """
         if self._begun:
             raise BadInputError("a participant begins once", hint="make another one for another loop")
-        for name, client in (("consumer", self.plan.consumer), ("producer", self.plan.producer)):
-            if client is not None and client in TAKEN:
-                raise BadInputError(
-                    f"the {name} is another participant's", hint="make one for each participant"
-                )
+        if taken := next((client for client in self.plan.clients if client in TAKEN), None):
+            raise BadInputError(
+                f"the {type(taken).__name__} is another participant's", hint="make one for each participant"
+            )
         self._begun = True
-        TAKEN.update(self._clients())
+        TAKEN.update(self.plan.clients)
 
     def release_clients(self) -> None:
         """Leave the clients to other participants."""
-        TAKEN.difference_update(self._clients())
+        TAKEN.difference_update(self.plan.clients)
 
-    def _clients(self) -> list[Any]:
-        return [client for client in (self.plan.consumer, self.plan.producer) if client is not None]
+    # -- for the loop -------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """End `poll` after the present message; to be called from anywhere, also by a handler of a signal."""
@@ -157,7 +154,7 @@ class Participant:
                 extra=host.about(),
             )
             return
-        host.spawn(host.trigger(snapshot_id, **options))
+        host.loop.call_soon_threadsafe(lambda: host.spawn(host.trigger(snapshot_id, **options)))
 
     def inside(self, run: Run) -> Any:
         """Return the block in which an event runs."""
@@ -169,50 +166,56 @@ class Participant:
         Raises:
             BadInputError: it has begun already, or `poll` did not hand it out last.
         """
-        return self.inside(self.events.claim(*place_of(message)))
+        return self.inside(self.events.claim(message))
 
     def skip(self, message: Any) -> None:
         """Skip a message: it is processed, and had no effect."""
-        self.events.skip(self.events.claim(*place_of(message)))
+        self.events.end(self.events.claim(message), skipped=True)
 
-    def require_in_order(self) -> None:
-        """Refuse to hand out a record while the loop is not ready for it.
+    # -- records that come in -----------------------------------------------------------------------------------------
 
-        Raises:
-            BadInputError: the last one is in no event, or an aborted transaction is not undone.
+    def takes_in(
+        self, decided: Decision, tp: TopicPartition, offset: int, *, waits: bool, times: int
+    ) -> bool:
+        """Return whether the loop gets a record now, whose event starts then.
+
+        Args:
+            waits: the machine wants it held back.
+            times: how often inputs had been let go before it was asked.
         """
-        self.events.require_claimed()
-        if self.transactions is not None and self.transactions.unwound:
-            raise BadInputError(
-                "a transaction was aborted, and the loop was not rewound",
-                hint="call part.rewind() after abort_transaction()",
-            )
-
-    def hand_out(self, tp: TopicPartition, offset: int) -> bool:
-        """Start the event of a record; False: its input is held back since."""
-        with self.host.lock:
-            if self.host.held.holds(tp):
+        held = self.host.held
+        if waits:
+            held.hold(tp, times)
+        else:
+            if decided.ended is not None:
+                self.host.feed(decided.ended)
+            if not decided.passes:
                 return False
-            self.events.hand_out(tp, offset)
-        return True
+            with self.host.lock:
+                if not held.holds(tp):
+                    self.events.hand_out(tp, offset)
+                    return True
+        self.put_back(tp, offset)
+        return False
 
     def waits_for_others(self) -> bool:
         """Return whether no message comes because inputs are held back; nobody waits for a transaction here."""
-        return bool(self.host.held) and (self.transactions is None or not self.transactions.open)
+        return bool(self.host.held) and not self.events.open
 
-    def rewound(self) -> None:
-        """Note that the loop stands where the group has committed."""
-        if self.transactions is not None:
-            self.transactions.unwound = False
+    # -- inputs that come and go --------------------------------------------------------------------------------------
 
-    def log_unfinished(self, limit_s: float) -> None:
-        """Log that inputs are revoked in mid-processing."""
-        logger.warning(
-            "snapkafka: inputs are revoked while a message is processed for more than %.0f s, so it is processed again;"
-            " process less in one event",
-            limit_s,
-            extra=self.host.about(),
-        )
+    @contextlib.contextmanager
+    def finishing(self, limit_s: float) -> Iterator[None]:
+        """Wait inside this block until the loop has finished what it got, before inputs are revoked."""
+        try:
+            yield
+        except TimedOutError:
+            logger.warning(
+                "snapkafka: inputs are revoked while a message is processed for more than %.0f s, so it is processed"
+                " again; process less in one event",
+                limit_s,
+                extra=self.host.about(),
+            )
 
     def revoked(self) -> None:
         """Forget the inputs: the next assignment starts where the group has committed."""
@@ -220,8 +223,7 @@ class Participant:
         self.host.feed(InputsRevoked())
         if self.plan.table is not None:
             self.plan.table.replace({})
-        if self.transactions is not None:
-            self.transactions.revoked()
+        self.events.revoked()
 
     async def assigned(
         self, committed: Mapping[TopicPartition, int | None], *, generation: int, member: str
@@ -236,17 +238,15 @@ class Participant:
         Raises:
             SnapkafkaError: the table cannot be recovered, or where an input starts is unknown.
         """
-        host = self.host
+        host, table = self.host, self.plan.table
         host.feed(InputsRevoked())  # what starts from here on starts under this assignment
         found = Recovered()
-        if self.plan.table is not None:
-            partitions = {tp.partition for tp in committed}
-            found = await recover(host, self.plan.table, partitions)
-            self.plan.table.replace(found.data)
+        if table is not None:
+            found = await recover(host, host.connection, table, {tp.partition for tp in committed})
+            table.replace(found.data)
         positions = await self._positions(committed)
         if host.absent or not host.started:
             return positions
-        changelogs = () if self.plan.table is None else found.changelogs(self.plan.table)
         host.feed(
             InputsAssigned(
                 generation=generation,
@@ -257,46 +257,42 @@ class Participant:
                     )
                     for tp, position in sorted(positions.items())
                 ),
-                changelogs=changelogs,
+                changelogs=() if table is None else found.changelogs(table),
             )
         )
         await host.follower.for_inputs()
         return positions
 
     async def _positions(self, committed: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, int]:
-        unknown = [tp for tp, offset in committed.items() if offset is None]
+        unknown, starts = [tp for tp, offset in committed.items() if offset is None], {}
         if unknown and not self._reset:
             raise BadInputError(
                 f"the group has committed no offset of {unknown[0]}, and its reset policy is an error",
                 hint="commit where the loop is to start, or set auto.offset.reset",
             )
-        starts = await self._starts(unknown)
+        if unknown:
+            admin = self.host.admin
+            starts = await (admin.log_starts if self._reset == "earliest" else admin.log_ends)(unknown)
         return {tp: starts[tp] if offset is None else offset for tp, offset in committed.items()}
-
-    async def _starts(self, tps: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        if not tps:
-            return {}
-        admin = self.host.admin
-        return await (admin.log_starts(tps) if self._reset == "earliest" else admin.log_ends(tps))
 
     # -- in the loop of the ledger ------------------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Start the tasks of the ledger, and join it before the group (R11).
+        """Start the tasks of the ledger, and join it before the group (R11), once no restore of this app is open: it
+        sets the offsets of the group.
 
         Raises:
             BadInputError: the inputs or the changelog are not as they have to be.
         """
         plan, host = self.plan, self.host
+        admin = KafkaTopicAdmin(host.connection)
         if not plan.config.enabled or plan.config.mode in ("off", "observe"):
-            host.absent = "is disabled"
-            host.admin = KafkaTopicAdmin(host.connection)
+            host.absent, host.admin = "is disabled", admin
         else:
-            host.begin()
+            host.metrics.counts["requests"] = host.connection.requests
+            host.connected(KafkaLedger(host.connection, plan.config.namespace), admin)
         try:
-            hello = await hello_of(
-                host.admin, plan.group, plan.inputs, plan.table, reset=self._reset, mode=plan.config.mode
-            )
+            hello = await plan.hello(admin, self._reset)
         except BadInputError:
             raise
         except SnapkafkaError as error:
@@ -307,16 +303,12 @@ class Participant:
         if host.absent:
             return
         await host.join_ledger(hello)
-        await self._wait_for_restore()
-
-    async def _wait_for_restore(self) -> None:
-        """Wait until no restore of this app is open: it sets the offsets of the group."""
-        host, logged = self.host, False
-        while not host.absent and (view := host.machine.ledger.restores.holds(self.plan.group)) is not None:
+        logged = False
+        while (view := host.machine.ledger.restores.holds(plan.group)) is not None and not host.absent:
             if not logged:
                 logged = True
                 logger.warning(
-                    "snapkafka: %s waits: %s is %s", self.plan.group, view, view.stage, extra=host.about()
+                    "snapkafka: %s waits: %s is %s", plan.group, view, view.stage, extra=host.about()
                 )
             await host.follower.changed()
 
@@ -325,13 +317,12 @@ class Participant:
         snapshot finds out that this process is gone (R12)."""
         host = self.host
         try:
-            if not host.started:
-                await host.admin.close()
-            elif in_order:
+            if in_order and host.started:
                 await host.stop()
             else:
-                await host.end_tasks()
-                await host.ledger.close()
+                if host.started:
+                    await host.end_tasks()
+                    await host.ledger.close()
                 await host.admin.close()
         except Exception as error:
             host.log_failed("to leave", error)

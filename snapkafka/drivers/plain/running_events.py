@@ -22,11 +22,10 @@ from snapkafka.protocol.events import InputsRevoked
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import LogEnd, TopicPartition
 
-from ..outcomes import Unacknowledged
-from ..sends import Transaction
+from ..sends import Transaction, Unacknowledged
 
 if TYPE_CHECKING:
-    from .driver import PlainDriver
+    from ..process import Process
 
 #: The one agent of a loop: all of it.
 LOOP: Final = "loop"
@@ -49,21 +48,31 @@ class Run:
 
 
 class Events:
-    """The events of one loop.
+    """The events of one loop, and the transactions of its producer.
 
     Args:
         host: whose machine is fed.
+
+    Attributes:
+        sent: the sends of a transaction; None: the producer has none.
+        fenced: does this error mean that the transaction was aborted?
+        open: a transaction is.
+        unwound: one was aborted: the loop is to be rewound before it goes on.
     """
 
-    def __init__(self, host: PlainDriver) -> None:
+    def __init__(self, host: Process) -> None:
         self._host = host
         self._here: ContextVar[Run | None] = ContextVar("snapkafka_event", default=None)
         self._unclaimed: Run | None = None  # handed out, and not in an `event` yet
         self._running: set[Run] = set()
         self._of_cause: Counter[Cause] = Counter()  # runs that have not ended for the machine
-        self.transactions: Transactions | None = None  # events end with them
-        self._deferred: list[Run] = []
+        self._deferred: list[Run] = []  # they end with their transaction
         self._kept: dict[TopicPartition, int] = {}  # one past the last event whose effects no abort undoes
+        self.sent: Transaction | None = None
+        self.fenced: Callable[[BaseException], bool] = lambda error: False
+        self.open = self.unwound = False
+        self._in_doubt = False  # a commit failed, and may have gone through
+        self._revoked = False  # inputs were, in this transaction
 
     def here(self) -> Run | None:
         """Return the event that runs here and now."""
@@ -87,25 +96,30 @@ class Events:
             if not self._host.absent:
                 self._host.do(self._host.machine.event_started(run.cause))
 
-    def require_claimed(self) -> None:
-        """Refuse to go on while the last record is in no event.
+    def require_in_order(self) -> None:
+        """Refuse to hand out a record while the loop is not ready for it.
 
         Raises:
-            BadInputError: it was processed outside of one.
+            BadInputError: the last one was processed outside of an event, or an aborted transaction is not undone.
         """
         if (left := self._unclaimed) is not None:
             raise BadInputError(
                 f"record {left.cause.tp}@{left.cause.offset} was processed outside of an event",
                 hint="process it in `with part.event(message)`; part.skip(message) if there is none",
             )
+        if self.unwound:
+            raise BadInputError(
+                "a transaction was aborted, and the loop was not rewound",
+                hint="call part.rewind() after abort_transaction()",
+            )
 
-    def claim(self, tp: TopicPartition, offset: int) -> Run:
+    def claim(self, message: Any) -> Run:
         """Return the event of a record that was handed out.
 
         Raises:
             BadInputError: it was not, or it has an event already.
         """
-        run = self._unclaimed
+        run, (tp, offset) = self._unclaimed, place_of(message)
         if run is None or run.cause != Cause(LOOP, tp, offset):
             raise BadInputError(
                 f"record {tp}@{offset} has no event to begin: poll() did not hand it out last, or it has begun",
@@ -124,39 +138,19 @@ class Events:
             self._here.reset(token)
             self.end(run)
 
-    def skip(self, run: Run) -> None:
-        """End an event that has no effects: it waits for a transaction only if one is open."""
-        run.undone = False
-        self.end(run)
-
-    def end(self, run: Run) -> None:
-        """End an event: at once, or with its transaction."""
+    def end(self, run: Run, *, skipped: bool = False) -> None:
+        """End an event: at once, or with its transaction. `skipped`: it has no effects, so it waits for none that is
+        not open."""
         with self._host.lock:
             if run not in self._running:
                 return
             self._running.remove(run)
-            if self.transactions is not None and (self.transactions.open or run.undone is None):
+            if skipped:
+                run.undone = False
+            if self.sent is not None and (self.open or run.undone is None):
                 self._deferred.append(run)
             else:
                 self._ended(run, undone=bool(run.undone))
-
-    def transaction_ended(self, *, undone: bool) -> None:
-        """End the events of a transaction; where it was aborted, no snapshot may count them as done."""
-        with self._host.lock:
-            ending, self._deferred = self._deferred, []
-            for run in ending:
-                self._ended(run, undone=undone)
-            for run in self._running:
-                run.undone = undone
-
-    def kept(self) -> tuple[LogEnd, ...]:
-        """Return one past the last event of each input whose effects an abort of the open transaction leaves alone."""
-        for run in self._running:
-            if run.undone is False:  # a transaction was committed while it ran
-                self._keep(run)
-        return tuple(
-            LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in self._kept.items()
-        )
 
     def _keep(self, run: Run) -> None:
         tp, end = run.cause.tp, run.cause.offset + 1
@@ -164,7 +158,7 @@ class Events:
 
     def _ended(self, run: Run, *, undone: bool) -> None:
         host, cause = self._host, run.cause
-        if self.transactions is not None and not undone:
+        if self.sent is not None and not undone:
             self._keep(run)
         if undone and not host.absent and host.machine.process is not None:
             effect = host.machine.send_entered(cause)
@@ -187,34 +181,7 @@ class Events:
             self._unclaimed = None
             self.end(left)
 
-
-class Transactions:
-    """The transactions of one producer.
-
-    Args:
-        host: whose machine is fed.
-        sent: the sends in it.
-        fenced: does this error mean that the transaction was aborted?
-
-    Attributes:
-        open: one is.
-        unwound: the loop is to be rewound before it goes on.
-    """
-
-    def __init__(
-        self,
-        host: PlainDriver,
-        *,
-        events: Events,
-        sent: Transaction,
-        fenced: Callable[[BaseException], bool],
-    ) -> None:
-        self._host, self._events, self._sent, self._fenced = host, events, sent, fenced
-        self.unwound = False
-        self.open = False
-        self._in_doubt = False  # a commit failed, and may have gone through
-        self._revoked = False  # inputs were, in this transaction
-        events.transactions = self
+    # -- transactions -------------------------------------------------------------------------------------------------
 
     def began(self) -> None:
         """Note that a transaction has begun."""
@@ -238,7 +205,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def committing(self) -> Iterator[None]:
-        """Commit it inside this block.
+        """Commit the transaction inside this block.
 
         Raises:
             BadInputError: see `require_kept`.
@@ -247,16 +214,16 @@ class Transactions:
         try:
             yield
         except BaseException as error:
-            if self._fenced(error):
+            if self.fenced(error):
                 self.aborted(confirmed=False)
             else:  # it stays open: the client says that it is to be aborted
                 self._in_doubt = True
             raise
-        self._end(None)
+        self._transaction_ended(None)
 
     @contextlib.contextmanager
     def aborting(self) -> Iterator[None]:
-        """Abort it inside this block."""
+        """Abort the transaction inside this block."""
         confirmed = False
         try:
             yield
@@ -268,29 +235,40 @@ class Transactions:
         """Note that it is aborted, or has to be. `confirmed`: the broker has answered. Otherwise a commit that failed
         before may have gone through, and then no seq may be given again."""
         if confirmed or not self._in_doubt:
-            self._end(Unacknowledged(SendOutcome.ABORTED, "its transaction was aborted"))
+            self._transaction_ended(Unacknowledged(SendOutcome.ABORTED, "its transaction was aborted"))
         else:
-            self._end(Unacknowledged(SendOutcome.UNKNOWN, "its transaction may be committed, or aborted"))
+            why = "its transaction may be committed, or aborted"
+            self._transaction_ended(Unacknowledged(SendOutcome.UNKNOWN, why))
 
-    def left(self) -> None:
-        """Note that the loop has ended: what is open is committed by nobody."""
-        if self.open:
-            self.aborted(confirmed=False)
-
-    def _end(self, failure: Unacknowledged | None) -> None:
-        host, self._revoked = self._host, False
+    def _transaction_ended(self, failure: Unacknowledged | None) -> None:
+        """End the events of the transaction; where it was aborted, no snapshot may count them as done."""
+        host, self._revoked, undone = self._host, False, failure is not None
         try:
+            assert self.sent is not None
             with host.lock:
                 self.open = False
                 if failure is not None:
                     self.unwound = True
                     if not host.absent:  # while its events run: a cut that is taken now fails with them (R16)
                         aborted = failure.outcome is SendOutcome.ABORTED
-                        host.feed(InputsRevoked(undone_from=self._events.kept() if aborted else None))
-                self._sent.ended(failure)
-                self._events.transaction_ended(undone=failure is not None)
+                        host.feed(InputsRevoked(undone_from=self._kept_ends() if aborted else None))
+                self.sent.ended(failure)
+                ending, self._deferred = self._deferred, []
+                for run in ending:
+                    self._ended(run, undone=undone)
+                for run in self._running:
+                    run.undone = undone
         except Exception as error:
             host.stand_down("to end a transaction", error)
+
+    def _kept_ends(self) -> tuple[LogEnd, ...]:
+        """Return one past the last event of each input whose effects an abort of the open transaction leaves alone."""
+        for run in self._running:
+            if run.undone is False:  # a transaction was committed while it ran
+                self._keep(run)
+        return tuple(
+            LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in self._kept.items()
+        )
 
 
 def place_of(message: Any) -> tuple[TopicPartition, int]:

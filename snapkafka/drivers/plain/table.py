@@ -1,7 +1,8 @@
 """A key-value table of a loop, with a changelog of its own: what a snapshot holds of the loop's state.
 
 Keys and values are JSON. Each change is a record of the changelog, in the partition of the event that makes it, sent
-by the loop's own producer. Whoever is assigned a partition reads its changelog first.
+by the loop's own producer. Whoever is assigned a partition reads its changelog first, to the end. Its records are taken
+in like any other (R2), and show up to which offset the inputs have had effects (R10).
 """
 
 from __future__ import annotations
@@ -9,22 +10,23 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapkafka.errors import BadInputError
-from snapkafka.protocol.colours import Cause, Effect
-from snapkafka.protocol.records import TopicPartition
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.to_end import records_to_end
+from snapkafka.protocol.events import RecordMet
+from snapkafka.protocol.records import ChangelogEnd, TopicPartition
+from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from snapkafka.protocol.colours import Effect
 
+    from ..process import Process
     from ..sends import Sends
-    from .driver import PlainDriver
     from .running_events import Events, Run
-
-MISSING: Final = object()
 
 
 def encoded(value: object) -> bytes:
@@ -47,25 +49,22 @@ class Table:
         self.name, self.changelog = name, ""
         self._default = default
         self._data: dict[int, dict[bytes, bytes]] = {}
-        self._host: PlainDriver | None = None
+        self._host: Process | None = None
         self._events: Events
         self._send: Callable[[int, bytes, bytes | None], None]
-        self._before: Callable[[], None]
 
     def bind(
         self,
-        host: PlainDriver,
+        host: Process,
         group: str,
         *,
         events: Events,
         send: Callable[[int, bytes, bytes | None], None],
-        before: Callable[[], None],
     ) -> None:
         """Make this the table of a loop.
 
         Args:
             send: appends a change to a partition of the changelog, under the lock.
-            before: called before a change, without the lock.
 
         Raises:
             BadInputError: it is the table of another one.
@@ -74,10 +73,8 @@ class Table:
             raise BadInputError(
                 f"table {self.name} is in use", hint="give each participant a table of its own"
             )
-        self._host, self._events, self._send, self._before = host, events, send, before
+        self._host, self._events, self._send = host, events, send
         self.changelog = f"{group}-{self.name}-changelog"
-
-    # -- for the loop -------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
         raw = encoded(key)
@@ -120,9 +117,7 @@ class Table:
     def __len__(self) -> int:
         return sum(1 for _ in self.items())
 
-    # -- in the partition of an event ---------------------------------------------------------------------------------
-
-    def _bound(self) -> PlainDriver:
+    def _bound(self) -> Process:
         if self._host is None:
             raise BadInputError(
                 f"table {self.name} belongs to no participant",
@@ -134,9 +129,7 @@ class Table:
         host, run = self._bound(), self._events.here()
         with host.lock:
             if run is not None:
-                data = self._of(run)
-                self._touched(run.cause, key, write=False)
-                return data.get(key)
+                return self._of(run, key, write=False).get(key)
             return next((data[key] for data in self._data.values() if key in data), None)
 
     def _write(self, key: bytes, value: bytes | None) -> None:
@@ -146,36 +139,29 @@ class Table:
                 f"table {self.name} was written outside of an event",
                 hint="write it in `with part.event(message)`: a write goes to the partition of its message",
             )
-        self._before()
         with host.lock:
-            data = self._of(run)
-            self._touched(run.cause, key, write=True)
+            data = self._of(run, key, write=True)
             self._send(run.cause.tp.partition, key, value)
             if value is None:
                 data.pop(key, None)
             else:
                 data[key] = value
 
-    def _of(self, run: Run) -> dict[bytes, bytes]:
-        """Return the partition of an event.
+    def _of(self, run: Run, key: bytes, *, write: bool) -> dict[bytes, bytes]:
+        """Return the partition of an event, which touches a key there (R6).
 
         Raises:
             BadInputError: it was revoked meanwhile.
         """
-        partition = run.cause.tp.partition
+        host, partition = self._bound(), run.cause.tp.partition
         if not run.current or partition not in self._data:
             raise BadInputError(
                 f"partition {partition} of table {self.name} is not assigned to this event: inputs were revoked",
                 hint="the group was rebalanced meanwhile: that message is processed again",
             )
-        return self._data[partition]
-
-    def _touched(self, cause: Cause, key: bytes, *, write: bool) -> None:
-        host = self._bound()
         if host.machine.colours.tearing and not host.absent:
-            host.do(host.machine.table_touched(cause, self.name, key, write=write))
-
-    # -- with the assignment ------------------------------------------------------------------------------------------
+            host.do(host.machine.table_touched(run.cause, self.name, key, write=write))
+        return self._data[partition]
 
     def replace(self, data: dict[int, dict[bytes, bytes]]) -> None:
         """Hold these partitions and no others: their changelogs were read."""
@@ -186,33 +172,92 @@ class Table:
                 host.do(host.machine.table_rewritten(self.name))
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+@dataclass(slots=True)
+class Recovered:
+    """The content of changelog partitions, and their ends. `effects`: one past the last event of an input that had
+    effects there, by the marks of its topic and partition."""
+
+    data: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    effects: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def changelogs(self, table: Table) -> tuple[ChangelogEnd, ...]:
+        """Return the ends, as the machine is fed them."""
+        return tuple(
+            ChangelogEnd(table=table.name, topic=table.changelog, partition=partition, end=end)
+            for partition, end in sorted(self.ends.items())
+        )
+
+    def effects_until(self, tp: TopicPartition) -> int:
+        """Return one past the last event of an input that had effects; 0: none had."""
+        return self.effects.get((wire.topic_check(tp.topic), tp.partition), 0)
+
+
+async def recover(host: Any, connection: Connection, table: Table, partitions: Collection[int]) -> Recovered:
+    """Read these partitions of a changelog to their ends; records of aborted transactions are none.
+
+    Raises:
+        SnapkafkaError: they cannot be read.
+    """
+    tps = [TopicPartition(table.changelog, partition) for partition in partitions]
+    ends: Mapping[Any, int] = await host.admin.log_ends(tps) if tps else {}  # there may be more members
+    found = Recovered({partition: {} for partition in partitions}, {tp.partition: ends[tp] for tp in tps})
+    async for tp, record in records_to_end(connection, dict.fromkeys(tps, 0), committed=ends):
+        if await _counts(host, tp, record, found):
+            if record.value is None:
+                found.data[tp.partition].pop(record.key, None)
+            else:
+                found.data[tp.partition][record.key] = record.value
+    return found
+
+
+async def _counts(host: Process, tp: TopicPartition, record: Any, found: Recovered) -> bool:
+    """Return whether a record is a change of the table; note what it is an effect of."""
+    if record.value is None and wire.is_marker(record.key, record.headers):
+        return False
+    header = None if host.absent else wire.find(record.headers)
+    stamp = None if header is None else wire.read(header, host.ledger_id, wire.tp_check(*tp))
+    if stamp is None:
+        return True
+    ledger = host.machine.ledger
+    if ledger.is_void(stamp.process, tp, record.offset):
+        return False
+    if stamp.epoch > host.machine.colours.epoch:
+        await host.follower.meet(RecordMet(epoch=stamp.epoch))
+    base = ledger.restores.bases.get(tp)
+    now = base is None or (record.offset >= base.end and stamp.process > base.author)
+    if stamp.cause is not None and now:
+        topic, partition, offset = stamp.cause
+        found.effects[topic, partition] = max(offset + 1, found.effects.get((topic, partition), 0))
+    return True
+
+
+class Change(NamedTuple):
     """A change of the table that has its colour, and is not sent yet."""
 
     run: Run | None
     effect: Effect | None
-    tp: TopicPartition
+    partition: int
     key: bytes
     value: bytes | None
 
 
 class Changes:
-    """The changes by a loop with aiokafka, where sending may wait: the table changes at once, and they are sent when
-    their event ends, in their order and colour.
+    """Changes of the table by a loop with aiokafka, where sending may wait: they are sent when their event ends, in
+    their order and colour.
 
     Args:
         producer: aiokafka's; it stamps.
     """
 
-    def __init__(self, producer: Any, *, sends: Sends, events: Events) -> None:
-        self._producer, self._sends, self._events = producer, sends, events
+    def __init__(self, table: Table | None, producer: Any, sends: Sends, events: Events) -> None:
+        self._table, self._producer, self._sends, self._events = table, producer, sends, events
         self._waiting: deque[Change] = deque()
         self._sending = asyncio.Lock()
 
-    def add(self, tp: TopicPartition, key: bytes, value: bytes | None) -> None:
+    def add(self, partition: int, key: bytes, value: bytes | None) -> None:
         """Note a change, in the colour of the event that runs here."""
-        self._waiting.append(Change(self._events.here(), self._sends.enter(), tp, key, value))
+        self._waiting.append(Change(self._events.here(), self._sends.enter(), partition, key, value))
 
     def forget(self) -> None:
         """Withdraw the changes that wait: their partitions are revoked, and their changelogs another member's."""
@@ -235,9 +280,9 @@ class Changes:
                 "the inputs were revoked before the changes of this event were sent",
                 hint="the group was rebalanced meanwhile: the message is processed again",
             )
+        changelog = "" if self._table is None else self._table.changelog
         async with self._sending:
             while self._waiting:
                 change = self._waiting.popleft()
-                topic, partition = change.tp
                 with self._sends.entered(change.effect):
-                    await self._producer.send(topic, change.value, change.key, partition)
+                    await self._producer.send(changelog, change.value, change.key, change.partition)

@@ -2,9 +2,8 @@
 
 | module | what it does |
 |---|---|
-| `settings` | bounds, and the values of its calls |
+| `inputs` | bounds and notices, starting offsets, and what it states of its inputs |
 | `participant` | one process in the protocol: its calls, its state, its cut |
-| `inputs` | starting offsets, and what it states of its inputs |
 | `receiving` | the stream of records, and how far it is |
 
 The driver does not know gRPC: the service translates its calls into those of `Participant`.

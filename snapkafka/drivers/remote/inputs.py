@@ -1,24 +1,21 @@
-"""The inputs of a remote process: where each partition starts, and what it states of them when it joins (R9, R11)."""
+"""What a remote process is in values: its bounds, its notices, its inputs, and what it states of them (R9, R11)."""
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from snapkafka.errors import (
-    BadInputError,
-    OffsetsGoneError,
-    TriggerRefusedError,
-)
+from snapkafka.errors import BadInputError, OffsetsGoneError, TriggerRefusedError
 from snapkafka.ports import Topic
-from snapkafka.protocol.events import AssignedInput, InputsAssigned
 from snapkafka.protocol.ledger_view import LedgerView
 from snapkafka.protocol.records import (
     REMOTE,
+    REMOTE_STATE,
     RESTORE,
-    ChangelogEnd,
     Hello,
     InputTopic,
     Retention,
@@ -26,10 +23,47 @@ from snapkafka.protocol.records import (
     TopicPartition,
 )
 
-from .settings import CODECS, TABLE
-
 #: The one agent of a remote process: all of it.
 READER: Final = "remote"
+#: The one table that its state is; the changelog of that is named after the process.
+TABLE: Final = "remote"
+CODECS: Final = ("raw", "json")
+NODE: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+#: Of a channel's name; the empty one stands for the process itself.
+CHANNEL_CHARS_MAX: Final = 200
+CHUNK_NUMBERS: Final = range(1_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The bounds for one process."""
+
+    chunk_bytes_max: int = 512 * 1024  # of one piece of state, a Kafka record
+    state_bytes_max: int = 64 * 1024 * 1024  # of all pieces of one snapshot
+    chunks_max: int = 10_000
+    record_bytes_max: int = 512 * 1024  # of a record that it sends, key and value
+    #: Of a record that it receives: clients of gRPC accept messages of 4 MiB unless set otherwise.
+    receive_bytes_max: int = 4 * 1024 * 1024 - 64 * 1024
+    ahead_bytes_max: int = 8 * 1024 * 1024  # of the records that are read ahead for it
+    causes_max: int = 100_000  # unprocessed records that are causes of sends
+    sends_max: int = 1_000  # in flight
+    call_s: float = 30.0  # how long a call may wait for Kafka
+    grace_s: float = 10.0  # how long the end of a process may take
+    look_s: float = 2.0  # between two checks of its inputs
+
+
+class Marker(NamedTuple):
+    """The request to the process to record its state for this snapshot. `timestamp_ns`: when it was asked for."""
+
+    snapshot_id: str
+    epoch: int
+    timestamp_ns: int
+
+
+class Left(NamedTuple):
+    """The last notice: the process no longer takes part, and why."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +76,11 @@ class Input:
     value_codec: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Starts:
+class Starts(NamedTuple):
     """The inputs as the cluster has them, and the offset at which each partition starts."""
 
     topics: tuple[InputTopic, ...] = ()
-    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    positions: Mapping[TopicPartition, int] = {}
 
 
 async def resolve(admin: Any, node: str, inputs: Sequence[Input]) -> Starts:
@@ -87,7 +120,7 @@ async def resolve(admin: Any, node: str, inputs: Sequence[Input]) -> Starts:
         )
         for item in inputs
     )
-    return Starts(topics=topics, positions=await _positions(admin, node, inputs, topics))
+    return Starts(topics, await _positions(admin, node, inputs, topics))
 
 
 async def _positions(
@@ -104,7 +137,7 @@ async def _positions(
     found: dict[TopicPartition, int] = {}
     for tp in tps:
         begin, end = begins.get(tp, 0), ends.get(tp, 0)
-        position = given.get(tp, commits.get(tp, begin))
+        position = found[tp] = given.get(tp, commits.get(tp, begin))
         whose = "given" if tp in given else "committed"
         if position > end or position < 0:
             raise BadInputError(
@@ -116,41 +149,22 @@ async def _positions(
                 f"the records at the {whose} position {position} of {tp} were deleted: its log begins at {begin}",
                 hint=f"give position {begin} to go on without them; raise retention.ms of the topic",
             )
-        found[tp] = position
     return found
 
 
-def hello_of(node: str, starts: Starts, table: Table, retention: Retention, *, hostname: str) -> Hello:
-    """Compose the `Hello` of a process.
-
-    Args:
-        table, retention: of its state.
-    """
+def hello_of(
+    node: str, topics: tuple[InputTopic, ...], table: Table, retention: Retention, host: str
+) -> Hello:
+    """Compose the `Hello` of a process. `table`, `retention`: of its state."""
     return Hello(
         n=0,
         app=node,
-        host=hostname or socket.gethostname(),
+        host=host or socket.gethostname(),
         mode=REMOTE,
-        inputs=starts.topics,
+        inputs=topics,
         tables=(table,),
         retention=(retention,),
-        reset="earliest" if starts.topics else "",
-    )
-
-
-def assigned_at(process: int, starts: Starts, changelog: str, end: int) -> InputsAssigned:
-    """Return the assignment of its inputs. Of two processes of one name the later has the higher id, so that is the
-    generation: what the earlier one announces before it reads of the later moves nothing.
-
-    Args:
-        end: of its changelog.
-    """
-    return InputsAssigned(
-        generation=process,
-        inputs=tuple(
-            AssignedInput(tp=tp, agents=(READER,), position=at) for tp, at in starts.positions.items()
-        ),
-        changelogs=(ChangelogEnd(table=TABLE, topic=changelog, partition=0, end=end),),
+        reset="earliest" if topics else "",
     )
 
 
@@ -180,3 +194,35 @@ def changed_input(known: Mapping[str, InputTopic], described: Mapping[str, Topic
         if found.partitions > known[name].partitions:
             return f"its input {name} has new partitions"
     return ""
+
+
+def require_node(node: str) -> None:
+    """Refuse a name that cannot be part of a topic name.
+
+    Raises:
+        BadInputError: the name is invalid.
+    """
+    if not NODE.fullmatch(node) or node in (".", ".."):
+        raise BadInputError(
+            f"node_id {node[:40]!r} is invalid", hint="use 1 to 100 letters, digits and any of . _ -"
+        )
+
+
+def changelog_of(namespace: str, node: str) -> str:
+    """Return the name of the topic that holds the state of a process."""
+    return f"{REMOTE_STATE}{namespace}.{node}"
+
+
+def key_of(channel: str, chunk: int) -> bytes:
+    """Encode the key of a piece of state as JSON.
+
+    Raises:
+        BadInputError: the channel's name is too long, or the number is out of range.
+    """
+    if len(channel) > CHANNEL_CHARS_MAX:
+        raise BadInputError(
+            f"channel_id has {len(channel)} characters", hint=f"use at most {CHANNEL_CHARS_MAX}"
+        )
+    if chunk not in CHUNK_NUMBERS:
+        raise BadInputError(f"chunk must be 0 to {CHUNK_NUMBERS[-1]}, got {chunk}")
+    return json.dumps({"channel": channel, "chunk": chunk}).encode()

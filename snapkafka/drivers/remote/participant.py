@@ -14,8 +14,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
@@ -33,41 +31,44 @@ from snapkafka.kafka.records.read import Record
 from snapkafka.ports import Ledger
 from snapkafka.protocol.actions import AskState, SendMarkers, TurnedRed
 from snapkafka.protocol.colours import Cause
-from snapkafka.protocol.events import StateGiven, StateRefused, StopAsked
-from snapkafka.protocol.records import RESTORE, InputTopic, Table, TopicPartition
+from snapkafka.protocol.events import AssignedInput, InputsAssigned, StateGiven, StateRefused, StopAsked
+from snapkafka.protocol.records import RESTORE, ChangelogEnd, InputTopic, Table, TopicPartition
 
 from ..aio_client import AioClient
 from ..changelog import open_changelog
 from ..process import Process
 from ..sends import Sends
-from .inputs import Input, assigned_at, changed_input, hello_of, require_alone, resolve
-from .receiving import Consumer, HandedOutRecords
-from .settings import TABLE, Bounds, Left, Marker, changelog_of, key_of, require_node
+from .inputs import (
+    READER,
+    TABLE,
+    Bounds,
+    Input,
+    Left,
+    Marker,
+    changed_input,
+    changelog_of,
+    hello_of,
+    key_of,
+    require_alone,
+    require_node,
+    resolve,
+)
+from .receiving import HandedOutRecords
 
 if TYPE_CHECKING:
     from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
+    from snapkafka.kafka.records.read import KafkaConsumer
 
 #: A partition, and the first offset of it that is not processed.
 Place = tuple[TopicPartition, int]
-
-
-@dataclass(slots=True)
-class Asked:
-    """A snapshot that waits for the state of the process, and the pieces that have arrived, key -> size."""
-
-    marker: Marker
-    given: dict[bytes, int] = field(default_factory=dict)
 
 
 class Participant(Process):
     """One remote process, as the service calls it.
 
     Args:
-        connection: the cluster.
         node: the name of the process; its app in the ledger.
-        ledger, admin: connections of its own.
         producer: starts a producer of aiokafka for it.
-        consumer: its own; reads where it has inputs.
         codec: of its state, "raw" or "json".
     """
 
@@ -82,7 +83,7 @@ class Participant(Process):
         ledger: Ledger,
         admin: Any,
         producer: Callable[[], Awaitable[Any]],
-        consumer: Consumer,
+        consumer: KafkaConsumer,
         codec: str = "raw",
         host: str = "",
         bounds: Bounds | None = None,
@@ -99,7 +100,10 @@ class Participant(Process):
         self._cause: ContextVar[Cause | None] = ContextVar("snapkafka_remote_cause", default=None)
         self._state = TopicPartition(changelog_of(namespace, node), 0)
         self._standing: set[bytes] = set()  # keys of the state whose last record is no tombstone
-        self._asked: deque[Asked] = deque()  # the process is asked for the first one
+        self._asked: deque[Marker] = (
+            deque()
+        )  # snapshots that wait for the state; it is asked for that of the first
+        self._given: dict[bytes, int] = {}  # the pieces of it that have arrived, key -> size
         self._receiving = HandedOutRecords(self, consumer, bounds=self.bounds)
         self.positions: Mapping[TopicPartition, int] = self._receiving.processed
         self._inputs: dict[str, InputTopic] = {}
@@ -111,17 +115,18 @@ class Participant(Process):
         """Ask the process for its state, one snapshot after the other."""
         if self.left:  # and its `Bye` is not read yet
             self.loop.call_soon(self.feed, StateRefused(reason=f"left: {self.left}"))
-        self._asked.append(Asked(Marker(action.id, action.epoch, time.time_ns())))
+        self._asked.append(Marker(action.id, action.epoch, time.time_ns()))
         if len(self._asked) == 1:
-            self.notices.put_nowait(self._asked[0].marker)
+            self.notices.put_nowait(self._asked[0])
 
     def changed(self) -> None:
         """Ask for the next state, if nobody waits for this one any more."""
         super().changed()
-        while self._asked and self._asked[0].marker.epoch not in self.machine.aligner.awaits_state():
+        while self._asked and self._asked[0].epoch not in self.machine.aligner.awaits_state():
             self._asked.popleft()
+            self._given = {}
             if self._asked:
-                self.notices.put_nowait(self._asked[0].marker)
+                self.notices.put_nowait(self._asked[0])
 
     def turned_red(self, action: TurnedRed, us: int) -> None:
         """Tear the events that run across a cut (R6): all events of the process share one state."""
@@ -133,10 +138,9 @@ class Participant(Process):
         """Send none: the machine asks for none."""
 
     def hold_inputs(self) -> None:
-        """Hold nothing back: a cut comes with the state, and not when all is aligned."""
+        """Hold nothing back: a cut comes with the state."""
 
     def let_go(self) -> None:
-        """Read on what waits."""
         self._receiving.let_go()
 
     def append_hello(self, was: int) -> None:
@@ -164,13 +168,12 @@ class Participant(Process):
         """The id of the process, once its `Hello` is read."""
         return self.machine.process
 
-    async def join(self, inputs: Sequence[Input] = ()) -> int:
+    async def join(self, inputs: Sequence[Input] = ()) -> None:
         """Append `Hello`; wait for the id (R11), and for the `Assigned` of its inputs to be read back (R9).
 
         Raises:
             TriggerRefusedError: an app of that name speaks Kafka.
-            BadInputError, OffsetsGoneError: an input cannot be read.
-            SnapkafkaError: Kafka cannot be used.
+            SnapkafkaError: an input cannot be read, or Kafka cannot be used.
         """
         starts = await resolve(self.admin, self.node, inputs)
         state = self._state.topic
@@ -186,13 +189,19 @@ class Participant(Process):
         AioClient(self._producer, Sends(self, self._cause.get))
         await self.ledger.open()  # the tasks would ask again for ever for one that cannot be used
         self.connected(self.ledger, self.admin)
-        self.say_hello(hello_of(self.node, starts, table, retention, hostname=self._hostname))
+        self.say_hello(hello_of(self.node, starts.topics, table, retention, self._hostname))
         try:
             async with asyncio.timeout(self.bounds.call_s):
                 await self.follower.until(lambda: bool(self.left) or self.process is not None)
                 self._require_here()
                 assert self.process is not None
-                self.feed(assigned_at(self.process, starts, state, end))
+                # Of two processes of one name the later has the higher id, so that is the generation: what the earlier
+                # one announces before it reads of the later moves nothing.
+                read = [
+                    AssignedInput(tp=tp, agents=(READER,), position=at) for tp, at in starts.positions.items()
+                ]
+                own = ChangelogEnd(table=TABLE, topic=state, partition=0, end=end)
+                self.feed(InputsAssigned(generation=self.process, inputs=tuple(read), changelogs=(own,)))
                 await self.follower.until(lambda: bool(self.left) or self.machine.inputs.assigned >= 0)
         except TimeoutError:
             raise TimedOutError(
@@ -203,8 +212,6 @@ class Participant(Process):
         self._inputs = {found.topic: found for found in starts.topics}
         if starts.topics:
             self.spawn(self._watch_inputs())
-        assert self.process is not None
-        return self.process
 
     async def leave(self, reason: str) -> None:
         """Append `Bye`: no snapshot waits for the process any more, and its state is in none from here on."""
@@ -272,11 +279,8 @@ class Participant(Process):
     ) -> tuple[int, int]:
         """Append a record of the process, in the colour that the process has at this call (R5); return where it is.
 
-        Args:
-            cause: the received, unprocessed record that causes it; the header names it.
-
         Raises:
-            BadInputError: the record is too large, there is no such topic, or its cause was not received.
+            BadInputError: the record is too large, there is no such topic, or its `cause` was not received.
             BrokerUnavailableError: whether it is in the log is unknown.
         """
         size = len(key or b"") + len(value or b"")
@@ -309,7 +313,7 @@ class Participant(Process):
         return appended.partition, appended.offset
 
     def receive(self) -> AsyncIterator[Record]:
-        """Return the records of its inputs; see `HandedOutRecords.records`."""
+        """Return the records of its inputs, once; see `HandedOutRecords.records`."""
         self._require_here()
         return self._receiving.records(self.node)
 
@@ -325,11 +329,8 @@ class Participant(Process):
         await self._receiving.commit()
 
     async def flush(self, snapshot_id: str, channel: str, chunk: int, data: bytes) -> bool:
-        """Store a piece of the state for the snapshot that waits for it; a second piece of the same number replaces
-        the first. False: it does not wait for this process (any more).
-
-        Args:
-            channel: the sender whose messages were in flight to the process; empty: its own state.
+        """Store a piece of the state for the snapshot that waits for it, or replace it. False: it does not wait for
+        this process (any more). `channel`: whose messages were in flight to the process; empty: its own state.
 
         Raises:
             BadInputError: the piece is above a bound.
@@ -337,37 +338,32 @@ class Participant(Process):
         """
         most = self.bounds
         if len(data) > most.chunk_bytes_max:
-            raise BadInputError(
-                f"state_data has {len(data):,} bytes",
-                hint=f"give it in chunks of at most {most.chunk_bytes_max:,}",
-            )
+            hint = f"give it in chunks of at most {most.chunk_bytes_max:,}"
+            raise BadInputError(f"state_data has {len(data):,} bytes", hint=hint)
         key = key_of(channel, chunk)
         self._require_here()
-        asked = self._asked_for(snapshot_id)
+        asked, given = self._asked_for(snapshot_id), self._given
         if asked is None:
             return False
-        others = sum(asked.given.values()) - asked.given.get(key, 0)
-        if others + len(data) > most.state_bytes_max or len(asked.given.keys() | {key}) > most.chunks_max:
+        others = sum(given.values()) - given.get(key, 0)
+        if others + len(data) > most.state_bytes_max or len(given.keys() | {key}) > most.chunks_max:
             raise BadInputError(
                 f"the state of {self.node} is above {most.state_bytes_max:,} bytes or {most.chunks_max:,} chunks",
                 hint="keep what is large elsewhere, and give a reference to it",
             )
-        asked.given[key] = len(data)
+        given[key] = len(data)
         self._standing.add(key)
         try:
             await self._append(self._state.topic, key, data, 0)
         except BaseException:
-            asked.given.pop(key, None)  # if it is not given again, whatever stands there is deleted by `cut`
+            given.pop(key, None)  # if it is not given again, whatever stands there is deleted by `cut`
             raise
         return self._asked_for(snapshot_id) is asked
 
     async def cut(self, snapshot_id: str, positions: Sequence[Place] = ()) -> bool:
         """Turn red: the state is complete, and what is sent from here on is after the cut. False: that snapshot does
-        not wait for this process (any more).
-
-        Args:
-            positions: of the state in its inputs; a partition that is left out stands as in the last call of
-                `processed`.
+        not wait for this process (any more). `positions`: of the state in its inputs; a partition that is left out
+        stands as in the last call of `processed`.
 
         Raises:
             BadInputError: a state cannot have these positions; the process has not turned red.
@@ -377,7 +373,7 @@ class Participant(Process):
         asked = self._asked_for(snapshot_id)
         if asked is None:
             return False
-        self._receiving.of_state(positions)
+        self._receiving.merged(positions, of_state=True)
         missing = await self._check_inputs()
         self._require_here()
         if missing:
@@ -385,16 +381,16 @@ class Participant(Process):
                 f"input {min(missing)} of {self.node} is not known to the broker",
                 hint="call it again; if the topic was deleted, the process leaves in a moment",
             )
-        for key in sorted(self._standing - asked.given.keys()):  # of an earlier state
+        for key in sorted(self._standing - self._given.keys()):  # of an earlier state
             await self._append(self._state.topic, key, None, 0)
             self._standing.discard(key)
         if self._asked_for(snapshot_id) is not asked:
             return False  # its time was over meanwhile
-        self._receiving.move(self._receiving.of_state(positions))
-        self.feed(StateGiven(epoch=asked.marker.epoch))
+        self._receiving.move(self._receiving.merged(positions, of_state=True))
+        self.feed(StateGiven(epoch=asked.epoch))
         self.spawn(self._receiving.commit_quietly())
         return True
 
-    def _asked_for(self, snapshot_id: str) -> Asked | None:
-        """Return the state that the process is asked for, if it is for this snapshot."""
-        return next((it for it in islice(self._asked, 1) if it.marker.snapshot_id == snapshot_id), None)
+    def _asked_for(self, snapshot_id: str) -> Marker | None:
+        """Return what the process is asked for, if it is for this snapshot."""
+        return self._asked[0] if self._asked and self._asked[0].snapshot_id == snapshot_id else None

@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from snapkafka.errors import BadInputError, SnapkafkaError, TriggerRefusedError
 from snapkafka.protocol.colours import Cause
 from snapkafka.protocol.records import TopicPartition
 
 from ..gate import Gate
-from .inputs import READER
-from .settings import Bounds
+from .inputs import READER, Bounds
 
 if TYPE_CHECKING:
-    from snapkafka.kafka.records.read import Record
+    from snapkafka.kafka.records.read import KafkaConsumer, Record
 
     from ..process import Process
 
@@ -36,32 +35,12 @@ logger = logging.getLogger("snapkafka")
 READ_MS: Final = 250
 
 
-class Consumer(Protocol):
-    """The source of the records (`kafka.records.read.KafkaConsumer`)."""
-
-    async def start(self, positions: Mapping[TopicPartition, int]) -> None: ...
-
-    def seek(self, positions: Mapping[TopicPartition, int]) -> None: ...
-
-    async def read(self, tps: Collection[TopicPartition], within_ms: int) -> list[Record]: ...
-
-    async def commit(self, positions: Mapping[TopicPartition, int]) -> None: ...
-
-    async def standing_keys(self, tp: TopicPartition) -> set[bytes]: ...
-
-    async def close(self) -> None: ...
-
-
 class HandedOutRecords:
     """The incoming records of one process, and its progress as first offsets of each partition: `processed` <= the next
     valid position <= `received`. `begun` is one past the last record that it has named as the cause of a send: that is
-    in the log, so a state without that record cannot belong to the same instant.
+    in the log, so a state without that record cannot belong to the same instant."""
 
-    Args:
-        host: of the process.
-    """
-
-    def __init__(self, host: Process, consumer: Consumer, *, bounds: Bounds) -> None:
+    def __init__(self, host: Process, consumer: KafkaConsumer, *, bounds: Bounds) -> None:
         self._host, self._machine, self._do = host, host.machine, host.do
         self._consumer, self._bounds = consumer, bounds
         self._gate = Gate(host)
@@ -70,8 +49,7 @@ class HandedOutRecords:
         self.begun: dict[TopicPartition, int] = {}
         self._running: set[Cause] = set()  # causes of sends that are not processed yet
         self._held: set[TopicPartition] = set()
-        self._ended: dict[TopicPartition, int] = {}  # of each partition, the last marker that was recorded
-        self._stream = 0  # of several streams the latest counts
+        self._streams = False
         self._reading = asyncio.Lock()
         self._news = asyncio.Event()
         self._left = ""
@@ -102,29 +80,23 @@ class HandedOutRecords:
     # -- to the process ---------------------------------------------------------------------------------------
 
     async def records(self, node: str) -> AsyncIterator[Record]:
-        """Yield records from the first unprocessed one, until the process leaves or another stream starts.
+        """Yield records until the process leaves; once, for who reads them again joins again.
 
         Raises:
             BadInputError: the process has no inputs, or the next record is too large.
-            TriggerRefusedError: it has left.
+            TriggerRefusedError: it has left, or has received before.
             SnapkafkaError: they cannot be read.
         """
         if not self.processed:
             raise BadInputError(f"{node} has no inputs", hint="name them in Join")
-        self._stream += 1
-        mine = self._stream
-        self._news.set()
-        async with self._reading:
-            if self._stream == mine and not self._left:
-                self._held.clear()
-                self._consumer.seek(self.processed)
-        while self._stream == mine:
-            if self._left:
-                raise TriggerRefusedError(f"{node} no longer takes part: {self._left}", hint="join again")
-            for record in await self._read(mine):
-                if self._stream != mine or self._left:
-                    break
-                if record.tp in self._held or not await self._passes(record, mine):
+        if self._streams:
+            raise TriggerRefusedError(f"{node} has received already", hint="join again: it starts anew then")
+        self._streams = True
+        while True:
+            records = await self._read()
+            self._require_here(node)
+            for record in records:
+                if record.tp in self._held or not await self._passes(record):
                     continue
                 size = len(record.key or b"") + len(record.value or b"")
                 if size > self._bounds.receive_bytes_max:
@@ -132,10 +104,15 @@ class HandedOutRecords:
                         f"record {record.tp}@{record.offset} has {size:,} bytes: too large for gRPC",
                         hint=f"at most {self._bounds.receive_bytes_max:,}; it is kept: join with a position past it",
                     )
-                self.received[record.tp] = max(record.offset + 1, self.received[record.tp])
+                self.received[record.tp] = record.offset + 1
                 yield record
+                self._require_here(node)
 
-    async def _read(self, mine: int) -> list[Record]:
+    def _require_here(self, node: str) -> None:
+        if self._left:
+            raise TriggerRefusedError(f"{node} no longer takes part: {self._left}", hint="join again")
+
+    async def _read(self) -> list[Record]:
         """Read of the partitions that are not held; wait for news if all are."""
         tps = [tp for tp in self.processed if tp not in self._held]
         if not tps:
@@ -143,23 +120,19 @@ class HandedOutRecords:
             await self._news.wait()
             return []
         async with self._reading:
-            if self._stream != mine or self._left:
-                return []
-            return await self._consumer.read(tps, READ_MS)
+            return [] if self._left else await self._consumer.read(tps, READ_MS)
 
-    async def _passes(self, record: Record, mine: int) -> bool:
+    async def _passes(self, record: Record) -> bool:
         """Return whether a record goes to the process now; one that has to wait is read again."""
         tp, offset = record.tp, record.offset
         decided = self._gate.decide(tp, offset, record.key, record.value, record.header)
         if decided.met is not None and await self._host.follower.meet(decided.met):
-            if self._stream == mine:
-                self._held.add(tp)
-                self._consumer.seek({tp: offset})
+            self._held.add(tp)
+            self._consumer.seek({tp: offset})
             return False
-        if decided.ended is not None and offset > self._ended.get(tp, -1):  # else it is read again
-            self._ended[tp] = offset
+        if decided.ended is not None:
             self._host.feed(decided.ended)
-        return decided.passes and self._stream == mine
+        return decided.passes
 
     # -- from the process -------------------------------------------------------------------------------------
 
@@ -195,12 +168,14 @@ class HandedOutRecords:
                 f"{tp.topic[:100]}[{tp.partition}] is not an input of this process", hint="name it in Join"
             )
 
-    def merged(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
-        """Return the positions of all inputs, updated by these.
+    def merged(
+        self, positions: Iterable[tuple[TopicPartition, int]], *, of_state: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Return the positions of all inputs, updated by these. `of_state`: they belong to a state.
 
         Raises:
             BadInputError: a position is below the processed one, above the received one, of another topic, or named
-                twice.
+                twice; or a record past that of a state is the cause of a send before it.
         """
         found: dict[TopicPartition, int] = {}
         for tp, offset in positions:
@@ -218,17 +193,9 @@ class HandedOutRecords:
                     hint="a position is the first offset that is not processed",
                 )
             found[tp] = offset
-        return self.processed | found
-
-    def of_state(self, positions: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
-        """Return the positions of all inputs that belong to a state.
-
-        Raises:
-            BadInputError: see `merged`; or a record past a position is the cause of a send before the state.
-        """
-        found = self.merged(positions)
+        found = self.processed | found
         for tp, offset in sorted(found.items()):
-            if offset < self.begun[tp]:
+            if of_state and offset < self.begun[tp]:
                 raise BadInputError(
                     f"position {offset} of {tp} leaves out {self.begun[tp] - 1}, the cause of a send before the marker",
                     hint="record the state when its records are processed, and give their positions with it",

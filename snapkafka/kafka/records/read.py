@@ -121,11 +121,7 @@ class KafkaConsumer:
                 ) from error
 
     async def standing_keys(self, tp: TopicPartition) -> set[bytes]:
-        """Read a compacted partition to its end; return the keys whose last record has a value.
-
-        Raises:
-            BrokerUnavailableError, LedgerUnusableError: it cannot be read.
-        """
+        """Read a compacted partition to its end; return the keys whose last record has a value."""
         keys: set[bytes] = set()
         async for _, record in records_to_end(self._connection, {tp: 0}):
             if record.key is not None:

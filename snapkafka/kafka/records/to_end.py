@@ -27,6 +27,7 @@ async def records_to_end(
     what: str = "read",
     *,
     first: bool = False,
+    committed: Mapping[Any, int] | None = None,
 ) -> AsyncIterator[tuple[TopicPartition, Any]]:
     """Read records, also those of aborted transactions, from positions to the present ends of their logs.
 
@@ -34,14 +35,16 @@ async def records_to_end(
         positions: the offsets to start from; one that was deleted counts as that of the first record.
         what: what is done, for errors.
         first: only the first record of each partition, and within `WITHIN_S`.
+        committed: read to these ends, and no records of aborted transactions.
 
     Raises:
         BrokerUnavailableError, LedgerUnusableError: they cannot be read.
     """
     if not positions:
         return
-    limits = {"max_partition_fetch_bytes": FETCH_BYTES_MAX} if first else {}
-    consumer = clients.consumer(connection, group_id=None, auto_offset_reset="earliest", **limits)
+    more: dict[str, Any] = {"max_partition_fetch_bytes": FETCH_BYTES_MAX} if first else {}
+    more |= {} if committed is None else {"isolation_level": "read_committed"}
+    consumer = clients.consumer(connection, group_id=None, auto_offset_reset="earliest", **more)
     topics = ", ".join(sorted({tp.topic for tp in positions}))
     async with translated(connection, f"{what} {topics}"):
         try:
@@ -50,7 +53,7 @@ async def records_to_end(
             consumer.assign(unread)
             for tp, offset in positions.items():
                 consumer.seek(KafkaPartition(*tp), offset)
-            ends = await consumer.end_offsets(unread)
+            ends = {**await consumer.end_offsets(unread), **(committed or {})}
             # Where only markers of transactions are left, nothing comes, and the position is moved all the same.
             unread = {tp for tp in unread if await consumer.position(tp) < ends[tp]}
             async for _ in Tries(WITHIN_S if first else math.inf, every_s=0):

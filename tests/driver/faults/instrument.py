@@ -25,13 +25,10 @@ PACKAGES: Final = (
     "snapkafka.drivers.ledger",
     "snapkafka.drivers.machine_driver",
     "snapkafka.drivers.metrics",
-    "snapkafka.drivers.outcomes",
     "snapkafka.drivers.patches",
     "snapkafka.drivers.process",
     "snapkafka.drivers.reading",
     "snapkafka.drivers.sends",
-    "snapkafka.drivers.stamps",
-    "snapkafka.drivers.waiting",
     "snapkafka.protocol",
     "snapkafka.wire",
 )

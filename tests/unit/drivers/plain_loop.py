@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from snapkafka.config import Config
 from snapkafka.drivers import Consumer, PlainDriver, Producer, Table
-from snapkafka.drivers.plain.confluent_sends import ConfluentSends
-from snapkafka.drivers.plain.running_events import Events, Run, Transactions
+from snapkafka.drivers.plain.running_events import Events, Run
 from snapkafka.drivers.sends import Sends, Transaction
 from snapkafka.kafka import Connection
 from snapkafka.protocol import (
@@ -78,11 +76,11 @@ class Driver(PlainDriver):
         return self.machine.colours.epoch
 
 
-class Queue:
+class Queue(Producer):
     """A producer whose queue is a list."""
 
     def __init__(self) -> None:
-        self.config: dict[str, Any] = {}
+        super().__init__(WHERE)
         self.sent: list[tuple[str, dict[str, Any]]] = []
 
     def plainly(self, topic: str, **record: Any) -> None:
@@ -93,34 +91,28 @@ class Queue:
             record["on_delivery"](None, SimpleNamespace(offset=lambda offset=offset: offset))
 
 
+def message_at(offset: int) -> Any:
+    return SimpleNamespace(topic=ORDERS.topic, partition=ORDERS.partition, offset=offset)
+
+
 class Loop:
     """A driver, and the parts of a loop with confluent-kafka."""
 
     def __init__(self) -> None:
         self.driver, self.queue = Driver(), Queue()
         self.events = Events(self.driver)
-        self.process_sends = Sends(self.driver, self.events.cause)
-        self.sends = ConfluentSends(
-            cast(Producer, self.queue), sends=self.process_sends, await_identity=lambda: None
-        )
+        self.sends = self.queue.sends = Sends(self.driver, self.events.cause)
         self.table, self.changes = Table("owed", default=int), list[Any]()
-        self.before: Callable[[], None] = lambda: None
         self.table.bind(
-            self.driver,
-            "billing",
-            events=self.events,
-            send=lambda *change: self.changes.append(change),
-            before=lambda: self.before(),  # noqa: PLW0108 -- tests replace it
+            self.driver, "billing", events=self.events, send=lambda *change: self.changes.append(change)
         )
         self.table.replace({0: {}})
 
     @cached_property
-    def transactions(self) -> Transactions:
+    def transactions(self) -> Events:
         """Where there are any, events end with them."""
-        self.sends.transaction = Transaction(self.process_sends)
-        return Transactions(
-            self.driver, events=self.events, sent=self.sends.transaction, fenced=lambda error: False
-        )
+        self.events.sent, self.queue.events = Transaction(self.sends), self.events
+        return self.events
 
     @property
     def colours(self) -> Any:
@@ -134,7 +126,7 @@ class Loop:
     def claim(self, offset: int) -> Run:
         """Begin the event of a record."""
         self.events.hand_out(ORDERS, offset)
-        return self.events.claim(ORDERS, offset)
+        return self.events.claim(message_at(offset))
 
     def process(self, *offsets: int) -> None:
         """Begin and end the events of records."""
@@ -155,4 +147,4 @@ class Loop:
             pass
 
     def send(self, partition: int = 0, **record: Any) -> None:
-        self.sends.append(INVOICES.topic, {"partition": partition, **record})
+        self.queue.produce(INVOICES.topic, partition=partition, **record)

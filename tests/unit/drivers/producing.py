@@ -10,12 +10,12 @@ from typing import Any
 
 import faust
 
+from snapkafka.config import Config
 from snapkafka.drivers import AppliedRestores, Metrics
 from snapkafka.drivers.aio_client import AioClient, send_markers
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
+from snapkafka.drivers.ledger import LedgerFollower
 from snapkafka.drivers.sends import Sends
-from snapkafka.drivers.stamps import Stamps
-from snapkafka.drivers.waiting import LedgerWaits
 from snapkafka.protocol import (
     Action,
     AppendToLedger,
@@ -43,15 +43,14 @@ class Driver:
         self.machine = WorkerProtocol()
         self.absent, self.started, self.loop = "", False, None
         self.metrics = Metrics()
-        self.stamps = Stamps(self.machine, with_cause=True)
-        self.stamps.ledger_id = LEDGER
+        self.config, self.ledger_id = Config(namespace="n", cause=True), LEDGER
         self.cause: Cause | None = None
         self.app = SimpleNamespace(conf=SimpleNamespace(processing_guarantee="at_least_once", id="p"))
         self.ledger: list[LedgerRecord] = []
         self.tasks: set[asyncio.Task[Any]] = set()
         #: Of a marker's partition and epoch, the seq it is due before.
         self.due: dict[tuple[Any, int], int] = {}
-        self.follower: Any = LedgerWaits(self)
+        self.follower: Any = LedgerFollower(self)
         self.restored = AppliedRestores(self)  # type: ignore[arg-type]
         self.sends = Sends(self, lambda: self.cause)  # type: ignore[arg-type]
         self.client: AioClient | None = None

@@ -12,7 +12,8 @@ import pytest
 from faust.types import TP
 
 from snapkafka.config import Config
-from snapkafka.drivers import FaustDriver, waiting
+from snapkafka.drivers import FaustDriver
+from snapkafka.drivers import ledger as follower
 from snapkafka.drivers.faust.inbound import membership
 from snapkafka.protocol import Abort, Assigned, Cause, Hello, InputTopic, Report, TopicPartition, Trigger
 from tests.kafka.waiting import until
@@ -35,7 +36,7 @@ async def test_r15_faust_waits_for_positions_no_longer_than_for_the_ledger(
 ) -> None:
     """The broker does not tell what is committed, or nothing is and the consumer does not tell where it started. The
     inputs go on, snapshots fail by name, and when it tells, the worker is back, with what has run meanwhile as done."""
-    monkeypatch.setattr(waiting, "LEDGER_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(follower, "LEDGER_WAIT_S", PATIENCE_S)
     monkeypatch.setattr(membership, "RETRY_S", 0.01)
     commits: dict[Any, int] = {IN: 3} if reported else {}
     there = asyncio.Event()

@@ -83,29 +83,6 @@ class _Sensor(faust.Sensor):
         self._told.append(("ends", state, metadata[:4]))
 
 
-async def test_nothing_passes_what_waits_in_the_buffer(way: Buffered) -> None:
-    """Also while it is on its way out of there: the latest write of a key must be the last in its changelog."""
-    way.broker.answers.clear()
-    fill = 0
-    while way.buffer.size == 0:
-        way.soon(b"%d" % fill + b"." * 4_000)
-        fill += 1
-    leaving = asyncio.ensure_future(way.emptying())
-    await asyncio.sleep(0)
-    assert way.buffer.size == 0, "it is on its way, and waits for a batch"
-    way.soon(b"%d" % fill)
-    assert way.buffer.size, "it did not pass"
-    way.broker.answers.set()
-    await leaving
-    await way.emptying()
-    way.soon(b"%d" % (fill + 1))
-    assert way.buffer.size == 0, "nothing waits any more"
-    await way.taken()
-    assert [int(value.rstrip(b".")) for value in way.broker.values()] == [*range(fill + 2)]
-    assert way.seqs() == list(range(fill + 2))
-    assert not way.driver.machine.colours.busy
-
-
 async def test_what_is_called_back_is_in_no_event(way: Buffered) -> None:
     """As in Faust, whose task is in none: what it sends has the colour of the process."""
     found: list[str] = []

@@ -1,108 +1,185 @@
-"""A process that does not speak Kafka takes part in snapshots: its state, its colours, its leaving."""
+"""A process that does not speak Kafka: its state, its positions, which are those of the state, and its leaving."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from snapkafka.drivers import Bounds, Participant
-from snapkafka.errors import BadInputError, BrokerUnavailableError, TriggerRefusedError
-from snapkafka.protocol import Captured, Dead, Failure, Hello, TopicPartition, Trigger
+from snapkafka.drivers.remote.inputs import Input
+from snapkafka.drivers.remote.participant import Place
+from snapkafka.errors import BadInputError, BrokerUnavailableError, OffsetsGoneError, TriggerRefusedError
+from snapkafka.kafka import Record
+from snapkafka.ports import Topic
+from snapkafka.protocol import (
+    Bye,
+    Captured,
+    Dead,
+    Failure,
+    Hello,
+    InputCut,
+    Retire,
+    TopicPartition,
+)
+from snapkafka.wire import headers
 from tests.worlds.fakes import FakeCluster, Worker
-from tests.worlds.remote_world import RemoteBroker, marker_of, participant, until, view
+from tests.worlds.remote_world import (
+    FakeConsumer,
+    RemoteBroker,
+    captured,
+    failure_of,
+    marker_of,
+    participant,
+    trigger,
+    until,
+    view,
+)
 
 OUT = TopicPartition("deposits", 0)
+CHANGE = Input(topic="change", value_codec="json")
+P0, P1 = TopicPartition("change", 0), TopicPartition("change", 1)
+
+
+class Here:
+    """A bank, and a till that receives from two partitions of `change`."""
+
+    def __init__(self) -> None:
+        self.cluster, self.broker = FakeCluster(), RemoteBroker()
+        self.admin = self.broker.admin
+        self.admin.topics["change"] = Topic(2, "7" * 32)
+        self.admin.ends |= {P0: 0, P1: 0}
+        self.consumer = FakeConsumer(self.broker)
+        self.bank = Worker(self.cluster.the_ledger, "bank", "deposits", sends=("change",))
+        self.till = self.another()
+
+    def another(self, bounds: Bounds | None = None) -> Participant:
+        return participant(self.cluster, self.broker, consumer=self.consumer, bounds=bounds)
+
+    async def captured(self, epoch: int) -> Captured:
+        return await captured(self.cluster, epoch)
+
+    async def failed(self, epoch: int) -> Failure:
+        return await failure_of(self.cluster, epoch)
+
+    async def positions(self, epoch: int) -> dict[TopicPartition, int]:
+        """Of the till, in the snapshot."""
+        return {TopicPartition(cut.topic, cut.partition): cut.position for cut in await self.inputs(epoch)}
+
+    async def inputs(self, epoch: int) -> list[InputCut]:
+        return [cut for cut in (await self.captured(epoch)).inputs if cut.app == "till"]
+
+    async def receives(self, streams: list[asyncio.Task[None]], count: int) -> Received:
+        """Let the till join, and receive so many records of one partition: 0, 1, ..."""
+        values = [b"%d" % number for number in range(count)]
+        for value in values:
+            self.consumer.white(P0, value)
+        await self.till.join([CHANGE])
+        received = receiving(self.till, streams)
+        await received.have(*values)
+        return received
+
+    async def asked(self, name: str) -> int:
+        """Trigger a snapshot, of which the till hears; its epoch."""
+        epoch = trigger(self.cluster, name)
+        await marker_of(self.till)
+        return epoch
+
+    async def snapshot(self, name: str, *positions: Place) -> int:
+        """Trigger a snapshot, which the till cuts; its epoch."""
+        epoch = await self.asked(name)
+        assert await self.cut(name, *positions)
+        return epoch
+
+    async def cut(self, name: str, *positions: Place) -> bool:
+        await self.till.flush(name, "", 0, b"{}")
+        return await self.till.cut(name, positions)
 
 
 @pytest.fixture
-def cluster() -> FakeCluster:
-    return FakeCluster()
+async def here() -> AsyncIterator[Here]:
+    found = Here()
+    yield found
+    await found.till.leave("the test is over")
+
+
+class Received:
+    """What a stream has handed out so far."""
+
+    def __init__(self, process: Participant) -> None:
+        self.records: list[Record] = []
+        self.task = asyncio.ensure_future(self._read(process))
+
+    async def _read(self, process: Participant) -> None:
+        async for record in process.receive():
+            self.records.append(record)
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [record.value for record in self.records]
+
+    async def have(self, *values: bytes) -> None:
+        """Wait for exactly these, in any order of the partitions; a moment later there are no others."""
+        await until(lambda: len(self.records) >= len(values), f"{values}, got {self.values}")
+        await asyncio.sleep(0.03)
+        assert sorted(map(bytes, filter(None, self.values))) == sorted(values)
 
 
 @pytest.fixture
-async def broker() -> RemoteBroker:
-    return RemoteBroker()
+async def streams() -> AsyncIterator[list[asyncio.Task[None]]]:
+    tasks: list[asyncio.Task[None]] = []
+    yield tasks
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
-@pytest.fixture
-async def till(cluster: FakeCluster, broker: RemoteBroker) -> AsyncIterator[Participant]:
-    Worker(cluster.the_ledger, "bank", "deposits")
-    process = participant(cluster, broker)
-    await process.join()
-    yield process
-    await process.leave("the test is over")
+def receiving(process: Participant, streams: list[asyncio.Task[None]]) -> Received:
+    received = Received(process)
+    streams.append(received.task)
+    return received
 
 
-def trigger(cluster: FakeCluster, name: str, ttl_ms: int = 600_000, apps: tuple[str, ...] = ()) -> int:
-    """Append a trigger; its epoch."""
-    record = Trigger(n=9_000 + len(cluster.the_ledger.entries), id=name, ttl_ms=ttl_ms, apps=apps)
-    return cluster.the_ledger.put(record) + 1
-
-
-async def captured(cluster: FakeCluster, epoch: int) -> Captured:
-    """Wait until a snapshot is captured."""
-    await until(lambda: not view(cluster).snapshots[epoch].open, "the end of the snapshot")
-    state = view(cluster)
-    assert state.snapshots[epoch].failure is None, state.snapshots[epoch].failure
-    return state.captured(epoch)
-
-
-async def failure_of(cluster: FakeCluster, epoch: int) -> Failure:
-    """Wait until a snapshot has failed."""
-    await until(lambda: view(cluster).snapshots[epoch].failure is not None, "the failure")
-    failure = view(cluster).snapshots[epoch].failure
-    assert failure is not None
-    return failure
+# -- its state ----------------------------------------------------------------------------------------------------
 
 
 async def test_each_snapshot_has_the_state_that_was_given_for_it_in_its_turn_and_no_older_piece(
-    cluster: FakeCluster, broker: RemoteBroker, till: Participant
+    here: Here,
 ) -> None:
-    epochs = [trigger(cluster, name) for name in ("one", "two")]
+    await here.till.join()
+    epochs = [trigger(here.cluster, name) for name in ("one", "two")]
     for name, chunks in (("one", 3), ("two", 1)):
-        assert (await marker_of(till)).snapshot_id == name
+        assert (await marker_of(here.till)).snapshot_id == name
+        here.broker.unsettled = 1
+        with pytest.raises(BrokerUnavailableError, match="unknown"):
+            await here.till.flush(name, "", 0, b"all")
         for chunk in range(chunks):
-            await till.flush(name, "", chunk, name.encode())
-            await till.flush(name, "", chunk, name.encode())  # given again: nothing is doubled
-        assert await till.cut(name)
-    states = [broker.state((await captured(cluster, epoch)).epoch) for epoch in epochs]
+            await here.till.flush(name, "", chunk, name.encode())
+            await here.till.flush(name, "", chunk, name.encode())  # given again: nothing is doubled
+        assert await here.till.cut(name)
+    states = [here.broker.state((await here.captured(epoch)).epoch) for epoch in epochs]
     assert [list(state.values()) for state in states] == [[b"one"] * 3, [b"two"]]
 
 
-async def test_a_result_that_is_unknown_is_reported_and_the_piece_is_given_again(
-    cluster: FakeCluster, broker: RemoteBroker, till: Participant
-) -> None:
-    epoch = trigger(cluster, "one")
-    await marker_of(till)
-    broker.unsettled = 1
-    with pytest.raises(BrokerUnavailableError, match="unknown"):
-        await till.flush("one", "", 0, b"all")
-    await till.flush("one", "", 0, b"all")
-    assert await till.cut("one")
-    await captured(cluster, epoch)
-    assert list(broker.state(epoch).values()) == [b"all"]
-
-
-async def test_r12_a_process_that_was_declared_dead_has_left(cluster: FakeCluster, till: Participant) -> None:
+async def test_r12_a_process_that_was_declared_dead_has_left(here: Here) -> None:
     """A client joins again when its session has ended."""
-    other = cluster.the_ledger.put(Hello(n=9, app="other"))
-    assert till.process is not None
-    cluster.the_ledger.put(Dead(process=other, n=1, dead=till.process))
-    await until(lambda: bool(till.left), "its leaving")
-    assert "its id is void" in till.left
+    await here.till.join()
+    other = here.cluster.the_ledger.put(Hello(n=9, app="other"))
+    assert here.till.process is not None
+    here.cluster.the_ledger.put(Dead(process=other, n=1, dead=here.till.process))
+    await until(lambda: bool(here.till.left), "its leaving")
+    assert "its id is void" in here.till.left
     with pytest.raises(TriggerRefusedError, match="no longer takes part"):
-        await till.send("deposits", b"a", b"10")
-    assert len([entry for entry in cluster.the_ledger.entries if isinstance(entry.record, Hello)]) == 3
+        await here.till.send("deposits", b"a", b"10")
 
 
-async def test_bounds(cluster: FakeCluster, broker: RemoteBroker) -> None:
-    Worker(cluster.the_ledger, "bank", "deposits")
-    small = Bounds(chunk_bytes_max=10, state_bytes_max=15, chunks_max=2, record_bytes_max=8)
-    till = participant(cluster, broker, bounds=small)
+async def test_bounds(here: Here) -> None:
+    here.till = till = here.another(
+        Bounds(chunk_bytes_max=10, state_bytes_max=15, chunks_max=2, record_bytes_max=8)
+    )
     await till.join()
-    trigger(cluster, "one")
-    await marker_of(till)
+    await here.asked("one")
     with pytest.raises(BadInputError, match="state_data has 11 bytes"):
         await till.flush("one", "", 0, b"x" * 11)
     for _ in range(2):
@@ -110,12 +187,239 @@ async def test_bounds(cluster: FakeCluster, broker: RemoteBroker) -> None:
     with pytest.raises(BadInputError, match="above 15 bytes"):
         await till.flush("one", "", 1, b"x" * 6)
     await till.flush("one", "", 1, b"x")
-    with pytest.raises(BadInputError, match="2 chunks"):
-        await till.flush("one", "", 2, b"x")
-    with pytest.raises(BadInputError, match="channel_id has 201"):
-        await till.flush("one", "x" * 201, 0, b"x")
+    for channel, number, what in (("", 2, "2 chunks"), ("x" * 201, 0, "channel_id has 201")):
+        with pytest.raises(BadInputError, match=what):
+            await till.flush("one", channel, number, b"x")
     with pytest.raises(BadInputError, match="too large"):
         await till.send("deposits", b"x" * 4, b"x" * 5)
     with pytest.raises(BadInputError, match="node_id"):
-        participant(cluster, broker, node="a/b")
-    await till.leave("the test is over")
+        participant(here.cluster, here.broker, node="a/b")
+
+
+# -- its inputs, and where they start ----------------------------------------------------------------------------
+
+
+async def test_its_inputs_are_in_the_ledger_and_start_where_given_or_committed_or_at_the_start(
+    here: Here,
+) -> None:
+    for number in range(9):
+        here.consumer.white(P0, b"%d" % number)
+        here.consumer.white(P1, b"%d" % number)
+    here.admin.commits["till"] = {P1: 4, TopicPartition("other", 0): 3}
+    here.admin.starts[P0] = 2
+    await here.till.join([CHANGE])
+    assert here.till.positions == {P0: 2, P1: 4}
+    state = view(here.cluster)
+    (hello,) = [v.hello for v in state.living() if v.hello.app == "till"]
+    (topic,) = hello.inputs
+    assert (topic.topic, topic.partitions, topic.topic_id) == ("change", 2, "7" * 32)
+    assert (topic.key_codec, topic.value_codec) == ("raw", "json")
+    assert state.owner(("till", P0)) == state.owner(("till", P1)) == here.till.process
+    await here.till.leave("it comes again")
+    here.till = here.another()
+    await here.till.join([Input(topic="change", positions={1: 7})])
+    assert here.till.positions == {P0: 2, P1: 7}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "what"),
+    [
+        ([Input(topic="none")], BadInputError, "there is no topic none"),
+        ([CHANGE, CHANGE], BadInputError, "named twice"),
+        ([Input(topic="change", value_codec="avro")], BadInputError, "codec 'avro' of an input is unknown"),
+        ([Input(topic="change", positions={2: 0})], BadInputError, r"there is no partition change\[2\]"),
+        ([Input(topic="change", positions={0: 4})], BadInputError, "given position 4 .* ends at 3"),
+        ([Input(topic="change", positions={0: -1})], BadInputError, "given position -1"),
+        ([Input(topic="change", positions={0: 1})], OffsetsGoneError, "given position 1 .* begins at 2"),
+        ([CHANGE], OffsetsGoneError, r"committed position 1 of change\[1\]"),
+    ],
+)
+async def test_inputs_that_cannot_be_received_from_are_refused(
+    here: Here, inputs: list[Input], error: type[Exception], what: str
+) -> None:
+    for _ in range(3):
+        here.consumer.white(P0, b"1")
+        here.consumer.white(P1, b"1")
+    here.admin.starts |= {P0: 2, P1: 2}
+    here.admin.commits["till"] = {P1: 1}
+    with pytest.raises(error, match=what):
+        await here.till.join(inputs)
+    assert [entry for entry in here.cluster.the_ledger.entries if isinstance(entry.record, Hello)][1:] == []
+
+
+async def test_a_group_with_members_and_an_app_that_is_stopped_are_no_names_for_it(here: Here) -> None:
+    here.admin.member_counts = [2]
+    with pytest.raises(TriggerRefusedError, match="consumer group till has 2 members"):
+        await here.till.join([CHANGE])
+    await here.till.leave("it could not join")
+    other = Worker(here.cluster.the_ledger, "till", "deposits")
+    here.till = here.another()
+    with pytest.raises(TriggerRefusedError, match="an app till runs"):
+        await here.till.join([CHANGE])
+    await here.till.leave("it could not join")
+    here.cluster.the_ledger.put(Bye(process=other.process, n=900))
+    here.till = here.another()
+    with pytest.raises(TriggerRefusedError, match="till that speaks Kafka is stopped"):
+        await here.till.join([CHANGE])
+    await here.till.leave("it could not join")
+    here.cluster.the_ledger.put(Retire(n=901, app="till"))
+    here.till = here.another()
+    await here.till.join([CHANGE])
+
+
+# -- the cut -----------------------------------------------------------------------------------------------------
+
+
+async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    """The bank turns red and sends; the till takes in all that it gets before it cuts."""
+    here.consumer.white(P0, b"white", process=here.bank.process)
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    epoch = await here.asked("one")
+    red = here.consumer.white(P0, b"red", epoch, here.bank.process)
+    here.consumer.white(P0, b"behind", process=here.bank.process)
+    here.consumer.white(P1, b"elsewhere", process=here.bank.process)
+    await until(lambda: b"elsewhere" in received.values, "the other partition")
+    await asyncio.sleep(0.05)
+    taken = max(record.offset for record in received.records if record.tp == P0) + 1
+    assert await here.cut("one", (P0, taken), (P1, 1))
+    assert (await here.positions(epoch))[P0] == red == 1
+    await until(lambda: b"behind" in received.values, "what was held")
+    assert received.values.index(b"red") < received.values.index(b"behind")
+
+
+async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_other_leaves(here: Here) -> None:
+    await here.till.join([CHANGE])
+    other = participant(here.cluster, here.broker, consumer=FakeConsumer(here.broker))
+    await other.join([CHANGE])
+    await until(lambda: bool(here.till.left), "the first one to leave")
+    assert here.till.left == "another process joined by its node_id"
+    await until(lambda: not view(here.cluster).is_alive(here.till.process or 0), "its Bye")
+    epoch = trigger(here.cluster, "one")
+    await marker_of(other)
+    await other.flush("one", "", 0, b"{}")
+    assert await other.cut("one")
+    assert {cut.receiver for cut in await here.inputs(epoch)} == {other.process}
+    await other.leave("the test is over")
+
+
+@pytest.mark.parametrize(
+    ("topic", "why"),
+    [
+        (None, "deleted"),
+        (Topic(2, "8" * 32), "recreated"),
+        (Topic(3, "7" * 32), "has new partitions"),
+    ],
+)
+async def test_an_input_that_changes_ends_the_session_by_name(
+    here: Here, streams: list[asyncio.Task[None]], topic: Topic | None, why: str
+) -> None:
+    """Nothing more is committed; a snapshot that waits for the state fails by that name."""
+    here.till = here.another(Bounds(look_s=0.02))
+    received = await here.receives(streams, 1)
+    epoch = await here.asked("one")
+    here.admin.topics.pop("change")
+    if topic is not None:
+        here.admin.topics["change"] = topic
+    await until(lambda: bool(here.till.left), "its leaving")
+    assert here.till.left.startswith("its input change ") and here.till.left.endswith(why)
+    failure = await here.failed(epoch)
+    assert failure.code == "state-not-given" and here.till.left in failure.reason
+    for call in (here.till.processed([(P0, 1)]), here.till.send("deposits", b"a", b"1"), received.task):
+        with pytest.raises(TriggerRefusedError, match=here.till.left):
+            await call
+    await here.till.leave("its stream has ended")
+    assert here.admin.commits.get("till", {}) == {}
+
+
+@pytest.mark.parametrize("topic", [Topic(2, "8" * 32), Topic(3, "7" * 32)])
+async def test_r8_no_state_is_taken_over_an_input_that_has_changed_since(here: Here, topic: Topic) -> None:
+    """A message of a sender that has left lies where nobody has looked yet: no `Report` names it."""
+    here.till = here.another(Bounds(look_s=3_600))
+    await here.till.join([CHANGE])
+    await here.asked("one")
+    here.admin.topics["change"] = topic
+    with pytest.raises(TriggerRefusedError, match="its input change"):
+        await here.cut("one")
+
+
+# -- how far it is -----------------------------------------------------------------------------------------------
+
+
+async def test_positions_only_go_forward_and_never_beyond_what_was_received(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    await here.receives(streams, 3)
+    await here.till.processed([(P0, 2)])
+    epoch = await here.asked("one")
+    for places, what in (
+        ([(P0, 1)], r"position 1 of change\[0\] is behind 2"),
+        ([(P0, 4)], r"position 4 of change\[0\] is beyond 3"),
+        ([(P1, 1)], r"position 1 of change\[1\] is beyond 0"),
+        ([(TopicPartition("change", 2), 0)], r"change\[2\] is not an input"),
+        ([(P0, 2), (P0, 3)], "two positions"),
+        ([(P0, 3), (P1, -1)], "is behind 0"),
+    ):
+        with pytest.raises(BadInputError, match=what):
+            await here.till.processed(places)
+        with pytest.raises(BadInputError, match=what):
+            await here.till.cut("one", places)
+    assert here.till.positions == {P0: 2, P1: 0}
+    assert view(here.cluster).snapshots[epoch].open  # nothing of that was its cut
+    assert await here.cut("one", (P0, 2))
+    assert await here.positions(epoch) == {P0: 2, P1: 0}
+
+
+async def test_who_receives_again_joins_again_and_starts_where_it_is_not_processed(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    await here.receives(streams, 4)
+    await here.till.processed([(P0, 2)])
+    with pytest.raises(TriggerRefusedError, match="has received already"):
+        await receiving(here.till, streams).task
+    await here.till.leave("its stream has ended")
+    here.till = here.another()
+    await here.till.join([CHANGE])
+    await receiving(here.till, streams).have(b"2", b"3")
+
+
+async def test_what_is_too_large_is_refused_by_name_and_kept(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    here.till = here.another(Bounds(receive_bytes_max=5))
+    here.consumer.white(P0, b"1234")
+    here.consumer.white(P0, b"12345")
+    await here.till.join([CHANGE])
+    received = receiving(here.till, streams)
+    with pytest.raises(BadInputError, match=r"change\[0\]@1 has 6 bytes: too large for gRPC"):
+        await received.task
+    assert received.values == [b"1234"]
+    with pytest.raises(BadInputError, match="is beyond 1"):
+        await here.till.processed([(P0, 2)])
+    await here.till.leave("it goes on past it")
+    here.till = here.another(Bounds(receive_bytes_max=5))
+    await here.till.join([Input(topic="change", positions={0: 2})])
+
+
+# -- causes ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_send_names_its_cause_while_that_is_not_processed(
+    here: Here, streams: list[asyncio.Task[None]]
+) -> None:
+    await here.receives(streams, 3)
+    with pytest.raises(BadInputError, match=r"change\[0\]@3 was not received"):
+        await here.till.send("deposits", b"a", b"1", cause=(P0, 3))
+    await here.till.send("deposits", b"a", b"1", cause=(P0, 1))
+    await here.till.send("deposits", b"a", b"2", cause=(P0, 1))
+    await here.till.send("deposits", b"a", b"3", cause=(P0, 0))  # a later one has begun
+    await here.till.processed([(P0, 2)])
+    await here.till.send("deposits", b"a", b"4", cause=(P0, 1))  # it is over
+    at = (headers.topic_check("change"), 0, 1)
+    assert [stamp.cause for stamp in here.broker.stamps_of(OUT)] == [at, at, None, None]
+    (sent,) = [
+        it for it in (await here.captured(await here.snapshot("one"))).senders if it.topic == OUT.topic
+    ]
+    assert (sent.white_end, sent.last_seq) == (4, 3)

@@ -20,8 +20,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.structs import TopicPartition
 
 from snapkafka.drivers.aio_client import AioClient
-from snapkafka.drivers.outcomes import Unacknowledged
-from snapkafka.drivers.sends import Transaction
+from snapkafka.drivers.sends import Transaction, Unacknowledged
 from snapkafka.protocol import Cause, SendOutcome
 from snapkafka.protocol import TopicPartition as Place
 from snapkafka.wire import headers as wire

@@ -24,10 +24,9 @@ from snapkafka.service.grpc_api import messages as pb
 from snapkafka.service.grpc_server import SERVICE, serving
 from snapkafka.service.problems import REFUSALS
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
-from tests.unit.drivers.test_remote import trigger
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.grpc_stub import Stub
-from tests.worlds.remote_world import FakeConsumer, RemoteBroker, participant, until, view
+from tests.worlds.remote_world import FakeConsumer, RemoteBroker, participant, trigger, until, view
 
 SECONDS = 60.0
 CHANGE = TopicPartition("change", 0)

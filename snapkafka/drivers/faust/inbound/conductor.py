@@ -108,7 +108,7 @@ class _Partition:
             if given := message.headers:
                 raw, message.headers = wire.take_out(given)
             if raw is not None:
-                stamp = wire.read(raw, self._driver.stamps.ledger_id, self._check)
+                stamp = wire.read(raw, self._driver.ledger_id, self._check)
                 if stamp is None:
                     self._driver.metrics.count("ignored", "foreign-header")
                 elif stamp.marker:

@@ -38,10 +38,10 @@ from snapkafka.errors import InstallError
 from snapkafka.protocol.events import AssignedInput, InputsAssigned, InputsRevoked
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 
+from ...ledger import RETRY_S
 from ...patches import before
 from ...process import CLUSTER_AT_FAULT
 from ...reading import watch_positions
-from ...waiting import RETRY_S
 from ..describe import internal_topics, runs_no_agents
 from ..restores import crash_if_refused, keep_metadata
 from ..support import require_usable

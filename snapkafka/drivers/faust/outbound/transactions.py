@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.hot_path import SendOutcome
 
-from ...outcomes import Unacknowledged, not_committed
-from ...sends import Transaction
+from ...sends import Transaction, Unacknowledged, not_committed
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver

@@ -1,13 +1,9 @@
-"""confluent-kafka's clients with the hooks that a participant needs: the same classes, which also know their settings.
-
-Outside of a participant they do what confluent-kafka's own do.
-"""
+"""confluent-kafka's consumer with the hooks that a participant needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import confluent_kafka
 from confluent_kafka import TopicPartition
@@ -18,31 +14,21 @@ from snapkafka.protocol.records import TopicPartition as OurPartition
 from ..reading import UNKNOWN, Moved
 from .holding import HeldInputs
 from .participant import READ_AROUND, READ_BY
-from .running_events import Transactions
 
-#: As librdkafka has it: the settings may come as a mapping, or as keywords.
-Settings = Mapping[str, Any]
-UNASSIGNED: Final = -1
 #: While something is held back, one call takes no longer.
 HELD_POLL_S: Final = 0.02
 
 
-class Sends(Protocol):
-    """What a participant does with a record that is sent."""
-
-    def produce(self, topic: str, record: dict[str, Any], headers: Any, notify: Any) -> None: ...
-
-
 class Consumer(confluent_kafka.Consumer):
-    """`confluent_kafka.Consumer`.
+    """`confluent_kafka.Consumer`; outside of a participant it does what that does.
 
     Attributes:
-        config: its settings.
+        config: its settings, which may come as a mapping, or as keywords.
         held: what its participant holds back; None: no participant reads it.
         moved: called where a position moves without a record.
     """
 
-    def __init__(self, config: Settings, **more: Any) -> None:
+    def __init__(self, config: Mapping[str, Any], **more: Any) -> None:
         super().__init__(dict(config), **more)
         self.config = {**config, **more}
         self.held: HeldInputs | None = None
@@ -125,11 +111,7 @@ class Consumer(confluent_kafka.Consumer):
         return super().commit(*arguments, **more)
 
     def poll(self, *arguments: Any, **more: Any) -> Any:
-        """Read a record; outside of a participant only.
-
-        Raises:
-            BadInputError: a participant reads them.
-        """
+        """Read a record; outside of a participant only."""
         self._require_free()
         return super().poll(*arguments, **more)
 
@@ -160,73 +142,3 @@ class Consumer(confluent_kafka.Consumer):
     def _require_free(self) -> None:
         if self.held is not None:
             raise BadInputError(READ_AROUND, hint=READ_BY)
-
-
-class Producer(confluent_kafka.Producer):
-    """`confluent_kafka.Producer`; what it sends in a participant gets a stamp.
-
-    Attributes:
-        config: its settings.
-    """
-
-    def __init__(self, config: Settings, **more: Any) -> None:
-        super().__init__(dict(config), **more)
-        self.config = {**config, **more}
-        self.sends: Sends | None = None
-        self.transactions: Transactions | None = None
-
-    def plainly(self, topic: str, **record: Any) -> None:
-        """Send without a stamp, as confluent-kafka does."""
-        super().produce(topic, **record)
-
-    def produce(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        partition: int = UNASSIGNED,
-        on_delivery: Any = None,
-        timestamp: int = 0,
-        headers: Any = None,
-        *,
-        callback: Any = None,
-    ) -> None:
-        """Send a record; see `confluent_kafka.Producer.produce`."""
-        notify = on_delivery or callback
-        record = {"value": value, "key": key, "partition": partition, "timestamp": timestamp}
-        if self.sends is None:
-            super().produce(topic, **record, on_delivery=notify, headers=headers)
-        else:
-            self.sends.produce(topic, record, headers, notify)
-
-    def produce_batch(self, *arguments: Any, **more: Any) -> Any:
-        """Send a batch; outside of a participant only.
-
-        Raises:
-            BadInputError: in a participant, as its records get no stamps.
-        """
-        if self.sends is not None:
-            raise BadInputError(
-                "produce_batch is not supported in a participant", hint="call produce for each record"
-            )
-        return super().produce_batch(*arguments, **more)
-
-    def begin_transaction(self) -> None:
-        """Begin a transaction."""
-        super().begin_transaction()
-        if self.transactions is not None:
-            self.transactions.began()
-
-    def commit_transaction(self, *arguments: Any) -> None:
-        """Commit the transaction: what was sent in it counts from now on.
-
-        Raises:
-            BadInputError: inputs were revoked in it.
-        """
-        with nullcontext() if self.transactions is None else self.transactions.committing():
-            super().commit_transaction(*arguments)
-
-    def abort_transaction(self, *arguments: Any) -> None:
-        """Abort the transaction; in a participant, `rewind()` it afterwards."""
-        with nullcontext() if self.transactions is None else self.transactions.aborting():
-            super().abort_transaction(*arguments)

@@ -1,0 +1,261 @@
+"""confluent-kafka's producer with stamps: a record is stamped and put into the queue in one instant.
+
+librdkafka keeps the order of its queue in each partition, so the order of the stamps is that of the log. A stamp names
+the partition, so it is chosen before, by the partitioners of librdkafka.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, Final
+from zlib import crc32
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException
+
+from snapkafka.errors import BadInputError
+from snapkafka.protocol.actions import SendMarkers
+from snapkafka.protocol.events import MarkerFailed
+from snapkafka.protocol.hot_path import SendOutcome
+from snapkafka.until import blocking_until
+from snapkafka.wire import headers as wire
+
+from ..sends import Partition, Run, Sends, Stamp, Unacknowledged, outcome_of
+from .running_events import Events
+
+UNASSIGNED: Final = -1
+#: librdkafka asks for partitions that were added as often.
+PARTITIONS_HOLD_S: Final = 300.0
+METADATA_S: Final = 10.0
+#: A broker that is away delays a record no longer where the partitions were known before, and not again for a while.
+LOOK_S: Final = 1.0
+LOOK_AGAIN_S: Final = 0.1
+#: The record itself is at fault, or it never left the queue.
+REFUSED: Final = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError._PURGE_QUEUE,
+    }
+)
+Partitioner = Callable[[bytes | None, int], int]
+
+
+class Producer(confluent_kafka.Producer):
+    """`confluent_kafka.Producer`; what it sends in a participant gets a stamp. Outside of one it does what
+    confluent-kafka's own does.
+
+    Attributes:
+        config: its settings, which may come as a mapping, or as keywords.
+        sends: of its participant.
+        events: of that, if the producer has transactions.
+    """
+
+    def __init__(self, config: Mapping[str, Any], **more: Any) -> None:
+        super().__init__(dict(config), **more)
+        self.config = {**config, **more}
+        self.sends: Sends | None = None
+        self.events: Events | None = None
+        self._counts: dict[str, tuple[int, float]] = {}  # partitions of a topic, and until when that holds
+
+    def plainly(self, topic: str, **record: Any) -> None:
+        """Send without a stamp, as confluent-kafka does."""
+        super().produce(topic, **record)
+
+    def produce(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int = UNASSIGNED,
+        on_delivery: Any = None,
+        timestamp: int = 0,
+        headers: Any = None,
+        *,
+        callback: Any = None,
+    ) -> None:
+        """Send a record; see `confluent_kafka.Producer.produce`. Errors of the client are its own."""
+        notify = on_delivery or callback
+        if self.sends is not None and not self.sends.host.absent and partition < 0:
+            raw = key.encode() if isinstance(key, str) else key
+            partition = partitioner_of(self.config)(raw, self._partitions(topic))
+        record = {"value": value, "key": key, "partition": partition, "timestamp": timestamp}
+        if self.sends is None:
+            self.plainly(topic, **record, on_delivery=notify, headers=headers)
+        else:
+            self.append(self.sends, topic, record, headers, notify)
+
+    def produce_batch(self, *arguments: Any, **more: Any) -> Any:
+        """Send a batch; outside of a participant only.
+
+        Raises:
+            BadInputError: in a participant, as its records get no stamps.
+        """
+        if self.sends is not None:
+            raise BadInputError(
+                "produce_batch is not supported in a participant", hint="call produce for each record"
+            )
+        return super().produce_batch(*arguments, **more)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        super().begin_transaction()
+        if self.events is not None:
+            self.events.began()
+
+    def commit_transaction(self, *arguments: Any) -> None:
+        """Commit the transaction: what was sent in it counts from now on.
+
+        Raises:
+            BadInputError: inputs were revoked in it.
+        """
+        with nullcontext() if self.events is None else self.events.committing():
+            super().commit_transaction(*arguments)
+
+    def abort_transaction(self, *arguments: Any) -> None:
+        """Abort the transaction; in a participant, `rewind()` it afterwards."""
+        with nullcontext() if self.events is None else self.events.aborting():
+            super().abort_transaction(*arguments)
+
+    # -- in a participant ---------------------------------------------------------------------------------------------
+
+    def append(
+        self, sends: Sends, topic: str, record: dict[str, Any], headers: Any = None, notify: Any = None
+    ) -> None:
+        """Stamp a record that has its partition, and put it into the queue; may be called under the lock."""
+        host, others = sends.host, wire.without_header(headers)
+        with host.lock:
+            partition, stamp = sends.partitions[topic, record["partition"]], None
+            try:
+                stamp = sends.stamp(partition, self, lambda: False)
+            except Exception as error:
+                sends.stand_down(error)
+            if stamp is None or stamp[2] is None:
+                self._append(sends, partition, stamp, record, others or None, notify)
+                return
+            try:
+                self._append(sends, partition, stamp, record, [*others, (wire.HEADER, stamp[2])], notify)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                    raise
+                bare = host.machine.send_entered(sends.cause()), None, None, None
+                self._append(sends, partition, bare, record, others or None, notify)
+
+    def _append(
+        self,
+        sends: Sends,
+        partition: Partition,
+        stamp: Stamp | None,
+        record: dict[str, Any],
+        headers: Any,
+        notify: Any,
+    ) -> None:
+        """Put a record into the queue; where that fails, its stamp is taken back."""
+        if stamp is None:
+            self.plainly(partition.tp.topic, **record, headers=headers, on_delivery=notify)
+            return
+        run = Run(partition.tp, stamp[0], stamp[1])
+        delivered = partial(self._delivered, sends, run, notify)
+        try:
+            self.plainly(partition.tp.topic, **record, headers=headers, on_delivery=delivered)
+        except BaseException:
+            sends.not_appended(partition, stamp)
+            raise
+        if self.events is not None and self.events.sent is not None:
+            self.events.sent.hold(run)
+        sends.appended(partition, stamp)
+
+    def _delivered(self, sends: Sends, run: Run, notify: Any, error: Any, message: Any) -> None:
+        try:
+            offset = -1 if error is not None or message.offset() is None else message.offset()
+            failure = outcome_of(None) if offset < 0 else None
+            if error is not None:
+                refused = error.code() in REFUSED
+                failure = Unacknowledged(SendOutcome.REFUSED if refused else SendOutcome.UNKNOWN, str(error))
+            with sends.host.lock:
+                sends.settled(run, offset, failure)
+        except Exception as fault:
+            sends.stand_down(fault)
+        if notify is not None:
+            notify(error, message)
+
+    def send_markers(self, action: SendMarkers) -> None:
+        """Send a marker to each partition. Called under the lock, so before any red record."""
+        sends = self.sends
+        if sends is None or sends.host.machine.process is None:
+            return
+        for tp in action.tps:
+            key, header, run = sends.marker(sends.partitions[tp], action)
+            try:
+                self.plainly(
+                    tp.topic,
+                    key=key,
+                    partition=tp.partition,
+                    headers=[(wire.HEADER, header)],
+                    on_delivery=partial(self._delivered, sends, run, None),
+                )
+            except Exception as error:
+                assert run.last is not None
+                sends.host.machine.marker_unstamped(tp, run.last)
+                sends.host.feed(MarkerFailed(epoch=action.epoch, tp=tp, reason=repr(error)))
+
+    def _partitions(self, topic: str) -> int:
+        count, until = self._counts.get(topic, (0, 0.0))
+        if time.monotonic() >= until:
+            within_s = LOOK_S if count else METADATA_S
+            try:
+                count = blocking_until(  # the broker may create it
+                    lambda: len(self.list_topics(topic, within_s).topics[topic].partitions),
+                    METADATA_S,
+                    f"topic {topic}",
+                    every_s=LOOK_AGAIN_S,
+                )
+            except KafkaException:
+                if not count:
+                    raise
+            self._counts[topic] = count, time.monotonic() + PARTITIONS_HOLD_S
+        return count
+
+
+def partitioner_of(config: Mapping[str, object]) -> Partitioner:
+    """Return the partitioner that a producer with these settings has.
+
+    Raises:
+        BadInputError: it is one that only librdkafka has.
+    """
+    name = str(config.get("partitioner", "consistent_random"))  # librdkafka's own default
+    if name not in PARTITIONERS:
+        raise BadInputError(
+            f"partitioner {name} is not supported in a participant",
+            hint=f"use {', '.join(PARTITIONERS)}, or name the partition of each record",
+        )
+    return PARTITIONERS[name]
+
+
+def _murmur2(key: bytes | None, count: int) -> int:
+    from aiokafka.partitioner import murmur2
+
+    return (int(murmur2(key or b"")) & 0x7FFF_FFFF) % count
+
+
+def _any(key: bytes | None, count: int) -> int:
+    return random.randrange(count)
+
+
+#: By librdkafka's names.
+PARTITIONERS: Final[Mapping[str, Partitioner]] = {
+    "random": _any,
+    "consistent": lambda key, count: crc32(key or b"") % count,
+    "consistent_random": lambda key, count: crc32(key) % count if key else _any(key, count),
+    "murmur2": _murmur2,
+    "murmur2_random": lambda key, count: _any(key, count) if key is None else _murmur2(key, count),
+}
