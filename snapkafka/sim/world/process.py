@@ -27,6 +27,8 @@ Choice = tuple[str, object]
 class Process(Runner):
     """A worker of an app, from start to end of one run of the program."""
 
+    ticks_max = 3
+
     def __init__(
         self, world: Surroundings, number: int, app: App, *, without: bool = False, late: bool = False
     ) -> None:
@@ -113,7 +115,7 @@ class Process(Runner):
             yield "global", None
         if self.replies_at < len(broker.log(self.reply_tp)):
             yield "reply", None
-        if self.app.timer and self.ticks < 3:
+        if self.app.timer and self.ticks < self.ticks_max:
             yield "tick", None
         if self.progress:
             yield "commit", None

@@ -18,10 +18,11 @@ from typing import Any, Final, NamedTuple, cast
 
 from snapkafka.protocol import Cause, Dead, Report, TopicPartition, Trigger, TriggerAppended
 from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
+from snapkafka.sim.judge import Execution
 from snapkafka.sim.world.surroundings import Surroundings
 
 from .names import NamedHistory
-from .state import Fold, Memo, Names, copy, itself, key_of_stored
+from .state import Fold, Names, Shared, copy, itself, key_of_stored
 
 #: Attributes of a process that are no part of its state, or named by others.
 NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})
@@ -73,7 +74,7 @@ class Draws(random.Random):
         raise AssertionError("nothing is left to chance here")
 
 
-class Stage:
+class Stage(Shared):
     """The common state of all worlds of one search: the current world, names, and the fault of the choice."""
 
     def __init__(self) -> None:
@@ -97,6 +98,7 @@ class ExploredBroker(SimBroker):
 class ExploredProcess(Process):
     """A process that can be copied: it finds its world on the stage."""
 
+    ticks_max = 2
     stage: Stage
     key: int | None
 
@@ -113,12 +115,18 @@ class ExploredProcess(Process):
     def world(self, world: Surroundings) -> None:
         assert world is self.stage.world
 
-    def copied(self, memo: Memo) -> ExploredProcess:
-        new = ExploredProcess.__new__(ExploredProcess)
-        for name, value in vars(self).items():
-            new.__dict__[name] = value if name in NO_STATE else copy(value, memo)
+    def copied(self) -> ExploredProcess:
+        new = copy(self)
         new.key = None
         return new
+
+    def executions(self) -> Iterator[Execution]:
+        """Yield those that it may still change."""
+        ways = (self.buffer, self.waiting, *self.outbox.values(), *self.unacked.values(), self.transaction)
+        yield from (running.execution for running in (*self.running, *self.finished))
+        for sending in (sending for way in ways for sending in way):
+            if sending.execution is not None:
+                yield sending.execution
 
     def name(self) -> int:
         """Return the number of the state of this process."""
@@ -200,13 +208,11 @@ class ExploredWorld(World):
         new.lost, new.in_queue = self.lost.copy(), self.in_queue.copy()
         new.reported_failed = self.reported_failed.copy()  # the history tells worlds apart that differ in it
         new.processes_ever = list(self.processes_ever)
-        memo: Memo = {}
-        for number, process in enumerate(self.processes_ever):
-            if only in (None, number) and process in self.processes:
-                new.processes_ever[number] = cast(ExploredProcess, process).copied(memo)
+        for process in self.processes:
+            if only in (None, process.number):
+                own = new.processes_ever[process.number] = cast(ExploredProcess, process).copied()
+                new.named.runs |= {execution.number: execution for execution in own.executions()}
         new.processes = [new.processes_ever[process.number] for process in self.processes]
-        for number, execution in self.named.runs.items():
-            new.named.runs[number] = memo.get(id(execution), execution)
         return new
 
     def happen(self, choice: Choice) -> None:

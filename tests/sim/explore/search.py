@@ -2,7 +2,7 @@
 
 The random simulator meets likely histories; this one meets all of them, in worlds small enough for that. It drives the
 same `World` and `Process`, hence the same `WorkerProtocol` and `LedgerState`, and every end is judged by the same
-causal checker and verdict. It works depth first: where several things could happen, each is tried (`explore_steps`),
+causal checker and verdict. It works depth first: where several things could happen, each is tried (`moves`),
 on a copy of the world (`choices`); a state that was met before is not entered again (`state`).
 
 An *outcome* describes the snapshots of one run: failed, with a code; or captured, with verdict, positions, ends of
@@ -123,7 +123,7 @@ def explore(
     Args:
         small: the world.
         hashing: do not enter a state again.
-        reduced: leave out orders that make no difference (`explore_steps`).
+        reduced: leave out orders that make no difference (`moves`).
         states_max: give up after so many.
         seed: of the order in which choices are tried.
         first: stop at the first violation.

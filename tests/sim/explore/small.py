@@ -32,7 +32,6 @@ SMALL: Final = (
         what="R4, R5, R7: everything is slow in one process",
         plan=plan(app("a", "A", (("write", "x"), ("write", "y")))),
         inputs=(A,),
-        reduced=False,
         states=179,
     ),
     SmallWorld(

@@ -14,11 +14,14 @@ common.
 
 from __future__ import annotations
 
+import io
+import pickle
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import is_dataclass
+from dataclasses import replace
 from enum import Enum
+from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from snapkafka.protocol import Cause, LedgerRecord, LedgerState, TopicPartition
@@ -28,13 +31,14 @@ from snapkafka.sim.world.sending import SimSending
 
 T = TypeVar("T")
 
-#: Original object -> its copy, by identity.
-Memo = dict[int, Any]
-
 #: Never copied, and its own name.
 PLAIN: Final = (int, str, bool, float, type(None), frozenset, TopicPartition, Cause, Reader)
 #: Never compared: a fold is what was read of the ledger, and how much that is stands beside it.
 UNNAMED: Final = (LedgerState, random.Random)
+
+
+class Shared:
+    """What all worlds of one search have in common."""
 
 
 def fields(cls: type) -> tuple[str, ...]:
@@ -47,109 +51,44 @@ def _immutable(cls: type) -> bool:
     return cls in PLAIN or issubclass(cls, Enum) or (parameters is not None and parameters.frozen)
 
 
+_SENDING: Final = fields(SimSending)
+
+
+@cache
+def _is_shared(cls: type) -> bool:
+    return issubclass(cls, (Fold, SimStored, Shared, random.Random)) or _immutable(cls)
+
+
 # -- copying -----------------------------------------------------------------------------------------------------------
 
-_COPIES: dict[type, Callable[[Any, Memo], Any]] = {}
-#: Types that are shared, as far as one was met. Most of a state is of these: they are asked for first.
-_SHARED_TYPES: set[type] = set(PLAIN)
+#: What copies share, while one is made.
+_KEPT: Final[list[Any]] = []
 
 
-def copy(thing: Any, memo: Memo) -> Any:
-    """Copy a part of a state."""
-    how = _COPIES.get(type(thing))
-    if how is None:
-        how = _COPIES[type(thing)] = _how_to_copy(type(thing))
-    return how(thing, memo)
+def _kept(n: int) -> Any:
+    return _KEPT[n]
 
 
-def _how_to_copy(cls: type) -> Callable[[Any, Memo], Any]:
-    if cls is Fold:
-        return lambda thing, memo: thing.shared()
-    if _immutable(cls) or issubclass(cls, random.Random) or cls is SimStored:
-        _SHARED_TYPES.add(cls)
-        return lambda thing, memo: thing
-    if cls is SimSending:
-        return _copy_sending
-    if cls in (dict, Counter):
-        return _copy_dict
-    if cls in (list, deque, set):
-        return _copy_items
-    if cls is tuple:
-        return lambda thing, memo: tuple([x if type(x) in _SHARED_TYPES else copy(x, memo) for x in thing])
-    if issubclass(cls, tuple):  # a named one
-        return lambda thing, memo: cls(*[copy(item, memo) for item in thing])
-    if not is_dataclass(cls) and not cls.__module__.startswith("snapkafka."):
-        raise TypeError(f"no rule for copying a {cls.__name__}")
-    return _copy_slots(cls, fields(cls)) if fields(cls) else _copy_attributes(cls)
+class _Copier(pickle.Pickler):
+    """Takes down everything that may change, and notes what is shared."""
+
+    def reducer_override(self, thing: Any) -> Any:
+        cls = type(thing)
+        if cls is SimSending and thing.offset < 0:  # its record changes until it is in the log (its stamp)
+            rest = (getattr(thing, name) for name in _SENDING[2:])
+            return cls, (thing.tp, replace(thing.record), *rest)
+        if not _is_shared(cls):  # type: ignore[arg-type]
+            return NotImplemented
+        _KEPT.append(thing.shared() if cls is Fold else thing)
+        return _kept, (len(_KEPT) - 1,)
 
 
-def _copy_slots(cls: type, slots: tuple[str, ...]) -> Callable[[Any, Memo], Any]:
-    def copy_object(thing: Any, memo: Memo) -> Any:
-        new = memo.get(id(thing))
-        if new is None:
-            new = memo[id(thing)] = object.__new__(cls)
-            for name in slots:
-                value = getattr(thing, name)
-                setattr(new, name, value if type(value) in _SHARED_TYPES else copy(value, memo))
-        return new
-
-    return copy_object
-
-
-def _copy_attributes(cls: type) -> Callable[[Any, Memo], Any]:
-    def copy_object(thing: Any, memo: Memo) -> Any:
-        new = memo.get(id(thing))
-        if new is None:
-            new = memo[id(thing)] = object.__new__(cls)
-            state: dict[str, Any] = new.__dict__
-            for name, value in vars(thing).items():
-                state[name] = value if type(value) in _SHARED_TYPES else copy(value, memo)
-        return new
-
-    return copy_object
-
-
-def _copy_dict(thing: Any, memo: Memo) -> Any:
-    new = memo.get(id(thing))
-    if new is None:
-        new = memo[id(thing)] = type(thing)()
-        for key, value in thing.items():
-            new[key] = value if type(value) in _SHARED_TYPES else copy(value, memo)
-    return new
-
-
-def _copy_items(thing: Any, memo: Memo) -> Any:
-    new = memo.get(id(thing))
-    if new is None:
-        new = memo[id(thing)] = type(thing)(
-            [x if type(x) in _SHARED_TYPES else copy(x, memo) for x in thing] if thing else ()
-        )
-    return new
-
-
-def _copy_sending(thing: SimSending, memo: Memo) -> SimSending:
-    """Copy a record in flight: it changes until it is in the log (its stamp), and never after."""
-    new: SimSending | None = memo.get(id(thing))
-    if new is None:
-        new = memo[id(thing)] = SimSending(
-            thing.tp,
-            thing.record if thing.offset >= 0 else _copy_stored(thing.record),
-            copy(thing.effect, memo),
-            thing.epoch,
-            copy(thing.execution, memo),
-            thing.offset,
-        )
-    return new
-
-
-def _copy_stored(record: SimStored) -> SimStored:
-    new = SimStored.__new__(SimStored)
-    for name in _STORED:
-        setattr(new, name, getattr(record, name))
-    return new
-
-
-_STORED: Final = fields(SimStored)
+def copy(thing: T) -> T:
+    """Copy a part of a state; one object stays one object."""
+    _KEPT.clear()
+    taken = io.BytesIO()
+    _Copier(taken, pickle.HIGHEST_PROTOCOL).dump(thing)
+    return cast(T, pickle.loads(taken.getbuffer()))
 
 
 class Fold(LedgerState):
@@ -167,10 +106,9 @@ class Fold(LedgerState):
         assert at_once is None, "nobody writes a checkpoint"
         known = self.next.get(id(record))
         if known is None:
-            memo: Memo = {}
             new = LedgerState.__new__(Fold)
-            for name, value in vars(self).items():
-                new.__dict__[name] = {} if name == "next" else copy(value, memo)
+            new.__dict__ = copy({name: value for name, value in vars(self).items() if name != "next"})
+            new.next = {}
             LedgerState.apply(new, offset, record)
             # It keeps the record alive, so its id stays its own.
             known = self.next[id(record)] = (record, new.__dict__)

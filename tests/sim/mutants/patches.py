@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -36,12 +36,13 @@ def always(place: Any, name: str, answer: Any = None) -> Patch:
     return patching(place, name, lambda _: lambda *given, **more: answer)
 
 
-def edit(place: Any, name: str, texts: Mapping[str, str]) -> Patch:
-    """Replace texts in the source of a function, each of which stands there once."""
+def edit(place: Any, name: str, *texts: str) -> Patch:
+    """Replace texts in the source of a function, each of which stands there once: the first by the second, and so
+    on."""
 
     def make(function: Any) -> Any:
         source = textwrap.dedent(inspect.getsource(function))
-        for old, new in texts.items():
+        for old, new in zip(texts[::2], texts[1::2], strict=True):
             assert source.count(old) == 1, f"{name} has {old!r} {source.count(old)} times"
             source = source.replace(old, new)
         made: dict[str, Any] = {}

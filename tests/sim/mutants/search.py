@@ -69,13 +69,11 @@ def caught_by(mutant: Mutant, seed: int) -> Violation | None:
 def catch(mutant: Mutant) -> tuple[SmallWorld, tuple[str, ...]] | None:
     """Find a run in its small world in which the causal checker catches a mutant, unless it is known: the choices that
     lead there."""
-    assert mutant.small is not None
-    name, first = mutant.small
-    small = by_name(name)
+    small = by_name(mutant.small)
     assert small is not None
-    if isinstance(first, str):
-        return small, tuple(first.split("; "))
-    for order in range(first, first + ORDERS_MAX):
+    if mutant.path:
+        return small, tuple(mutant.path.split("; "))
+    for order in range(ORDERS_MAX):
         with mutant.patch():
             found = explore(small, states_max=STATES_MAX, seed=order, first=True)
         for broken in found.violations:
