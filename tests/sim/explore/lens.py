@@ -29,7 +29,8 @@ class SmallWorld:
     `slow`: kinds of steps that may happen at any time after they became possible ("ledger", or more finely "ledger
     Trigger", or that of one app, "a ledger Trigger"); the others happen at once (so the world is smaller than one in
     which everything is slow: that is its lens). `faults`: the possible faults, and how often. `inputs`: external
-    records, present from the start. `asks`: the process that triggers snapshots (-1: any). `states`: the number of distinct states when this was written.
+    records, present from the start. `asks`: the process that triggers snapshots (-1: any). `states`: the number of
+    distinct states when this was written.
     """
 
     name: str

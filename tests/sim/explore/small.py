@@ -16,7 +16,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", SEND), app("b", "B", WRITE)),
         inputs=(A, A),
         slow=NEWS | {"append"},
-        states=4_526,
+        states=38_977,
     ),
     SmallWorld(
         name="disorder",
@@ -25,14 +25,14 @@ SMALL: Final = (
         inputs=(A, A),
         faults={"disorder": 1},
         slow=NEWS | {"post"},
-        states=677,
+        states=864,
     ),
     SmallWorld(
         name="closing",
         what="R4, R5, R7: everything is slow in one process",
         plan=plan(app("a", "A", (("write", "x"), ("write", "y")))),
         inputs=(A,),
-        states=179,
+        states=212,
     ),
     SmallWorld(
         name="torn",
@@ -43,7 +43,7 @@ SMALL: Final = (
         ),
         inputs=(A, A),
         slow=NEWS,
-        states=911,
+        states=1_168,
     ),
     SmallWorld(
         name="held",
@@ -60,7 +60,7 @@ SMALL: Final = (
         ),
         inputs=(A, A),
         slow=NEWS,
-        states=812,
+        states=1_228,
     ),
     SmallWorld(
         name="iterated",
@@ -71,7 +71,7 @@ SMALL: Final = (
         ),
         inputs=(A, A, A),
         slow=NEWS,
-        states=1_001,
+        states=1_518,
     ),
     SmallWorld(
         name="left",
@@ -80,7 +80,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop a": 1},
         slow=NEWS,
-        states=854,
+        states=2_715,
     ),
     SmallWorld(
         name="late",
@@ -89,7 +89,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop b": 1, "restart": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=1_525,
+        states=7_978,
     ),
     SmallWorld(
         name="moves",
@@ -98,7 +98,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"rebalance": 1},
         slow=NEWS | {"post Report"},
-        states=1_888,
+        states=6_536,
     ),
     SmallWorld(
         name="red-input",
@@ -108,7 +108,7 @@ SMALL: Final = (
         asks=0,
         faults={"rebalance": 1},
         slow=frozenset(),
-        states=7_446,
+        states=17_418,
     ),
     SmallWorld(
         name="expelled",
@@ -117,7 +117,7 @@ SMALL: Final = (
         inputs=(A1,),
         faults={"expel": 1},
         slow=frozenset(),
-        states=801,
+        states=2_721,
     ),
     SmallWorld(
         name="unassigned",
@@ -126,7 +126,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"stop a": 1},
         slow=frozenset(),
-        states=1_278,
+        states=7_054,
     ),
     SmallWorld(
         name="born",
@@ -135,7 +135,7 @@ SMALL: Final = (
         inputs=(),
         faults={"stop a": 1, "restart": 1},
         slow=frozenset({"b ledger Trigger"}),
-        states=33_127,
+        states=68_019,
     ),
     SmallWorld(
         name="reply",
@@ -143,7 +143,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", (("ask", "B"), ("write", "x"))), app("b", "B", WRITE)),
         inputs=(A,),
         slow=NEWS | {"reply"},
-        states=391,
+        states=563,
     ),
     SmallWorld(
         name="global",
@@ -153,7 +153,7 @@ SMALL: Final = (
         ),
         inputs=(A, B),
         slow=NEWS | {"global"},
-        states=1_620,
+        states=3_311,
     ),
     SmallWorld(
         name="small",
@@ -162,7 +162,7 @@ SMALL: Final = (
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
         slow=frozenset(),
-        states=10_978,
+        states=27_520,
     ),
     SmallWorld(
         name="headers",
@@ -171,7 +171,7 @@ SMALL: Final = (
         inputs=(A, A),
         asks=0,
         slow=frozenset({"append"}),
-        states=877,
+        states=4_170,
     ),
     SmallWorld(
         name="partitions",
@@ -179,7 +179,7 @@ SMALL: Final = (
         plan=plan(app("a", "A", SEND, partitions=2), app("b", "B", WRITE, partitions=2)),
         inputs=(A, A1),
         slow=frozenset({"b ledger Trigger"}),
-        states=1_637,
+        states=11_846,
     ),
     SmallWorld(
         name="partitions-move",
@@ -188,7 +188,7 @@ SMALL: Final = (
         inputs=(A, A1),
         faults={"rebalance": 1},
         slow=frozenset(),
-        states=5_644,
+        states=16_699,
     ),
     SmallWorld(
         name="transactions",
@@ -202,7 +202,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"crash a": 1},
         slow=NEWS,
-        states=1_001,
+        states=1_713,
     ),
     SmallWorld(
         name="aborted",
@@ -211,7 +211,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"abort a": 1},
         slow=NEWS,
-        states=79,
+        states=163,
     ),
     SmallWorld(
         name="fenced",
@@ -220,7 +220,7 @@ SMALL: Final = (
         inputs=(A,),
         faults={"fence": 1},
         slow=NEWS,
-        states=1_315,
+        states=3_646,
     ),
 )
 
