@@ -1,8 +1,12 @@
 """One function per verb: arguments in, a result out, nothing printed. The command, REST and gRPC only translate.
 
-Every verb is a coroutine, takes the cluster (a `Connection`, or any `ports.Cluster`) and the namespace, and raises
-`SnapkafkaError`s: `BrokerUnavailableError` if no broker answers, `LedgerUnusableError` if there is no ledger to read,
-and those that it lists. Verbs of a storage alone (`prune`, `verify_offline`) take that instead.
+Every verb is a coroutine, and takes the cluster (a `Connection`, or any `ports.Cluster`; None where `storage` or
+`manifest`, the place of one, is enough) and the namespace. `name` is an id, an epoch, or `latest`: the last good one,
+unless its verb says otherwise. `who`: the caller, for people. `progress`, `notify`: called from time to time.
+
+Every verb raises `BrokerUnavailableError` if no broker answers, `LedgerUnusableError` if there is no ledger to read,
+`BadInputError` for arguments that make no sense, `UnknownSnapshotError`, `StorageError` for files that are missing or
+altered, `DependencyMissingError` for an extra that is not installed, and the `SnapkafkaError`s that it lists.
 """
 
 from __future__ import annotations

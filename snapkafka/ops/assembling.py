@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypedDict, Unpack
+from typing import Any, Final
 
 import msgspec
 
@@ -57,16 +57,7 @@ class Launch:
 BESIDE_US: Final = Launch()
 
 
-class JobOptions(TypedDict, total=False):
-    """How a job runs. `launch`: the Python that runs it, and its environment. `notify`: called with each line of its
-    log; `progress`: with its progress."""
-
-    launch: Launch
-    notify: Callable[[str], None] | None
-    progress: Callable[[Working], None] | None
-
-
-async def assemble(where: Connection, spec: JobSpec, **options: Unpack[JobOptions]) -> tuple[JobResult, ...]:
+async def assemble(where: Connection, spec: JobSpec, **options: Any) -> tuple[JobResult, ...]:
     """Create the tables of captured snapshots, verify them, and write their manifests.
 
     An incremental one that cannot build on its parent gets its whole state (`JobResult.why_full`). Of several
@@ -84,16 +75,13 @@ async def assemble(where: Connection, spec: JobSpec, **options: Unpack[JobOption
     return await _job(changed(spec, bootstrap=where.bootstrap, manifests=()), **options)
 
 
-async def verify(where: Connection, spec: JobSpec, **options: Unpack[JobOptions]) -> tuple[JobResult, ...]:
+async def verify(where: Connection, spec: JobSpec, **options: Any) -> tuple[JobResult, ...]:
     """Verify assembled snapshots again, from their manifests and the log alone.
 
     Args:
         spec: names the manifests, for which neither namespace nor ledger is needed; or the snapshots, by id, epoch or
             `latest`, the last one assembled: the ledger or the storage leads to their manifests. Decoding matters to
             invariants only.
-
-    Raises:
-        UnknownSnapshotError: there is no manifest of that snapshot.
     """
     if not (spec.snapshots or spec.manifests):
         raise BadInputError("no snapshot is named", hint="give an id")
@@ -111,7 +99,12 @@ async def _job(
     notify: Callable[[str], None] | None = None,
     progress: Callable[[Working], None] | None = None,
 ) -> tuple[JobResult, ...]:
-    """Run the job, with credentials in its environment. It ends with this process, whatever happens."""
+    """Run the job, with credentials in its environment. It ends with this process, whatever happens.
+
+    Args:
+        launch: the Python that runs it, and its environment.
+        notify: called with each line of its log; `progress`: with its progress.
+    """
     launch.require_engine(spec)
     loop, last = asyncio.get_running_loop(), ""
 
@@ -179,10 +172,6 @@ async def verify_offline(name: str = "", *, namespace: str = "", storage: str = 
     Args:
         name: its id, its epoch, or `latest`, the last one assembled; it is in `storage`.
         namespace: its namespace, if `storage` has snapshots of several.
-
-    Raises:
-        UnknownSnapshotError, BadInputError: there is no such manifest, or it is of another release.
-        StorageError: a file cannot be read.
     """
     if not name:
         raise BadInputError("no snapshot is named", hint="give an id and --storage DIR")
@@ -227,9 +216,5 @@ def _readable(store: Store, name: str, place: str) -> Manifest | Damage:
     except OtherVersionError:
         raise
     except (BadInputError, UnicodeDecodeError) as error:
-        return Damage(file=name, what=f"is no longer a valid manifest: {_bare(error, place)}")
-
-
-def _bare(error: Exception, place: str) -> str:
-    """Return the text of an error without the file, which is reported anyway."""
-    return str(error).removeprefix(place).strip(" :")
+        why = str(error).removeprefix(place).strip(" :")
+        return Damage(file=name, what=f"is no longer a valid manifest: {why}")

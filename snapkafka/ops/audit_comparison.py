@@ -8,7 +8,8 @@ assigned at any time since is not judged.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -65,12 +66,16 @@ class AuditedPartition:
     reason: str = ""
 
 
+#: Key -> the digest of its value, and the value as shown.
+Rows = dict[bytes, tuple[bytes, bytes]]
+
+
 @dataclass(slots=True)
 class Answer:
     """The messages of a worker: its rows by table and key, and its last message once it has come."""
 
     process: int
-    rows: dict[tuple[int, bytes], tuple[bytes, bytes]] = field(default_factory=dict)
+    rows: defaultdict[int, Rows] = field(default_factory=lambda: defaultdict(dict))
     chunks: set[int] = field(default_factory=set)
     ended: Audited | None = None
 
@@ -81,7 +86,7 @@ class Answer:
         elif message.number not in self.chunks:
             self.chunks.add(message.number)
             for table, key, value_digest, as_shown in message.rows:
-                self.rows[table, key] = value_digest, as_shown
+                self.rows[table][key] = value_digest, as_shown
 
 
 class StateRow(NamedTuple):
@@ -92,14 +97,6 @@ class StateRow(NamedTuple):
     offset: int
     key_raw: bytes
     value_raw: bytes
-
-
-class _Held(NamedTuple):
-    """A table in a worker, with the number under which its rows were sent."""
-
-    answer: Answer
-    number: int
-    table: AuditedTable
 
 
 def audited_cuts(captured: Captured) -> list[ChangelogCut]:
@@ -128,6 +125,93 @@ def all_same(partitions: Collection[AuditedPartition], findings: Collection[Audi
     return bool(partitions) and not findings and not any(part.reason for part in partitions)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Held:
+    """A table in a worker, compared with the rows of the state. `elsewhere`: keys in partitions that the worker does
+    not have."""
+
+    app: str
+    process: int
+    torn: bool
+    table: AuditedTable
+    rows: Rows
+    parts: dict[int, AuditedPartition] = field(default_factory=dict)
+    suspects: dict[bytes, AuditFinding] = field(default_factory=dict)
+    seen: set[bytes] = field(default_factory=set)
+    elsewhere: set[bytes] = field(default_factory=set)
+
+    def take(self, row: StateRow) -> None:
+        table = self.table
+        if table.sets:
+            key, value = content_of_set(row.key_raw, row.value_raw)
+            if value == b"[]":
+                return  # an empty set is as good as none
+        else:
+            key, value = content(row.key_raw, table.as_json[0]), content(row.value_raw, table.as_json[1])
+        had = self.rows.get(key)
+        if row.partition not in table.partitions:
+            if had is not None:
+                self.elsewhere.add(key)  # maybe kept from a partition that it had before
+            return
+        part, below = self.part(row.partition), table.judged_below.get(row.partition)
+        if below is not None and row.offset >= below:
+            part.in_progress += 1
+        elif had is None and table.expires:
+            part.expired += 1
+        elif had is None:
+            self.suspect(row.partition, key, "only-changelog", None, value)
+        else:
+            part.keys += 1
+            if had[0] == digest(value):
+                self.suspects.pop(key, None)  # of another partition with the same key
+            elif key not in self.seen:
+                self.suspect(row.partition, key, "changed", had[1], value)
+        self.seen.add(key)
+
+    def part(self, partition: int) -> AuditedPartition:
+        new = AuditedPartition(app=self.app, table=self.table.name, partition=partition, process=self.process)
+        return self.parts.setdefault(partition, new)
+
+    def suspect(
+        self, partition: int, key: bytes, kind: str, worker: bytes | None, changelog: bytes | None
+    ) -> None:
+        self.suspects[key] = AuditFinding(
+            app=self.app,
+            table=self.table.name,
+            partition=partition,
+            process=self.process,
+            key=_text(key) or "",
+            kind=kind,
+            worker=_text(worker),
+            changelog=_text(None if changelog is None else shown(changelog)),
+        )
+
+    def unsure(self) -> dict[bytes, int]:
+        """Return the keys that an event may have changed at the cut, to assign them in red; with their partitions."""
+        found = self.suspects.items() if self.torn else ()
+        return {key: finding.partition for key, finding in found if finding.kind == "changed"}
+
+    def unmatched(self) -> set[bytes]:
+        """Return the keys that the worker has and the state lacks."""
+        return set() if self.table.reason else self.rows.keys() - self.seen - self.elsewhere
+
+    def finish(self, written: Iterable[bytes]) -> None:
+        """Judge what the state does not have, by the keys of the records in the tails of the changelog."""
+        late = {self._key_of(raw) for raw in written}
+        for key, partition in self.unsure().items():
+            if key in late:
+                del self.suspects[key]
+                self.part(partition).in_progress += 1
+        for key in self.unmatched() - late:
+            self.suspect(-1, key, "only-worker", self.rows[key][1], None)
+        for finding in self.suspects.values():
+            self.part(finding.partition).differing += 1
+
+    def _key_of(self, raw: bytes) -> bytes:
+        as_json = self.table.as_json[0]
+        return content_of_set(raw, b"[[],[]]")[0] if self.table.sets else content(raw, as_json)
+
+
 class Comparison:
     """The comparison of one snapshot.
 
@@ -138,112 +222,49 @@ class Comparison:
 
     def __init__(self, captured: Captured, answers: Mapping[int, Answer]) -> None:
         self._cuts = {TopicPartition(cut.topic, cut.partition): cut for cut in audited_cuts(captured)}
-        self._holders: dict[str, list[_Held]] = {}
+        self._held: defaultdict[str, list[_Held]] = defaultdict(list)
         self._reasons: dict[str, str] = {}
-        self._apps = audited_processes(captured)
-        self._torn = {cut.process for cut in captured.processes if cut.torn}
-        for process, app in sorted(self._apps.items()):
-            self._hold(process, app, answers.get(process))
-        self._parts: dict[tuple[int, TopicPartition], AuditedPartition] = {}
-        self._suspects: dict[tuple[int, int, bytes], AuditFinding] = {}
-        self._seen: set[tuple[int, int, bytes]] = set()
-        self._elsewhere: set[tuple[int, int, bytes]] = set()  # in partitions that the worker does not have
-
-    def _hold(self, process: int, app: str, answer: Answer | None) -> None:
-        ended = answer.ended if answer is not None else None
-        if answer is None or ended is None:
-            self._reasons.setdefault(app, f"process {process} has not answered")
-        elif ended.reason:
-            self._reasons[app] = f"process {process}: {ended.reason}"
-        elif len(answer.chunks) < ended.chunks:
-            self._reasons[app] = f"process {process}: some of what it sent is lost"
-        else:
-            for number, table in enumerate(ended.tables):
-                self._holders.setdefault(table.changelog, []).append(_Held(answer, number, table))
-
-    # -- the rows of the state ----------------------------------------------------------------------------------------
+        torn = {cut.process for cut in captured.processes if cut.torn}
+        for process, app in sorted(audited_processes(captured).items()):
+            answer = answers.get(process)
+            ended = answer.ended if answer is not None else None
+            if answer is None or ended is None:
+                self._reasons.setdefault(app, f"process {process} has not answered")
+            elif ended.reason:
+                self._reasons[app] = f"process {process}: {ended.reason}"
+            elif len(answer.chunks) < ended.chunks:
+                self._reasons[app] = f"process {process}: some of what it sent is lost"
+            else:
+                for number, table in enumerate(ended.tables):
+                    held = _Held(
+                        app=app, process=process, torn=process in torn, table=table, rows=answer.rows[number]
+                    )
+                    self._held[table.changelog].append(held)
 
     def take(self, rows: Iterable[StateRow]) -> None:
         """Compare the rows of the assembled state."""
         for row in rows:
-            for held in self._holders.get(row.topic, ()):
+            for held in self._held.get(row.topic, ()):
                 if not held.table.reason:
-                    self._compare(held, row)
-
-    def _compare(self, held: _Held, row: StateRow) -> None:
-        table = held.table
-        if table.sets:
-            key, value = content_of_set(row.key_raw, row.value_raw)
-            if value == b"[]":
-                return  # an empty set is as good as none
-        else:
-            key = content(row.key_raw, table.as_json[0])
-            value = content(row.value_raw, table.as_json[1])
-        place = held.answer.process, held.number, key
-        had = held.answer.rows.get((held.number, key))
-        if row.partition not in table.partitions:
-            if had is not None:
-                self._elsewhere.add(place)  # maybe kept from a partition that it had before
-            return
-        part = self._part(held, row.partition)
-        below = table.judged_below.get(row.partition)
-        if below is not None and row.offset >= below:
-            part.in_progress += 1
-        elif had is None:
-            if table.expires:
-                part.expired += 1
-            else:
-                self._suspect(place, part, "only-changelog", None, value)
-        elif had[0] == digest(value):
-            part.keys += 1
-            self._suspects.pop(place, None)  # of another partition with the same key
-        else:
-            part.keys += 1
-            if place not in self._seen:
-                self._suspect(place, part, "changed", had[1], value)
-        self._seen.add(place)
-
-    def _suspect(
-        self,
-        place: tuple[int, int, bytes],
-        part: AuditedPartition,
-        kind: str,
-        worker: bytes | None,
-        changelog: bytes | None,
-    ) -> None:
-        self._suspects[place] = AuditFinding(
-            app=part.app,
-            table=part.table,
-            partition=part.partition,
-            process=part.process,
-            key=_text(place[2]) or "",
-            kind=kind,
-            worker=_text(worker),
-            changelog=_text(None if changelog is None else shown(changelog)),
-        )
-
-    def _part(self, held: _Held, partition: int) -> AuditedPartition:
-        process, tp = held.answer.process, TopicPartition(held.table.changelog, partition)
-        if (process, tp) not in self._parts:
-            self._parts[process, tp] = AuditedPartition(
-                app=self._apps[process], table=held.table.name, partition=partition, process=process
-            )
-        return self._parts[process, tp]
-
-    # -- what the state does not have ---------------------------------------------------------------------------------
+                    held.take(row)
 
     def tails(self) -> dict[TopicPartition, tuple[int, int]]:
         """Return the ranges of changelogs in which keys may have been deleted after the cut, if any matter."""
         found: dict[TopicPartition, tuple[int, int]] = {}
-        for held, _ in self._unmatched():
-            for partition, below in held.table.judged_below.items():
+
+        def read(tp: TopicPartition, start: int, end: int) -> None:
+            found[tp] = min(start, found.get(tp, (start, 0))[0]), end
+
+        for held in (held for holders in self._held.values() for held in holders):
+            below = {
+                TopicPartition(held.table.changelog, of): at for of, at in held.table.judged_below.items()
+            }
+            for tp, at in below.items() if held.unmatched() else ():
+                if tp in self._cuts and at < self._cuts[tp].end:
+                    read(tp, at, self._cuts[tp].end)
+            for partition in held.unsure().values():
                 tp = TopicPartition(held.table.changelog, partition)
-                if tp in self._cuts and below < self._cuts[tp].end:
-                    found[tp] = min(below, found.get(tp, (below, 0))[0]), self._cuts[tp].end
-        for held, _, finding in self._unsure():
-            tp = TopicPartition(held.table.changelog, finding.partition)
-            below = held.table.judged_below.get(finding.partition, self._cuts[tp].end)
-            found[tp] = min(below, found.get(tp, (below, 0))[0]), sys.maxsize
+                read(tp, below.get(tp, self._cuts[tp].end), sys.maxsize)
         return found
 
     def finish(
@@ -254,73 +275,23 @@ class Comparison:
         Args:
             written: changelog -> the keys of the records in its `tails`.
         """
-        late = {
-            held.table.changelog: {_key_of(raw, held.table) for raw in written.get(held.table.changelog, ())}
-            for holders in self._holders.values()
-            for held in holders
-        }
-        for held, place, finding in list(self._unsure()):
-            if place[2] in late[held.table.changelog]:
-                del self._suspects[place]
-                self._part(held, finding.partition).in_progress += 1
-        for held, key in list(self._unmatched()):
-            table = held.table
-            if key not in late[table.changelog]:
-                place = held.answer.process, held.number, key
-                part = AuditedPartition(
-                    app=self._apps[held.answer.process],
-                    table=table.name,
-                    partition=-1,
-                    process=held.answer.process,
-                )
-                self._suspect(place, part, "only-worker", held.answer.rows[held.number, key][1], None)
-        findings = sorted(self._suspects.values(), key=lambda it: (it.app, it.table, it.partition, it.key))
-        parts = {(it.process, it.table, it.partition): it for it in self._all_parts()}
-        for finding in findings:
-            where = finding.process, finding.table, finding.partition
-            if where not in parts:
-                parts[where] = AuditedPartition(
-                    app=finding.app, table=finding.table, partition=-1, process=finding.process
-                )
-            parts[where].differing += 1
-        return sorted(parts.values(), key=lambda it: (it.app, it.table, it.partition, it.process)), findings
-
-    def _unsure(self) -> Iterator[tuple[_Held, tuple[int, int, bytes], AuditFinding]]:
-        """Yield the keys that an event may have changed at the cut, to assign them in red."""
-        for holders in self._holders.values():
-            for held in holders:
-                for place, finding in self._suspects.items():
-                    ours = place[:2] == (held.answer.process, held.number)
-                    if ours and finding.kind == "changed" and finding.process in self._torn:
-                        yield held, place, finding
-
-    def _unmatched(self) -> Iterator[tuple[_Held, bytes]]:
-        """Yield the keys that workers have and the state lacks."""
-        for holders in self._holders.values():
-            for held in holders:
-                for number, key in held.answer.rows:
-                    place = held.answer.process, number, key
-                    known = place in self._seen or place in self._elsewhere
-                    if number == held.number and not held.table.reason and not known:
-                        yield held, key
-
-    def _all_parts(self) -> Iterator[AuditedPartition]:
+        parts: list[AuditedPartition] = []
         for tp, cut in self._cuts.items():
-            holders = [h for h in self._holders.get(tp.topic, ()) if tp.partition in h.table.partitions]
+            holders = [held for held in self._held[tp.topic] if tp.partition in held.table.partitions]
             for held in holders:
-                part = self._part(held, tp.partition)
-                part.reason = held.table.reason
-                yield part
+                held.part(tp.partition).reason = held.table.reason
             if not holders:
-                yield self._without(cut)
-
-    def _without(self, cut: ChangelogCut) -> AuditedPartition:
-        reason = self._reasons.get(cut.app, "no worker had it at its cut")
-        return AuditedPartition(app=cut.app, table=cut.table, partition=cut.partition, reason=reason)
-
-
-def _key_of(raw: bytes, table: AuditedTable) -> bytes:
-    return content_of_set(raw, b"[[],[]]")[0] if table.sets else content(raw, table.as_json[0])
+                reason = self._reasons.get(cut.app, "no worker had it at its cut")
+                parts.append(
+                    AuditedPartition(app=cut.app, table=cut.table, partition=cut.partition, reason=reason)
+                )
+        findings: list[AuditFinding] = []
+        for held in (held for holders in self._held.values() for held in holders):
+            held.finish(written.get(held.table.changelog, ()))
+            parts += held.parts.values()
+            findings += held.suspects.values()
+        parts.sort(key=lambda it: (it.app, it.table, it.partition, it.process))
+        return parts, sorted(findings, key=lambda it: (it.app, it.table, it.partition, it.key))
 
 
 def _text(raw: bytes | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.assembly.progress import Working
 from snapkafka.assembly.spec import JobSpec, changed
@@ -88,27 +88,15 @@ async def audit(
         spec: how the snapshot is assembled; namespace and storage.
         snapshot: one that was triggered for an audit, lately; empty: a new one is triggered.
         within_s: a worker that has not answered by then counts as not audited.
-
-    Raises:
-        BadInputError: the snapshot was not triggered for an audit.
-        SnapkafkaError: the snapshot fails, or cannot be assembled.
     """
     started = time.monotonic()
     require_extra("query", "an audit")
     if not snapshot:
-        await _create_topic(where, TOPIC + spec.namespace)
-        found = await trigger(
-            where,
-            spec.namespace,
-            storage=spec.storage,
-            who=who,
-            ttl_ms=ttl_ms,
-            apps=apps,
-            wait=True,
-            progress=capturing,
-            audit=True,
-        )
-        snapshot = found.id
+        async with KafkaTopicAdmin(where) as admin:
+            await admin.create_topic(TOPIC + spec.namespace, settings=TOPIC_SETTINGS)
+        options: dict[str, Any] = {"ttl_ms": ttl_ms, "apps": apps, "wait": True, "audit": True}
+        options |= {"storage": spec.storage, "who": who, "progress": capturing}
+        snapshot = (await trigger(where, spec.namespace, **options)).id
     async with opened(where, spec.namespace) as work:
         if not find_snapshot(work.reading.state, snapshot).trigger.audit:
             raise BadInputError(
@@ -135,11 +123,6 @@ async def audit(
         workers=tuple(_workers(captured, answers)),
         seconds=round(time.monotonic() - started, 3),
     )
-
-
-async def _create_topic(where: Connection, topic: str) -> None:
-    async with KafkaTopicAdmin(where) as admin:
-        await admin.create_topic(topic, settings=TOPIC_SETTINGS)
 
 
 async def _read_answers(
@@ -189,10 +172,5 @@ def _workers(captured: Captured, answers: dict[int, Answer]) -> Iterator[Audited
     apps = audited_processes(captured)
     for process, answer in sorted(answers.items()):
         silent = Audited(epoch=captured.epoch, process=process, reason="it has not answered")
-        ended = answer.ended or silent
-        yield AuditedWorker(
-            app=apps[process],
-            process=process,
-            reason=ended.reason,
-            pause_us=ended.pause_us,
-        )
+        of = answer.ended or silent
+        yield AuditedWorker(app=apps[process], process=process, reason=of.reason, pause_us=of.pause_us)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError, ForkRefusedError
+from snapkafka.kafka.cluster.admin import administration
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
@@ -21,7 +22,6 @@ from snapkafka.query.engine import Bounds
 from snapkafka.query.locate import manifest_places
 from snapkafka.query.manifest_check import Trust, compared_with_ledger
 from snapkafka.query.sandbox import Asked, ask
-from snapkafka.restore.session import admin_of
 from snapkafka.runtime.extras import require_extra
 from snapkafka.store import read_manifest, sql_text
 from snapkafka.verbs import Result
@@ -125,19 +125,15 @@ async def diff(
     """Compare two snapshots.
 
     Args:
-        where: not needed with `storage`.
         before, after: ids, epochs or `latest`, the last good one.
         fork: the changes of this fork of the namespace since its snapshot, by names of production; `before` is a
             snapshot of the fork.
         keys: the number of keys to name, of each change of each table.
         values: whether these have their values.
         manifests: the places of the two manifests, instead of names.
-        bounds: see `query`.
 
     Raises:
-        UnknownSnapshotError, ForkRefusedError: there is no such snapshot, or fork.
-        StorageError: files are missing, unreadable or altered.
-        DependencyMissingError: DuckDB is not installed.
+        ForkRefusedError: there is no such fork.
     """
     require_keys(keys, values=values)
     require_extra("query", "a comparison")
@@ -169,7 +165,7 @@ async def _sides(
     if where is None:
         raise BadInputError("a fork is found through its ledger", hint="add --bootstrap")
     forked = prefixed(fork, namespace)
-    async with admin_of(where) as admin:
+    async with administration(where) as admin:
         there = await admin.describe_topics([LEDGER + forked])
     found = None
     if LEDGER + forked in there:

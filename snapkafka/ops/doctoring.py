@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
@@ -27,7 +27,7 @@ from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.facts import unlike_counts
 from snapkafka.protocol.gather import gather
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
-from snapkafka.protocol.records import REMOTE, TopicPartition
+from snapkafka.protocol.records import REMOTE, Table, TopicPartition
 from snapkafka.topic_config import UNBOUNDED, TopicSettings
 from snapkafka.units import format_ms, wall_ms
 from snapkafka.wire.headers import HEADER
@@ -38,6 +38,9 @@ from .pruning import checkpoint_due
 
 #: How long after a snapshot its records must still be there.
 ASSEMBLY_WITHIN_MS: Final = 3_600_000
+
+
+Offsets: TypeAlias = dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,37 +57,25 @@ class Checkup:
         return not any(advice.weight is Weight.PROBLEM for advice in self.found)
 
 
-async def doctor(
-    where: Connection | Cluster,
-    namespace: str,
-    *,
-    clock: Clock = wall_ms,
-) -> Checkup:
-    """Examine the ledger, the topics of the apps that have joined, and the groups that read them.
-
-    Args:
-        clock: milliseconds since 1970.
-    """
+async def doctor(where: Connection | Cluster, namespace: str, *, clock: Clock = wall_ms) -> Checkup:
+    """Examine the ledger, the topics of the apps that have joined, and the groups that read them."""
     async with opened(where, namespace) as work:
         return await examine(work, namespace, now_ms=clock())
 
 
 async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
-    """Examine them as `doctor` does, by a ledger that was read."""
+    """Examine them by a ledger that was read."""
     state = work.reading.state
     views = latest_of_apps(state)
     found = [*_about_apps(state, views), *_about_snapshots(state), *_about_standing_agents(state)]
-    found += [find("topic-unread", item.topic, topic=item.topic, app=item.app) for item in state.unread()]
+    found += [find("topic-unread", it.topic, topic=it.topic, app=it.app) for it in state.unread()]
     found += _about_ledger(work, now_ms)
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
     found += await about_lost_headers(work, views)
     found += await about_groups(work, {s.topic for view in views for s in view.hello.inputs})
     living = Counter(view.hello.app for view in state.living())
-    return Checkup(
-        namespace=namespace,
-        apps={view.hello.app: living[view.hello.app] for view in views},
-        found=worst_first(found),
-    )
+    apps = {view.hello.app: living[view.hello.app] for view in views}
+    return Checkup(namespace=namespace, apps=apps, found=worst_first(found))
 
 
 def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
@@ -146,11 +137,9 @@ def _about_standing_agents(state: LedgerState) -> Iterator[Advice]:
             yield find("agent-stands", app, agent=agent or "the loop", app=app, grown=grown, unread=unread)
 
 
-def _positions(
-    cut: Captured,
-) -> dict[tuple[str, str], tuple[dict[TopicPartition, int], dict[TopicPartition, int]]]:
+def _positions(cut: Captured) -> dict[tuple[str, str], tuple[Offsets, Offsets]]:
     """Return the position and the end of each input, by app and agent."""
-    found: dict[tuple[str, str], tuple[dict[TopicPartition, int], dict[TopicPartition, int]]] = {}
+    found: dict[tuple[str, str], tuple[Offsets, Offsets]] = {}
     for source in cut.inputs:
         tp = TopicPartition(source.topic, source.partition)
         for agent, offset in [(it.agent, it.offset) for it in source.agents] or [("", source.position)]:
@@ -173,22 +162,23 @@ async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -
     """Check the partitions of topics, and whether they keep what assembly needs."""
     needed = roles(views)
     try:
-        described = await work.admin.describe_topics([role.topic for role in needed]) if needed else {}
+        described = await work.admin.describe_topics([*needed]) if needed else {}
     except SnapkafkaError as error:
         return [unseen("topics", error)]
     found = list(about_partitions(views, described))
-    for role in needed:
-        if role.topic not in described:
+    for topic, table in needed.items():
+        if topic not in described:
             continue
         try:
-            holding, own = await work.admin.topic_settings(role.topic)
+            holding, own = await work.admin.topic_settings(topic)
         except SnapkafkaError as error:
             found.append(unseen("settings", error))
             continue
-        for code, fields, changes in judged(role, holding, within_ms):
+        role = f"input {topic}" if table is None else f"changelog {topic}"
+        for code, fields, changes in judged(table, holding, within_ms):
             before = {name: own.get(name) for name in changes}
-            fix, undo = (change_command(role.topic, of, work.bootstrap) for of in (changes, before))
-            found.append(find(code, role.topic, fix, undo, role=role.name, **fields))
+            fix, undo = (change_command(topic, of, work.bootstrap) for of in (changes, before))
+            found.append(find(code, topic, fix, undo, role=role, **fields))
     return found
 
 
@@ -279,68 +269,38 @@ def _last_sent(state: LedgerState) -> dict[TopicPartition, tuple[int, str]]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRole:
-    """The role of a topic in a snapshot. `table`, `app`: of which it is the changelog (empty: an input). `expires_ms`,
-    `sets`: see `protocol.records.Table`."""
-
-    topic: str
-    app: str = ""
-    table: str = ""
-    expires_ms: int = 0
-    sets: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"changelog {self.topic}" if self.table else f"input {self.topic}"
+#: A problem of a topic's settings: its code, the fields of its text, and setting -> the value that fixes it.
+Shortfall: TypeAlias = tuple[str, Mapping[str, object], Mapping[str, str]]
 
 
-class Shortfall(NamedTuple):
-    """A problem of a topic's settings. `fields`: of its text; `changes`: setting -> the value that fixes it."""
-
-    code: str
-    fields: Mapping[str, object]
-    changes: Mapping[str, str]
-
-
-def roles(views: Iterable[ProcessView]) -> list[TopicRole]:
-    """Return the topics that snapshots of these processes need; one that is both counts as a changelog."""
-    found: dict[str, TopicRole] = {}
-    for view in views:
-        found |= {source.topic: TopicRole(topic=source.topic) for source in view.hello.inputs}
-    for view in views:
-        for table in view.hello.tables:
-            found[table.changelog] = TopicRole(
-                topic=table.changelog,
-                app=view.hello.app,
-                table=table.name,
-                expires_ms=table.expires_ms,
-                sets=table.sets,
-            )
-    return [role for _, role in sorted(found.items())]
+def roles(views: Iterable[ProcessView]) -> dict[str, Table | None]:
+    """Return the topics that snapshots of these processes need: changelogs with their tables, and inputs."""
+    found: dict[str, Table | None] = {source.topic: None for view in views for source in view.hello.inputs}
+    found |= {table.changelog: table for view in views for table in view.hello.tables}
+    return dict(sorted(found.items()))
 
 
-def judged(role: TopicRole, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
+def judged(table: Table | None, holding: Mapping[str, str], within_ms: int) -> Iterator[Shortfall]:
     """Find what is wrong with the effective settings of a topic.
 
     Args:
+        table: whose changelog it is; None: it is an input.
         within_ms: how long after a snapshot assembly has read everything.
     """
     settings = TopicSettings.parse(holding)
-    if role.table and not role.expires_ms:
-        if found := _state_is_lost(role, settings, within_ms):
+    if table is not None and not table.expires_ms:
+        if found := _state_is_lost(table, settings, within_ms):
             yield found
             return
     elif settings.deletes:
-        yield from _deleted_too_soon(role, settings, within_ms)
+        yield from _deleted_too_soon(0 if table is None else table.expires_ms, settings, within_ms)
     lag_ms = settings.uncompacted_ms
     if settings.compacts and lag_ms < within_ms:
         when = f"after {format_ms(lag_ms)}" if lag_ms else "at once"
-        change = {"min.compaction.lag.ms": str(within_ms)}
-        yield Shortfall("compaction", {"when": when, "lag_ms": lag_ms}, change)
+        yield "compaction", {"when": when, "lag_ms": lag_ms}, {"min.compaction.lag.ms": str(within_ms)}
 
 
-def _state_is_lost(role: TopicRole, settings: TopicSettings, within_ms: int) -> Shortfall | None:
+def _state_is_lost(table: Table, settings: TopicSettings, within_ms: int) -> Shortfall | None:
     """Find a changelog that has to hold all of the state, and does not."""
     bounds: dict[str, str] = {}
     if settings.retention_ms is not None:
@@ -348,33 +308,29 @@ def _state_is_lost(role: TopicRole, settings: TopicSettings, within_ms: int) -> 
     if settings.retention_bytes is not None:
         bounds["retention.bytes"] = f"{settings.retention_bytes:,} bytes a partition"
     unbounded = dict.fromkeys(bounds, str(UNBOUNDED))
-    if role.sets and settings.compacts:
-        changes = {"cleanup.policy": "delete"} | unbounded
-        return Shortfall("sets-compacted", {"policy": settings.policy}, changes)
+    if table.sets and settings.compacts:
+        return "sets-compacted", {"policy": settings.policy}, {"cleanup.policy": "delete"} | unbounded
     if not settings.deletes or not unbounded:
         return None
     changes = unbounded
-    if not role.sets:  # as Faust makes it
+    if not table.sets:  # as Faust makes it
         changes = {"cleanup.policy": "compact"}
         if settings.uncompacted_ms < within_ms:
             changes["min.compaction.lag.ms"] = str(within_ms)
-    table = "a table of sets" if role.sets else f"table {role.table}"
-    fields = {"table": table, "policy": settings.policy, "kept": " and ".join(bounds.values())}
-    return Shortfall("state-deleted", fields, changes)
+    name = "a table of sets" if table.sets else f"table {table.name}"
+    fields = {"table": name, "policy": settings.policy, "kept": " and ".join(bounds.values())}
+    return "state-deleted", fields, changes
 
 
-def _deleted_too_soon(role: TopicRole, settings: TopicSettings, within_ms: int) -> Iterator[Shortfall]:
-    kept_ms, needed_ms = settings.retention_ms, within_ms + role.expires_ms
+def _deleted_too_soon(expires_ms: int, settings: TopicSettings, within_ms: int) -> Iterator[Shortfall]:
+    kept_ms, needed_ms = settings.retention_ms, within_ms + expires_ms
     needed = format_ms(needed_ms)
     if kept_ms is not None and kept_ms < needed_ms:
-        windows = (
-            f" (windows of {format_ms(role.expires_ms)}, and {format_ms(within_ms)} until it has read them)"
-        )
-        fields = {"kept": format_ms(kept_ms), "needed": needed, "windows": windows * bool(role.expires_ms)}
-        yield Shortfall("retention", fields, {"retention.ms": str(needed_ms)})
+        windows = f" (windows of {format_ms(expires_ms)}, and {format_ms(within_ms)} until it has read them)"
+        fields = {"kept": format_ms(kept_ms), "needed": needed, "windows": windows * bool(expires_ms)}
+        yield "retention", fields, {"retention.ms": str(needed_ms)}
     if (size := settings.retention_bytes) is not None:
-        change = {"retention.bytes": str(UNBOUNDED)}
-        yield Shortfall("retention-bytes", {"size": size, "needed": needed}, change)
+        yield "retention-bytes", {"size": size, "needed": needed}, {"retention.bytes": str(UNBOUNDED)}
 
 
 def change_command(topic: str, changes: Mapping[str, str | None], bootstrap: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,19 +70,10 @@ async def draw(
     """Draw an assembled snapshot.
 
     Args:
-        where: not needed with `storage` or `manifest`.
         name: id, epoch or `latest`, the last assembled one.
-        manifest: the place of the manifest.
         messages_max: the limit of drawn messages in flight, and of those that do not cross the cut.
         wall_clock: also draw the cut that results from reading every process at one time (`instant_of`); needs the
             table `around`.
-        bounds: see `query`.
-
-    Raises:
-        BadInputError: a number is invalid; the snapshot lacks what `wall_clock` needs.
-        UnknownSnapshotError: there is no such snapshot.
-        StorageError: its manifest or tables cannot be read.
-        DependencyMissingError: DuckDB is not installed.
     """
     if messages_max < 0:
         raise BadInputError(f"must be 0 or more, got {messages_max}", field="messages")
@@ -94,24 +85,30 @@ async def draw(
     rows: Sequence[Mapping[str, Any]] = ()
     if wall_clock or has_around(found):  # else lanes alone
         rows = (await query(where, namespace, sql_of(*limits), manifest=place, bounds=bounds)).rows
-    drawn: Sequence[DrawnMessage] = messages_of(rows, found, _receivers(found.captured))
+    drawn: Sequence[DrawnMessage] = messages_of(
+        rows, found, {(cut.app, cut.topic, cut.partition): cut.receiver for cut in found.captured.inputs}
+    )
     in_flight = sum(table.rows for table in found.tables if table.name == "messages")
     total = in_flight + (rows[0]["near"] if rows else 0)
-    counts, wall, notes = None, None, _notes(found.captured)
+    counts, wall, notes = None, None, ["Cuts stand to scale; of messages the order, not the time."]
     if wall_clock:
         counts, wall, drawn = at_wall_clock(drawn, found, at_ms, most=messages_max, of_a_channel=OF_A_CHANNEL)
-        notes = (*wall_notes(counts), *_contaminated(found.captured))
+        notes = [*wall_notes(counts)]
         messages: Sequence[DrawnMessage] = drawn
     else:
         backward = _backward(found)
-        messages = [*_without(drawn, backward), *backward, *_markers(found.captured)]
+        there = {(one.topic, one.partition, one.offset) for one in backward}  # of which a check reports more
+        others = (one for one in drawn if (one.topic, one.partition, one.offset) not in there)
+        messages = [*others, *backward, *_markers(found.captured)]
+    if found.captured.contaminated:
+        notes.append(f"Contaminated: {found.captured.contaminated}")
     picture = Picture(
         title=found.id,
         verdict=found.verdict,
         lanes=_lanes(found.captured, _after_trigger(found)),
         messages=tuple(messages),
         hidden=total - len(drawn),
-        notes=notes,
+        notes=tuple(notes),
         wall=wall,
     )
     layout = await asyncio.to_thread(lay_out, picture)
@@ -128,7 +125,7 @@ async def draw(
         near=near,
         near_hidden=total - shown - hidden - near,
         wall=counts,
-        notes=notes if counts else (),
+        notes=tuple(notes) if counts else (),
     )
 
 
@@ -191,21 +188,14 @@ def _event(event: Any) -> str:
     return f"{event.agent} at {event.topic}[{event.partition}] offset {event.offset}"
 
 
-def _receivers(captured: Captured) -> dict[tuple[str, str, int], int]:
-    return {(cut.app, cut.topic, cut.partition): cut.receiver for cut in captured.inputs}
-
-
-def _without(messages: Iterable[DrawnMessage], others: Iterable[DrawnMessage]) -> list[DrawnMessage]:
-    """Leave out messages that are among others, about which a check reports more."""
-    there = {(one.topic, one.partition, one.offset) for one in others}
-    return [one for one in messages if (one.topic, one.partition, one.offset) not in there]
+def _receivers(captured: Captured) -> dict[tuple[str, int], int]:
+    """Return the receiver of each input, the first one of several apps."""
+    return {(cut.topic, cut.partition): cut.receiver for cut in reversed(captured.inputs)}
 
 
 def _backward(manifest: Manifest) -> list[DrawnMessage]:
     """Return the messages that a check found received and not sent."""
-    receivers: dict[tuple[str, int], int] = {}
-    for cut in manifest.captured.inputs:
-        receivers.setdefault((cut.topic, cut.partition), cut.receiver)
+    receivers = _receivers(manifest.captured)
     known = {cut.process for cut in manifest.captured.processes}
     return [
         DrawnMessage(
@@ -226,17 +216,11 @@ def _backward(manifest: Manifest) -> list[DrawnMessage]:
 
 def _markers(captured: Captured) -> list[DrawnMessage]:
     """Return one marker for each pair of processes, and no more than can be distinguished."""
-    receivers: dict[tuple[str, int], int] = {
-        (cut.topic, cut.partition): cut.receiver for cut in captured.inputs
-    }
-    found: dict[tuple[int, int], DrawnMessage] = {}
+    receivers, found = _receivers(captured), dict[tuple[int, int], DrawnMessage]()
     for sent in captured.senders:
-        receiver = receivers.get((sent.topic, sent.partition))
-        if sent.marker < 0 or receiver is None or receiver == sent.process:
-            continue
-        found.setdefault(
-            (sent.process, receiver),
-            DrawnMessage(
+        receiver = receivers.get((sent.topic, sent.partition), sent.process)
+        if sent.marker >= 0 and receiver != sent.process:
+            marker = DrawnMessage(
                 kind="marker",
                 sender=sent.process,
                 receiver=receiver,
@@ -244,14 +228,6 @@ def _markers(captured: Captured) -> list[DrawnMessage]:
                 partition=sent.partition,
                 offset=sent.marker,
                 what="marker: all that follows was sent after the cut",
-            ),
-        )
+            )
+            found.setdefault((sent.process, receiver), marker)
     return list(found.values())[:MARKERS_SHOWN]
-
-
-def _notes(captured: Captured) -> tuple[str, ...]:
-    return ("Cuts stand to scale; of messages the order, not the time.", *_contaminated(captured))
-
-
-def _contaminated(captured: Captured) -> list[str]:
-    return [f"Contaminated: {captured.contaminated}"] if captured.contaminated else []

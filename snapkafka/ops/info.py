@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from operator import attrgetter
 
 import msgspec
 
@@ -214,7 +214,9 @@ def details(reading: LedgerReading, view: SnapshotView, now_ms: int) -> Details:
         ),
         processes=processes,
         waits=tuple(_wait(reading, view, wait, now_ms) for wait in waits),
-        positions=tuple(sorted(captured.inputs, key=_place)) if captured else (),
+        positions=tuple(sorted(captured.inputs, key=attrgetter("app", "topic", "partition")))
+        if captured
+        else (),
         checks=tuple(map(check_info, view.verdict.checks)) if view.verdict else (),
         alignment=captured.alignment if captured else None,
         never_read=captured.never_read if captured else (),
@@ -231,10 +233,6 @@ def check_info(check: CheckResult | CheckEntry) -> CheckInfo:
     return CheckInfo(**{"run": check.status != "not-run"} | known | more)
 
 
-#: What a process that has not cut yet is shown to have learned it by.
-NOT_YET: Final = ""
-
-
 def _process(reading: LedgerReading, view: SnapshotView, process: int) -> ProcessRow:
     hello = reading.state.processes[process].hello
     start = reading.times_ms[view.epoch - 1]
@@ -244,7 +242,7 @@ def _process(reading: LedgerReading, view: SnapshotView, process: int) -> Proces
         app=hello.app,
         host=hello.host,
         pid=hello.pid,
-        heard=report[1].heard if report else NOT_YET,
+        heard=report[1].heard if report else "",
         cut_us=report[1].cut_us if report else None,
         running=len(report[1].running) if report else 0,
         reported_ms=reading.times_ms[report[0]] - start if report else None,
@@ -259,7 +257,3 @@ def _wait(reading: LedgerReading, view: SnapshotView, wait: Waiting, now_ms: int
     )
     waited_ms = max(0, now_ms - reading.times_ms[view.epoch - 1])
     return WaitRow(text=text, process=wait.process, app=wait.app, waited_ms=waited_ms)
-
-
-def _place(cut: InputCut) -> tuple[str, str, int]:
-    return cut.app, cut.topic, cut.partition

@@ -119,10 +119,6 @@ async def invariants(where: Connection | Cluster, namespace: str, name: str = ""
     Args:
         name: this one alone: its whole history, with the rows of the snapshot in which it broke first, and of the
             newest one.
-
-    Raises:
-        BadInputError: no snapshot has evaluated the one of that name.
-        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     reading = await read_ledger(where, namespace)
     return (await with_rows(history_in(reading, name)),) if name else invariants_in(reading)
@@ -149,9 +145,6 @@ def history_in(reading: LedgerReading, name: str, *, most: int | None = None) ->
 
     Args:
         most: so many of the newest snapshots, and further ones back to the newest in which it holds; None: all.
-
-    Raises:
-        BadInputError: no snapshot has evaluated it.
     """
     found: list[Evaluation] = []
     held, known = False, set[str]()

@@ -164,8 +164,7 @@ async def keep(
             hint="set a longer --timeout, or query the last snapshot to see what it waits for",
         )
 
-    timeout_s = None if request.timeout_ms is None else request.timeout_ms / 1_000
-    async with within(timeout_s, late):
+    async with within(None if request.timeout_ms is None else request.timeout_ms / 1_000, late):
         while True:
             last = await keeper.next(last, clock())
             report(last)
@@ -177,8 +176,6 @@ async def keep(
 
 @dataclass(slots=True)
 class Keeper:
-    """What keeps the snapshots of a namespace, round by round."""
-
     where: Connection
     namespace: str
     request: Keep
@@ -213,16 +210,9 @@ class Keeper:
         ledger = await read_ledger(self.where, self.namespace)
         kind, due = _type(request, summaries(ledger), name), checkpoint_due(ledger, now_ms)
         try:
-            taken = await trigger(
-                self.where,
-                self.namespace,
-                snapshot_id=name,
-                type=kind,
-                storage=request.storage,
-                who=self.who,
-                ttl_ms=request.ttl_ms,
-                wait=True,
-            )
+            options: dict[str, Any] = {"storage": request.storage, "who": self.who, "ttl_ms": request.ttl_ms}
+            options |= {"type": kind, "wait": True}
+            taken = await trigger(self.where, self.namespace, snapshot_id=name, **options)
             self.taken.add(taken.id)
             found = await self._assembled(taken)
         except OF_ONE as error:
@@ -236,11 +226,7 @@ class Keeper:
             return structs.replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
 
     async def _assembled(self, taken: SnapshotInfo) -> KeptRound:
-        """Assemble a captured snapshot; return its round.
-
-        Raises:
-            SnapkafkaError: what befalls every assembly (`OF_ALL`).
-        """
+        """Assemble a captured snapshot; return its round. What befalls every assembly (`OF_ALL`) is raised."""
         found = KeptRound(id=taken.id, outcome=Outcome.VERIFIED, type=taken.type, epoch=taken.epoch)
         if taken.verdict:  # by a keeper that was cut short after it
             good = taken.verdict in GOOD

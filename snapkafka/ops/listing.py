@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
@@ -75,10 +75,6 @@ async def show(
         name: its id, its epoch, or `latest`, the last one triggered, whatever its status.
         epoch: its epoch, even if there is such an id.
         at_ms: a moment: the last snapshot that was captured by then, by the ledger's clock.
-
-    Raises:
-        UnknownSnapshotError: there is no such snapshot.
-        BadInputError: not exactly one of the three is given.
     """
     if [bool(name), epoch is not None, at_ms is not None].count(True) != 1:
         raise BadInputError(
@@ -123,18 +119,13 @@ async def verdicts(
     Args:
         start: the first offset of interest; None: only verdicts from now on.
         live: wait for later ones; False: end at the present end of the ledger.
-
-    Raises:
-        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
     """
     async with opened(where, namespace, remember=True) as work:
         reading = work.reading
-        known = reading.entries or []
+        past, reading.entries = reading.entries or [], None
         first = reading.state.end if start is None else start
-        past = [entry for entry in known if entry.offset >= first]
-        reading.entries = None
         for entry in past:
-            if found := _verified(reading, entry.offset, entry.record):
+            if entry.offset >= first and (found := _verified(reading, entry.offset, entry.record)):
                 yield found
         if not live:
             return
@@ -205,11 +196,7 @@ class Freshness:
 async def freshness(
     where: Connection | Cluster, namespace: str, *, clock: Callable[[], int] = wall_ms
 ) -> Freshness:
-    """Read the ledger, and the state of the logs that the newest good snapshot needs.
-
-    Raises:
-        LedgerUnusableError, BrokerUnavailableError: the ledger cannot be read.
-    """
+    """Read the ledger, and the state of the logs that the newest good snapshot needs."""
     async with opened(where, namespace) as work:
         found = freshness_in(work.reading, clock())
         newest_good = _newest(work.reading, _usable)
@@ -248,9 +235,6 @@ def _age_s(now_ms: int, then_ms: int | None) -> float | None:
     return None if then_ms is None else max(0, now_ms - then_ms) / 1_000
 
 
-# -- as Prometheus reads it -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauge:
     """A metric: `samples` are pairs of the value of its label (empty if it has none) and its own value."""
@@ -270,28 +254,24 @@ def gauges(found: Freshness) -> tuple[Gauge, ...]:
     ]
     held = [(it.name, it.last_ok.triggered_ms / 1_000 if it.last_ok else 0) for it in watched]
     since = [(it.name, of.triggered_ms / 1_000 if (of := it.not_evaluated_since) else None) for it in watched]
-    table: tuple[tuple[str, str, str, Sequence[tuple[str, float | None]]], ...] = (
-        ("captured_age_seconds", "Seconds since the newest captured snapshot was triggered", "",
-         [("", found.captured_age_s)]),
-        ("verified_age_seconds", "Seconds since the newest good snapshot was triggered", "",
-         [("", found.verified_age_s)]),
-        ("restorable_seconds", "Seconds until topics lose what the newest good snapshot needs", "",
-         [("", found.restorable_s)]),
-        ("verdicts", "Snapshots of the ledger by their verdict", "verdict",
-         [(kind, found.verdicts.get(kind, 0)) for kind in kinds]),
-        ("invariant_violations", "Violating rows in the newest snapshot that proves an answer; 0: it holds",
-         "name", rows),
-        ("invariant_last_ok_timestamp_seconds",
-         "When the newest snapshot in which the invariant holds was triggered; 0: it never held", "name", held),
-        ("invariant_not_evaluated_since_timestamp_seconds",
-         "When the first of the newest snapshots was triggered that prove no answer about it", "name", since),
+
+    def gauge(name: str, about: str, label: str, *samples: tuple[str, float | None]) -> Gauge:
+        known = tuple((of, float(value)) for of, value in samples if value is not None)
+        return Gauge(name=f"snapkafka_{name}", help=about, label=label, samples=known)
+
+    return (
+        gauge("captured_age_seconds", "Seconds since the newest captured snapshot was triggered", "",
+              ("", found.captured_age_s)),
+        gauge("verified_age_seconds", "Seconds since the newest good snapshot was triggered", "",
+              ("", found.verified_age_s)),
+        gauge("restorable_seconds", "Seconds until topics lose what the newest good snapshot needs", "",
+              ("", found.restorable_s)),
+        gauge("verdicts", "Snapshots of the ledger by their verdict", "verdict",
+              *((kind, found.verdicts.get(kind, 0)) for kind in kinds)),
+        gauge("invariant_violations", "Violating rows in the newest snapshot that proves an answer; 0: it holds",
+              "name", *rows),
+        gauge("invariant_last_ok_timestamp_seconds",
+              "When the newest snapshot in which the invariant holds was triggered; 0: it never held", "name", *held),
+        gauge("invariant_not_evaluated_since_timestamp_seconds",
+              "When the first of the newest snapshots was triggered that prove no answer about it", "name", *since),
     )  # fmt: skip
-    return tuple(
-        Gauge(
-            name=f"snapkafka_{name}",
-            help=about,
-            label=label,
-            samples=tuple((of, float(value)) for of, value in samples if value is not None),
-        )
-        for name, about, label, samples in table
-    )

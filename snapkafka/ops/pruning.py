@@ -17,14 +17,15 @@ import contextlib
 import itertools
 import random
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import msgspec
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, UnknownSnapshotError
-from snapkafka.kafka.ledger.reading import LedgerReading, opened
+from snapkafka.kafka.cluster.admin import administration
+from snapkafka.kafka.ledger.reading import LedgerReading, opened, read_ledger
 from snapkafka.kafka.ledger.settings import RECORD_BYTES_MAX
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest, file_stem, load
@@ -33,7 +34,6 @@ from snapkafka.protocol.forking import LEDGER
 from snapkafka.protocol.ledger_checkpoint import take_checkpoint
 from snapkafka.query.locate import oldest_first
 from snapkafka.restore.forks import list_forks
-from snapkafka.restore.session import admin_of
 from snapkafka.store import LEFTOVER_AFTER_S, Leftover, Store, manifest_name, open_store
 from snapkafka.verbs import Result
 from snapkafka.wire.codec import encode
@@ -41,43 +41,32 @@ from snapkafka.wire.codec import encode
 from .invariants import invariants_in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InUse:
-    """The snapshots that ledgers of a cluster name.
+class InUse(NamedTuple):
+    """The snapshots that ledgers of a cluster name. `why`: id of a snapshot -> what needs it, a phrase. `unknown`:
+    namespaces whose ledger is not in this cluster, so that open restores are unknown."""
 
-    `why`: id of a snapshot -> what needs it, a phrase. `unknown`: namespaces whose ledger is not in this cluster, so
-    that open restores are unknown.
-    """
-
-    why: Mapping[str, str] = field(default_factory=dict)
-    unknown: frozenset[str] = frozenset()
+    why: Mapping[str, str]
+    unknown: Collection[str]
 
 
 async def snapshots_in_use(where: Connection | Cluster, namespaces: Collection[str]) -> InUse:
     """Read the snapshots that the open restores and violated invariants of these namespaces, and all forks of the
-    cluster, name.
-
-    Raises:
-        LedgerUnusableError: reading a ledger is unauthorized.
-        BrokerUnavailableError: no broker answers.
-    """
-    async with admin_of(where) as admin:
+    cluster, name."""
+    async with administration(where) as admin:
         topics = await admin.describe_topics()
     why = {it.snapshot: f"fork {it.fork} was created from it" for it in await list_forks(where)}
-    there = {namespace for namespace in namespaces if LEDGER + namespace in topics}
-    for namespace in sorted(there):
-        async with opened(where, namespace) as work:
-            view = work.reading.state.restores.open
-            watched = invariants_in(work.reading)
-        for item in watched:
+    unknown = {namespace for namespace in namespaces if LEDGER + namespace not in topics}
+    for namespace in sorted({*namespaces} - unknown):
+        reading = await read_ledger(where, namespace)
+        for item in invariants_in(reading):
             if item.broke is not None:
                 why[item.broke.id] = f"invariant {item.name} is first violated in it"
-        if view is not None:
+        if (view := reading.state.restores.open) is not None:
             why[view.begun.snapshot] = f"plan {view.plan} restores it, and is {view.stage}"
-    return InUse(why=why, unknown=frozenset(namespaces) - there)
+    return InUse(why, unknown)
 
 
-NOTHING_IN_USE: Final = InUse()
+NOTHING_IN_USE: Final = InUse({}, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,22 +106,12 @@ class Pruning:
         return sum(item.bytes for item in self.removed) + sum(item.bytes for item in self.leftovers)
 
 
-async def plan_pruning(
-    storage: str,
-    policy: Policy,
-    *,
-    where: Connection | Cluster | None = None,
-) -> Pruning:
+async def plan_pruning(storage: str, policy: Policy, *, where: Connection | Cluster | None = None) -> Pruning:
     """Plan what `prune` would remove. Remove nothing.
 
     Args:
         where: the cluster whose ledgers name snapshots to keep; they are read if anything would be removed. None: no
             ledger is read, for a storage from which nothing is restored or forked.
-
-    Raises:
-        BadInputError: the policy is empty, or a manifest cannot be read.
-        StorageError: the storage cannot be read.
-        LedgerUnusableError, BrokerUnavailableError: a ledger cannot be read.
     """
     if policy.last is None:
         raise BadInputError("prune needs --keep-last", hint="add --keep-last N")
@@ -145,27 +124,19 @@ async def plan_pruning(
 
 
 async def prune(
-    storage: str,
-    policy: Policy,
-    planned: Pruning,
-    *,
-    where: Connection | Cluster | None = None,
+    storage: str, policy: Policy, planned: Pruning, *, where: Connection | Cluster | None = None
 ) -> Pruning:
     """Remove what was planned, as far as still allowed: meanwhile an assembly may have built on it, or recreated it,
-    or a restore of it may have begun.
+    or a restore of it may have begun. The newest snapshots are removed first, each of them whole.
 
     Args:
         where: see `plan_pruning`.
-
-    Raises:
-        StorageError: something cannot be removed; the newest snapshots were removed first, each of them whole.
-        LedgerUnusableError, BrokerUnavailableError: a ledger cannot be read; nothing was removed.
     """
     now = await plan_pruning(storage, policy, where=where)
     removed = tuple(item for item in now.removed if item in planned.removed)
     gone = tuple(item for item in now.leftovers if item in planned.leftovers)
     await asyncio.to_thread(_remove, open_store(storage), removed, gone)
-    return Pruning(storage=now.storage, removed=removed, leftovers=gone, kept=now.kept)
+    return replace(now, removed=removed, leftovers=gone)
 
 
 def _remove(store: Store, doomed: Iterable[PlannedSnapshot], gone: Iterable[Leftover]) -> None:
@@ -191,7 +162,18 @@ def _plan(store: Store, policy: Policy, in_use: InUse) -> Pruning:
         if manifest_name(manifest.id) == name:  # a copy under another name is none of ours
             found[file_stem(manifest.id)] = manifest
     why = reasons_to_keep(found, policy, in_use)
-    planned = [_planned(store, it, why.get(file_stem(it.id), "")) for it in oldest_first(found.values())]
+    planned = [
+        PlannedSnapshot(
+            id=it.id,
+            epoch=it.epoch,
+            namespace=it.namespace,
+            verdict=it.verdict,
+            assembled_at=it.times.assembled_at,
+            why=why.get(file_stem(it.id), ""),
+            bytes=0 if file_stem(it.id) in why else store.bytes_of(it),
+        )
+        for it in oldest_first(found.values())
+    ]
     return Pruning(
         storage=store.uri,
         removed=tuple(it for it in reversed(planned) if not it.why),  # what builds on another goes before it
@@ -200,32 +182,19 @@ def _plan(store: Store, policy: Policy, in_use: InUse) -> Pruning:
     )
 
 
-class _Versioned(msgspec.Struct):
-    version: int
-
-
-_VERSIONED: Final = msgspec.json.Decoder(_Versioned)
-
-
 def _is_manifest(text: str) -> bool:
     """Return whether a file is a manifest, if perhaps of another release."""
     try:
-        _VERSIONED.decode(text)
-    except msgspec.DecodeError:
+        return isinstance(msgspec.json.decode(text)["version"], int)
+    except (msgspec.DecodeError, LookupError, TypeError):
         return False
-    return True
 
 
-def reasons_to_keep(
-    found: Mapping[str, Manifest],
-    policy: Policy,
-    in_use: InUse = NOTHING_IN_USE,
-) -> dict[str, str]:
+def reasons_to_keep(found: Mapping[str, Manifest], policy: Policy, in_use: InUse) -> dict[str, str]:
     """Explain for each snapshot to keep why it is kept.
 
     Args:
         found: the snapshots by the names of their files (`manifest.file_stem`).
-        in_use: the snapshots that ledgers name.
     """
     why: dict[str, str] = {}
 
@@ -264,18 +233,6 @@ def _builds_on(manifest: Manifest) -> set[str]:
     return {file_stem(parent.id) for parent in manifest.parents} | {
         file.path.partition("/")[0] for file in files
     }
-
-
-def _planned(store: Store, manifest: Manifest, why: str) -> PlannedSnapshot:
-    return PlannedSnapshot(
-        id=manifest.id,
-        epoch=manifest.epoch,
-        namespace=manifest.namespace,
-        verdict=manifest.verdict,
-        assembled_at=manifest.times.assembled_at,
-        why=why,
-        bytes=0 if why else store.bytes_of(manifest),
-    )
 
 
 #: What is younger stays as it is: whoever reads the ledger, and is no more than this behind, misses nothing.

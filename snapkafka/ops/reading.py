@@ -58,17 +58,10 @@ async def query(
     rows of all of them.
 
     Args:
-        where: not needed with `storage` or `manifest`.
-        name: id, epoch or `latest`, the last good one.
-        manifest: the place of the manifest.
         rows_max: the limit of rows; None: all.
-        bounds: the limits of its use of this machine; None: DuckDB's own.
 
     Raises:
         TimedOutError: it ran longer than `bounds` allow.
-        BadInputError: the SQL is invalid, not one SELECT, or fails.
-        StorageError: files are missing, unreadable or altered; the manifest is not the one that was verified.
-        DependencyMissingError: DuckDB is not installed.
     """
     require_extra("query", "a query")
     if manifest:
@@ -129,10 +122,6 @@ async def trace(
 
     Args:
         most: the limit of steps.
-
-    Raises:
-        BadInputError: there is no such topic or partition, or a number is out of range.
-        LedgerUnusableError, BrokerUnavailableError: the cluster cannot be read.
     """
     if partition < 0 or offset < 0 or most < 1:
         raise BadInputError(

@@ -13,21 +13,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from snapkafka.errors import BadInputError, RestoreRefusedError
+from snapkafka.kafka.cluster.admin import administration
 from snapkafka.kafka.ledger.reading import LATEST, opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.manifest import Manifest
+from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
 from snapkafka.ports import Cluster
 from snapkafka.protocol.records import Restore
 from snapkafka.protocol.restores import RestoreView
 from snapkafka.query.locate import manifest_places
-from snapkafka.restore.channels import Bulk, sender_of
+from snapkafka.restore.channels import sender_of
 from snapkafka.restore.plan import Request
 from snapkafka.restore.refusals import with_members
 from snapkafka.restore.rules import Suppression
-from snapkafka.restore.session import RecoverySession, admin_of, opened_session
 from snapkafka.restore.state import apps_of, changelogs_of, group_offsets, new_positions
-from snapkafka.restore.target import Target
+from snapkafka.restore.target import Target, opened_target
 from snapkafka.restore.topics import workers_of
 from snapkafka.store import read_manifest
 from snapkafka.until import Tries
@@ -78,7 +77,7 @@ async def await_workers(
     """Wait until the workers that a restore concerns have left their consumer groups, or for `wait_s`."""
     (place,) = await manifest_places(where, namespace, [name], storage=storage, good=True)
     apps = apps_of(read_manifest(place)[1].captured)
-    async with admin_of(where) as admin:
+    async with administration(where) as admin:
         if not any((await workers_of(admin, apps)).values()):
             return
         notify("waiting for the consumer groups to have no member")
@@ -103,9 +102,7 @@ async def abort_restore(where: Connection | Cluster, namespace: str, *, reason: 
             raise BadInputError("no restore is open", hint="`snapkafka list` lists snapshots")
         record = Restore(n=random.getrandbits(62), plan=view.plan, stage="aborted", reason=reason)
         await work.catch_up(to=await work.ledger.append(record) + 1)
-        if (
-            work.reading.state.restores.open is not None
-        ):  # the ledger decides: it may have continued meanwhile
+        if work.reading.state.restores.open is not None:  # the ledger decides: it may have continued
             into = " --into ..." * bool(view.begun.origin)
             raise RestoreRefusedError(
                 f"{view} may have appended records, which workers would read",
@@ -122,35 +119,27 @@ async def check_restored(
     *,
     storage: str = "",
     suppress: Suppression | None = None,
-    bulk: Bulk | None = None,
+    bulk: KafkaBulk | None = None,
 ) -> CheckedRestore:
     """Compare the tables and the groups of a system without running workers with a snapshot. Change nothing.
 
     Args:
-        name: id, epoch or `latest`, the last good one.
         storage: of its manifest; empty: its place in the ledger.
         suppress: names erased keys, which must be absent.
-        bulk: for tests; None: by librdkafka.
 
     Raises:
         RestoreRefusedError: the system runs, or the tables of the snapshot are damaged.
-        UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
-        DependencyMissingError: the extra `restore` is not installed.
     """
     started = time.monotonic()
     request = Request(namespace=namespace, name=name, storage=storage, suppress=suppress)
-
-    def into(manifest: Manifest) -> str:
-        return namespace or manifest.namespace
-
-    async with opened_session(where, request, into, bulk=bulk) as session:
-        apps, views = apps_of(session.captured), [*session.state.restores.views.values()]
+    async with opened_target(where, request, bulk=bulk) as target:
+        apps, views = apps_of(target.cut), [*target.state.restores.views.values()]
         last = next((view for view in reversed(views) if view.done_at and view.concerns(apps)), None)
-        tables, misplaced = await _compared(session), await _misplaced(session, last)
+        tables, misplaced = await _compared(target), await _misplaced(target, last)
     return CheckedRestore(
-        snapshot=session.manifest.id,
-        epoch=session.manifest.epoch,
-        namespace=session.namespace,
+        snapshot=target.manifest.id,
+        epoch=target.manifest.epoch,
+        namespace=target.namespace,
         apps=apps,
         equal=not misplaced and not any(table.differing for table in tables),
         plan="" if last is None else last.plan,
@@ -161,16 +150,15 @@ async def check_restored(
     )
 
 
-async def _compared(session: RecoverySession) -> tuple[CheckedTable, ...]:
+async def _compared(target: Target) -> tuple[CheckedTable, ...]:
     """Compare the tables; refuse it where nothing would be compared, or where it would change meanwhile."""
-    target, cuts = Target(session=session), changelogs_of(session.captured)
-    there = await target.existing(cuts)
-    ends = await session.admin.log_ends(there) if there else {}
-    stable = await asyncio.to_thread(session.bulk.stable_ends, there) if there else {}
-    workers = with_members(await workers_of(session.admin, apps_of(session.captured)))
+    cuts = changelogs_of(target.cut)
+    ends = await target.admin.log_ends(cuts)
+    stable = await asyncio.to_thread(target.bulk.stable_ends, [*ends])
+    workers = with_members(await workers_of(target.admin, apps_of(target.cut)))
     reasons = [f"{group} (group-has-members)" for group in workers]
-    reasons += [f"{session.tables.damage} (files)"] * bool(session.tables.damage)
-    late = [tp for tp in there if stable[tp] < ends[tp]]
+    reasons += [f"{target.tables.damage} (files)"] * bool(target.tables.damage)
+    late = [tp for tp in ends if stable[tp] < ends[tp]]
     reasons += [f"a transaction on {tp} is open (transaction-open)" for tp in late[:1]]
     if reasons:
         raise RestoreRefusedError(
@@ -179,8 +167,8 @@ async def _compared(session: RecoverySession) -> tuple[CheckedTable, ...]:
         )
 
     def is_void(record: KafkaRecord) -> bool:
-        sender = sender_of(record, session.ledger_id)
-        return sender is not None and session.state.is_void(sender, record.tp, record.offset)
+        sender = sender_of(record, target.ledger_id)
+        return sender is not None and target.state.is_void(sender, record.tp, record.offset)
 
     lacking, counts = await target.lacking(ends, is_void), Counter[tuple[str, str]]()
     named = defaultdict[tuple[str, str], list[str]](list)
@@ -199,13 +187,13 @@ async def _compared(session: RecoverySession) -> tuple[CheckedTable, ...]:
     )
 
 
-async def _misplaced(session: RecoverySession, last: RestoreView | None) -> tuple[str, ...]:
+async def _misplaced(target: Target, last: RestoreView | None) -> tuple[str, ...]:
     """Compare the groups with the last restore, if it was to this snapshot; else with the snapshot itself."""
-    restored = last is not None and last.begun.epoch == session.manifest.epoch
-    wanted = last.positions() if last is not None and restored else new_positions(session.captured, {}, {})
+    restored = last is not None and last.begun.epoch == target.manifest.epoch
+    wanted = last.positions() if last is not None and restored else new_positions(target.cut, {}, {})
     found = []
     for app, offsets in sorted(group_offsets(wanted).items()):
-        committed = await session.admin.committed(app)
+        committed = await target.admin.committed(app)
         for tp, offset in sorted(offsets.items()):
             if (at := committed.get(tp, (-1, ""))[0]) != offset:
                 there = "nothing" if at < 0 else str(at)

@@ -80,15 +80,17 @@ async def trigger(
     if align_timeout_ms:
         options |= {"align": True, "ttl_ms": align_timeout_ms}
     async with opened(where, namespace) as work:
-        compose = partial(compose_trigger, work.admin, work.reading.state, catch_up=work.catch_up, **options)
-        view = _latest(work, snapshot_id)
-        if view is None:
+        state = work.reading.state
+        compose = partial(compose_trigger, work.admin, state, catch_up=work.catch_up, **options)
+        epoch = state.latest_of.get(snapshot_id) if snapshot_id else None
+        if epoch is None:
             view = await _triggered(work, await compose(snapshot_id=snapshot_id))
-        elif view.failure is not None and named:
+        else:
+            view = state.snapshots[epoch]
+        if epoch is not None and view.failure is not None and named:
             named -= 1
-            view = await _triggered(
-                work, await compose(snapshot_id=snapshot_id, attempt=view.trigger.attempt + 1)
-            )
+            following = view.trigger.attempt + 1
+            view = await _triggered(work, await compose(snapshot_id=snapshot_id, attempt=following))
         if wait:
             await follow(work, view, progress)
             left = RETRIES if retries is None else named
@@ -98,12 +100,8 @@ async def trigger(
                 left -= 1
                 view = await _again(work, view, compose, last=not left)
                 await follow(work, view, progress)
-        if view.failure is not None:
-            raise SnapshotFailedError(
-                f"snapshot {view.trigger.id} failed: {view.failure.reason}",
-                hint=f"`snapkafka show {view.trigger.id}` has the details; --retries 1 starts its next attempt",
-            )
-        return summary(work.reading, view)
+        hint = f"`snapkafka show {view.trigger.id}` has the details; --retries 1 starts its next attempt"
+        return _captured(work, view, hint)
 
 
 async def _again(
@@ -124,11 +122,10 @@ async def _again(
     return await _triggered(work, record)
 
 
-def _latest(work: Opened, snapshot_id: str) -> SnapshotView | None:
-    """Return the last attempt of the snapshot with this id."""
-    state = work.reading.state
-    epoch = state.latest_of.get(snapshot_id) if snapshot_id else None
-    return None if epoch is None else state.snapshots[epoch]
+def _captured(work: Opened, view: SnapshotView, hint: str = "") -> SnapshotInfo:
+    if view.failure is not None:
+        raise SnapshotFailedError(f"snapshot {view.trigger.id} failed: {view.failure.reason}", hint=hint)
+    return summary(work.reading, view)
 
 
 async def _triggered(work: Opened, record: Trigger) -> SnapshotView:
@@ -165,7 +162,6 @@ async def await_captured(
 
     Args:
         name: its id, its epoch, or `latest`, the last one triggered.
-        progress: called from time to time.
 
     Raises:
         UnknownSnapshotError: the ledger has no such snapshot.
@@ -174,9 +170,7 @@ async def await_captured(
     async with opened(where, namespace) as work:
         view = find_snapshot(work.reading.state, name)
         await follow(work, view, progress)
-        if view.failure is not None:
-            raise SnapshotFailedError(f"snapshot {view.trigger.id} failed: {view.failure.reason}")
-        return summary(work.reading, view)
+        return _captured(work, view)
 
 
 async def follow(
@@ -187,17 +181,17 @@ async def follow(
     Any process that notices this aborts it, and declares those dead that have not reported a while after that, so that
     the next snapshot does not wait for them; they take a new identity when they read that.
     """
-    loop = asyncio.get_running_loop()
+    clock = asyncio.get_running_loop().time
     # Its whole time from now on, though some may be over: the ledger's clock and this one may differ by more than that.
-    deadline = loop.time() + view.trigger.ttl_ms * (1 + 1 / GRACE) / 1000
-    started, aborted = loop.time(), False
+    started, aborted = clock(), False
+    deadline = started + view.trigger.ttl_ms * (1 + 1 / GRACE) / 1000
     changed = asyncio.Event()
     reader = asyncio.ensure_future(_read(work, changed))
     try:
         while view.open:
             if progress is not None:
-                progress(_progress(work, view, round((loop.time() - started) * 1000)))
-            left = deadline - loop.time()
+                progress(_progress(work, view, round((clock() - started) * 1000)))
+            left = deadline - clock()
             if left <= 0 and not aborted:
                 aborted = True
                 await _give_up(work, view)
@@ -256,31 +250,23 @@ class Switched:
     aborted: tuple[str, ...] = ()
 
 
-async def pause(where: Connection | Cluster, namespace: str) -> Switched:
+async def pause(where: Connection | Cluster, namespace: str, *, paused: bool = True) -> Switched:
     """Allow no snapshots until further notice, and abort those in progress. Nothing else stops or restarts."""
     async with opened(where, namespace) as work:
-        changed = not work.reading.state.paused
-        under_way = [view.trigger.id for view in work.reading.state.open.values()]
+        changed = work.reading.state.paused != paused
+        under_way = tuple(view.trigger.id for view in work.reading.state.open.values())
         if changed:
-            await _append(work, Pause(n=random.getrandbits(63), paused=True))
-        return _switched(work, changed=changed, aborted=tuple(under_way) if changed else ())
+            await _append(work, Pause(n=random.getrandbits(63), paused=paused))
+        return _switched(work, changed=changed, aborted=under_way if changed and paused else ())
 
 
 async def resume(where: Connection | Cluster, namespace: str) -> Switched:
     """Allow snapshots again."""
-    async with opened(where, namespace) as work:
-        changed = work.reading.state.paused
-        if changed:
-            await _append(work, Pause(n=random.getrandbits(63), paused=False))
-        return _switched(work, changed=changed)
+    return await pause(where, namespace, paused=False)
 
 
 async def retire(where: Connection | Cluster, namespace: str, app: str) -> Switched:
-    """Retire an app for good: snapshots no longer wait for its inputs. If it joins again, it is back.
-
-    Raises:
-        BadInputError: the app is unknown, or still runs.
-    """
+    """Retire an app for good: snapshots no longer wait for its inputs. If it joins again, it is back."""
     async with opened(where, namespace) as work:
         state = work.reading.state
         known = {view.hello.app for view in state.processes.values()}
@@ -305,7 +291,6 @@ async def abort(where: Connection | Cluster, namespace: str, name: str, *, who: 
 
     Args:
         name: its id, its epoch, or `latest`, the last one triggered.
-        who: the caller, for people.
 
     Raises:
         UnknownSnapshotError: there is no such snapshot.

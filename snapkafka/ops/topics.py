@@ -31,11 +31,6 @@ async def create_topics(
 
     Args:
         settings: by Kafka's names.
-
-    Raises:
-        BadInputError: one exists with another number of partitions.
-        BrokerUnavailableError: no broker answers.
-        LedgerUnusableError: unauthorized, or the broker refuses one, with its own reason.
     """
     async with administration(where) as admin:
         for name, topic in (await admin.describe_topics(names)).items():

@@ -1,13 +1,10 @@
-"""Restores and forks: a snapshot continues, in place, in another cluster, or as a second system.
-
-One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/fork.md.
+"""Restores and forks: a snapshot continues, in place, or as a copy: in another cluster, or as a second system.
 
 | module | |
 |---|---|
 | `plan` | the request, the plan that is shown, confirmed and run, and the result |
-| `session` | the snapshot, its tables and the target cluster; held consumer groups |
-| `planning` | the plan of each kind, and its run |
-| `target` | the created topics and the appended records |
+| `planning` | the plan of each kind, and its run; held consumer groups |
+| `target` | the snapshot and the target cluster: the created topics, and the appended records |
 | `steps` | the steps of a run, in their order |
 | `refusals` | every reason to refuse, by a stable code |
 | `state`, `channels` | the starts of agents, the appended records, and those that are gone |
@@ -19,5 +16,5 @@ One pipeline: in place, or as a copy; see docs/guide/restore.md and docs/guide/f
 from .editing import Editing
 from .plan import Irrevocable, PartitionMove, Plan, Recovered, Refusal, Request
 from .rules import Mask, Suppression
-from .state import NewRecord, Row, differences
+from .state import differences
 from .topics import Carried, NewTopic, rows_of_state

@@ -1,74 +1,54 @@
-"""The records of an input that are appended again, and their places; their stamps, and how they are compared with the
-log afterwards; and the records that are gone.
+"""The records of an input that are appended again, how they are stamped, and compared with the log afterwards; and
+those that are gone.
 
 A partition without a record of the apps between the lowest position and the end is external: nothing is written there,
-and the position goes back. Otherwise the messages in flight (the table `messages`) and the external records of that
-range are appended, in the order of their old offsets; without markers, and without records sent after the cut.
+and the position goes back. Otherwise the messages in flight and the external records of that range are appended, in the
+order of their old offsets; without markers, and without records sent after the cut.
 
-The author is a new process, so its sequence numbers begin at 0 in each partition, and its records have no cause: they
-come from no event. Without a stamp the next restore would take these records for external ones, and append them again;
-with the old stamps V1 would report each of them as a copy.
+The author is a new process, so its sequence numbers begin at 0 in each partition, and its records have no cause.
+Without stamps the next restore would append these records again; with the old ones V1 would report each as a copy.
 
-Records are deleted by age, by size, or on request (DeleteRecords). A restore sets readers back, or appends again what
-they had still to start. So each missing record must be in the tables of the snapshot, or no reader needs it; else the
-restore is refused by name.
+A restore sets readers back, or appends again what they had still to start. So each record that was deleted must be in
+the tables of the snapshot, or no reader needs it; else the restore is refused by name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from snapkafka.checks import ReadRange
 from snapkafka.errors import RestoreFailedError
-from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
 from snapkafka.manifest import Manifest
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
 from .plan import AbsentInput, Refusal
-from .state import Appended, NewRecord, inputs_of, lowest_positions, started_by_all
+from .state import Appended, inputs_of, lowest_positions, started_by_all
 from .topics import StoredTables
 
-
-class Bulk(Protocol):
-    """A reader and writer of many records; each call blocks."""
-
-    def read(self, ranges: Sequence[ReadRange]) -> Iterator[KafkaRecord]:
-        """Read committed records at offsets [start, end), in the order of each partition."""
-
-    def append(self, records: Iterable[NewRecord]) -> Mapping[TopicPartition, Sequence[int]]:
-        """Append records in this order per partition, by one idempotent producer and outside any transaction; return
-        the offsets of each partition's records, which rise in this order."""
-
-    def stable_ends(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Read the offsets below which no transaction is open."""
+AGAIN: Final = "nothing is committed; run the same command again, and report it if it happens again"
 
 
 class Author:
-    """The process of a restore, which stamps the records that it appends.
-
-    Args:
-        process: its id, the ledger offset of its `Hello`.
-        epoch: the highest one below that.
-        ledger_id: see `wire.headers.ledger_id`.
-    """
+    """The process of a restore, which stamps the records that it appends. `process`: its id, the ledger offset of its
+    `Hello`; `epoch`: the highest one below that."""
 
     def __init__(self, process: int, epoch: int, ledger_id: int) -> None:
         self.process = process
         self.epoch = epoch
         self.ledger_id = ledger_id
-        self._numbers: Counter[tuple[str, int]] = Counter()
+        self._numbers: Counter[TopicPartition] = Counter()
 
-    def stamped(self, record: NewRecord) -> NewRecord:
+    def stamped(self, record: KafkaRecord) -> KafkaRecord:
         """Stamp a record; a header of ours that it has is replaced."""
-        topic, partition, key, value, headers, timestamp_ms = record
-        number = self._numbers[topic, partition]
-        self._numbers[topic, partition] += 1
-        own = tuple(wire.without_header(headers)) if headers else ()
-        stamp = wire.stamp(self.ledger_id, wire.tp_check(topic, partition), self.epoch, self.process, number)
-        return NewRecord(topic, partition, key, value, (*own, (wire.HEADER, stamp)), timestamp_ms)
+        tp = record.tp
+        number = self._numbers[tp]
+        self._numbers[tp] += 1
+        stamp = wire.stamp(self.ledger_id, wire.tp_check(*tp), self.epoch, self.process, number)
+        return record._replace(headers=(*wire.without_header(record.headers), (wire.HEADER, stamp)))
 
 
 def sender_of(record: KafkaRecord, ledger_id: int) -> int | None:
@@ -82,50 +62,38 @@ def read_back(
     records: Iterable[KafkaRecord],
     author: Author,
     expected: Sequence[KafkaRecord] | None,
-    allowed: Callable[[KafkaRecord], bool] = lambda record: False,
-    named: Callable[[int], str] = lambda process: f"process {process}",
+    allowed: Callable[[KafkaRecord], bool],
+    named: Callable[[int], str],
 ) -> None:
-    """Check what lies above the base of a partition.
+    """Check what lies above the base of a partition; if it is not as it has to be, the attempt is void.
 
     Args:
-        records: from the base to the end.
         expected: what was to be appended there, in order; None: that is compared otherwise.
         allowed: returns whether another writer may have appended this record meanwhile.
         named: returns a name for the sender of a stamp.
-
-    Raises:
-        RestoreFailedError: they differ, or another writer has written there; the attempt is void.
     """
     wanted = iter(expected or ())
-    place = None
     for record in records:
-        place, process = record.tp, sender_of(record, author.ledger_id)
+        process = sender_of(record, author.ledger_id)
         if process != author.process:
             if not allowed(record):
                 sender = "an external producer" if process is None else named(process)
                 raise RestoreFailedError(
-                    f"{sender} has written to {place} at offset {record.offset} during the restore",
+                    f"{sender} has written to {record.tp} at offset {record.offset} during the restore",
                     hint="stop it, and run the same command again: nothing of this attempt counts",
                 )
         elif expected is not None:
             message = next(wanted, None)
-            if message is None or not _same(message, record):
-                raise _wrong(f"the record at offset {record.offset} of {place}", "is not what was appended")
+            if message is None or _content(message) != _content(record):
+                what = f"the record at offset {record.offset} of {record.tp} is not what was appended"
+                raise RestoreFailedError(what, hint=AGAIN)
     if (message := next(wanted, None)) is not None:
-        raise _wrong(f"the message of offset {message.offset} of {message.tp}", "was not appended")
+        what = f"the message of offset {message.offset} of {message.tp} was not appended"
+        raise RestoreFailedError(what, hint=AGAIN)
 
 
-def _same(message: KafkaRecord, record: KafkaRecord) -> bool:
-    """Return whether both have the same key, value and headers."""
-    one, other = ((it.key, it.value, *wire.without_header(it.headers)) for it in (message, record))
-    return one == other
-
-
-def _wrong(what: str, how: str) -> RestoreFailedError:
-    return RestoreFailedError(
-        f"{what} {how}",
-        hint="nothing is committed; run the same command again, and report it if it happens again",
-    )
+def _content(record: KafkaRecord) -> tuple[object, ...]:
+    return record.key, record.value, *wire.without_header(record.headers)
 
 
 #: Added to the offsets of another log: they come after every one of the old.
@@ -139,85 +107,74 @@ class Channel(NamedTuple):
     records: tuple[KafkaRecord, ...]
 
 
-def holds_own(
-    bulk: Bulk,
-    ranges: Sequence[ReadRange],
-    in_flight: Iterable[TopicPartition],
-    ledger_id: int,
-    erases: Callable[[Iterable[KafkaRecord]], bool],
-    count: Callable[[KafkaRecord], None] = lambda record: None,
-) -> frozenset[TopicPartition]:
-    """Find the partitions with a record of the apps; each is read up to its first one.
+class Begins(NamedTuple):
+    """What inputs begin with: stored records, and those of ranges of a log, from the lowest position to the end, whose
+    stamps are of ledger `ledger_id`. `apart`: it is another log than that of the stored records, and comes after them.
+    `begun`: partitions whose log begins above the position of a reader. `lost`: what is missing there."""
 
-    Args:
-        ranges: from the lowest position to the end.
-        in_flight: partitions with records in the table `messages`, and others that need no look.
-        count: called with the external records that come first; all records of the other partitions.
-        erases: returns whether one of the records is of an erased key: then its position cannot go back either.
-    """
-    own = set(in_flight)
-    for item in ranges:
-        tp = TopicPartition(item.topic, item.partition)
-        if tp in own or item.start >= item.end:
-            continue
-        for record in bulk.read([item]):
-            if sender_of(record, ledger_id) is not None:
+    stored: Mapping[TopicPartition, Sequence[KafkaRecord]]
+    ranges: Sequence[ReadRange]
+    ledger_id: int
+    apart: bool = False
+    begun: Collection[TopicPartition] = ()
+    lost: Sequence[Refusal] = ()
+
+    @property
+    def inputs(self) -> list[TopicPartition]:
+        return [TopicPartition(it.topic, it.partition) for it in self.ranges]
+
+
+def holds_own(
+    bulk: KafkaBulk,
+    begins: Begins,
+    erases: Callable[[Iterable[KafkaRecord]], bool],
+    count: Callable[[KafkaRecord], None],
+) -> set[TopicPartition]:
+    """Find the partitions whose position cannot just go back: they hold a record of the apps, stored ones, or one of an
+    erased key. `count` is called with the external records before the first own one."""
+    own = {*begins.stored, *begins.begun}
+    for tp, item in zip(begins.inputs, begins.ranges, strict=True):
+        for record in bulk.read([item]) if tp not in own else ():
+            if sender_of(record, begins.ledger_id) is not None:
                 own.add(tp)
                 break
             count(record)
         if tp not in own and erases(bulk.read([item])):
             own.add(tp)
-    return frozenset(own)
+    return own
 
 
 def channels(
-    bulk: Bulk,
-    ranges: Sequence[ReadRange],
-    in_flight: Mapping[TopicPartition, Sequence[KafkaRecord]],
+    bulk: KafkaBulk,
+    begins: Begins,
     own: Collection[TopicPartition],
-    ledger_id: int,
     edit: Callable[[Iterator[KafkaRecord]], Iterator[KafkaRecord]] = lambda records: records,
-    *,
-    apart: bool = False,
 ) -> Iterator[Channel]:
-    """Collect the records to append to each partition that holds records of the apps, in the order of partitions.
-
-    Args:
-        ranges: from the lowest position to the end, of every input.
-        in_flight: the table `messages`; a record that several apps had still to start is in it once.
-        own: see `holds_own`.
-        edit: leaves out records of erased keys, and masks the others.
-        apart: the ranges are of other logs than the stored records, and come after them.
-    """
-    for item in ranges:
-        tp = TopicPartition(item.topic, item.partition)
+    """Collect the records to append to these partitions, each once, in the order of partitions. `edit` leaves out those
+    of erased keys, and masks the others."""
+    for tp, item in zip(begins.inputs, begins.ranges, strict=True):
         if tp not in own:
             continue
-        records = {record.offset: record for record in in_flight.get(tp, ())}
-        if item.start < item.end:
-            for record in bulk.read([item]):
-                if sender_of(record, ledger_id) is None:
-                    offset = record.offset + NEW_LOG * apart
-                    records.setdefault(offset, record._replace(offset=offset))
-        ordered = (record for _, record in sorted(records.items()))
-        yield Channel(tp, tuple(edit(ordered)))
+        records = {record.offset: record for record in begins.stored.get(tp, ())}
+        for record in bulk.read([item]):
+            if sender_of(record, begins.ledger_id) is None:
+                offset = record.offset + NEW_LOG * begins.apart
+                records.setdefault(offset, record._replace(offset=offset))
+        yield Channel(tp, tuple(edit(record for _, record in sorted(records.items()))))
 
 
 def append_channels(
-    append: Callable[[Iterable[NewRecord]], Mapping[TopicPartition, Sequence[int]]],
+    append: Callable[[Iterable[KafkaRecord]], Mapping[TopicPartition, Sequence[int]]],
     author: Author,
     found: Iterable[Channel],
 ) -> dict[TopicPartition, tuple[Appended, ...]]:
     """Append channels; return the new offset of each record, by partition."""
     olds: dict[TopicPartition, list[int]] = {}
 
-    def stamped() -> Iterator[NewRecord]:
-        for topic_partition, records in found:
-            old = olds.setdefault(topic_partition, [])
-            for topic, partition, offset, key, value, headers, timestamp_ms in records:
-                old.append(offset)
-                at_ms = timestamp_ms if timestamp_ms >= 0 else None
-                yield author.stamped(NewRecord(topic, partition, key, value, headers, at_ms))
+    def stamped() -> Iterator[KafkaRecord]:
+        for tp, records in found:
+            olds[tp] = [record.offset for record in records]
+            yield from map(author.stamped, records)
 
     news = append(stamped())
     return {
@@ -238,47 +195,32 @@ def _missing(manifest: Manifest, tables: StoredTables, tp: TopicPartition, start
 
 
 def lost_inputs(
-    manifest: Manifest, tables: StoredTables, starts: Mapping[TopicPartition, int]
+    manifest: Manifest, tables: StoredTables, starts: Mapping[TopicPartition, int], *, apart: bool
 ) -> Iterator[Refusal]:
-    """Refuse inputs whose logs begin above the position to which they are set, if records are missing.
-
-    Args:
-        starts: of the existing logs.
-    """
+    """Refuse inputs whose existing logs begin above the position from which they are read, if records are missing. Of
+    another cluster, a log `apart`, everything that has arrived is read."""
     external = {entry.topic for entry in manifest.external}
     of_apps = {(it.topic, it.partition) for it in manifest.captured.senders}
-    for tp, position in lowest_positions(manifest.captured).items():
-        start = starts.get(tp, 0)
-        if count := _missing(manifest, tables, tp, position, start):
-            doubtful = tp in of_apps and tp.topic not in external
+    for tp, lowest in lowest_positions(manifest.captured).items():
+        start, position = starts.get(tp, 0), 0 if apart else lowest
+        if count := start if apart else _missing(manifest, tables, tp, position, start):
+            doubtful = not apart and tp in of_apps and tp.topic not in external
             force = "; or add --force if only the apps write there: they send again" * doubtful
-            yield Refusal(
-                code="offsets-gone",
-                what=f"{tp} begins at offset {start} and is read again from {position} on: {count:,} records are gone",
-                hint=f"choose a later snapshot; then raise retention.ms of {tp.topic}, or use --with-inputs{force}",
-                forceable=doubtful,
+            late = (
+                f"choose a later snapshot; then raise retention.ms of {tp.topic}, or use --with-inputs{force}"
             )
-
-
-def lost_arrivals(starts: Mapping[TopicPartition, int]) -> Iterator[Refusal]:
-    """Refuse inputs of another cluster that have lost records which arrived there."""
-    for tp, start in sorted(starts.items()):
-        if start:
             yield Refusal(
                 code="offsets-gone",
-                what=f"{tp} begins at offset {start} here: records that have arrived are gone",
-                hint="delete the topic while it is empty: the restore creates it; or use another cluster",
+                what=f"{tp} begins at offset {start} and is read from {position} on: {count:,} records are gone",
+                hint="delete the topic while it is empty; or use another cluster" if apart else late,
+                forceable=doubtful,
             )
 
 
 def absent_inputs(
     manifest: Manifest, tables: StoredTables, external: Callable[[str], bool]
 ) -> Iterator[AbsentInput]:
-    """Find what another cluster lacks of the records that came from outside before the cut.
-
-    Args:
-        external: returns whether programs without snapkafka append to a topic.
-    """
+    """Find what another cluster lacks of the records before the cut in topics to which external programs append."""
     lowest = lowest_positions(manifest.captured)
     for tp, cuts in inputs_of(manifest.captured).items():
         end = max(cut.log_end for cut in cuts)

@@ -1,10 +1,6 @@
 """Edits on the way from a snapshot to a restore or a fork: erased keys are left out, and values masked.
 
-`--suppress FILE` names keys that were erased since: by exact key, by prefix, or by SQL. They are left out of every
-table, channel and window. `--mask FILE` replaces values by SQL expressions, per table or topic. Both fail closed: a
-record that cannot be examined or masked is refused by name, and so is a rule that matches nothing.
-
-Both files are TOML. The SQL is DuckDB's, and knows the columns of `COLUMNS`: `key` is the key within a window or a set.
+Both fail closed: a record that cannot be examined or masked is refused by name, and so is a rule that matches nothing.
 A row of a set is taken apart first: each member is a row of its own, with the member as its value.
 
 Everything is examined before anything is written: `examine` takes the records to be written, `counts` returns the
@@ -14,10 +10,11 @@ matches of each rule, `raise_unmatched` refuses rules without a match.
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.records.bulk import KafkaRecord
@@ -32,16 +29,14 @@ from .rules import (
     fields_of,
     has_text,
     header_texts,
-    is_json,
     read_key,
     replace_field,
     text_of,
 )
-from .state import Row, units
+from .state import units
 
 #: Records that are examined together.
 BATCH: Final = 5_000
-T = TypeVar("T", Row, KafkaRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +51,7 @@ class RuleCount:
 
 
 class Editing:
-    """Both files, applied to the content of a snapshot, by the names of production.
-
-    Args:
-        captured: names the tables of its changelogs.
-        allow_unmatched: accept a rule that matches nothing.
-
-    Raises:
-        BadInputError: a mask names something that the snapshot does not have, or SQL is invalid.
-        DependencyMissingError: DuckDB is needed, and not installed.
-    """
+    """Both files, applied to the content of a snapshot, by the names of production."""
 
     def __init__(
         self,
@@ -94,7 +80,6 @@ class Editing:
         self._compile()
 
     def _compile(self) -> None:
-        """Find what is wrong before anything is written."""
         for sql in self._suppression.sql:
             list(self._hold(sql, ()))
         for mask, topics in self._masks:
@@ -108,12 +93,8 @@ class Editing:
 
     # -- before anything is written ------------------------------------------------------------------------------
 
-    def examine(self, items: Iterable[T]) -> tuple[RuleCount, ...]:
-        """Examine the records to be written, and count the matches of each rule; change nothing.
-
-        Raises:
-            BadInputError: something cannot be examined or masked.
-        """
+    def examine(self, items: Iterable[KafkaRecord]) -> tuple[RuleCount, ...]:
+        """Examine the records to be written, and count the matches of each rule; change nothing."""
         for batch in _batches(self._apart(items)):
             kept = self._kept(batch, self._matched)
             self._values.update(item.tp.topic for item in kept if item.value is not None)
@@ -122,7 +103,6 @@ class Editing:
 
     @property
     def counts(self) -> tuple[RuleCount, ...]:
-        """The number of examined records and rows that each rule has matched."""
         return tuple(
             RuleCount(kind=kind, rule=rule, items=self._matched[kind, rule, place], place=place)
             for kind, rule, place in self._rules
@@ -130,14 +110,10 @@ class Editing:
 
     def raise_unmatched(self) -> None:
         """Refuse rules without a match among the examined records, and parts of masks that no record has: in a topic
-        that has values, or anywhere.
-
-        Raises:
-            BadInputError: there is such a rule, and it is not allowed.
-        """
+        that has values, or anywhere."""
         unmatched = [f"{it.kind} {it.rule}" for it in self.counts if not it.items and it.kind != "mask"]
         unmatched += [
-            f"{part} in the mask of {topic}"
+            f"{part} in the mask of {mask}"
             for mask, topics in self._masks
             for part in mask.parts
             for topic in topics
@@ -152,25 +128,23 @@ class Editing:
 
     # -- while it is written ---------------------------------------------------------------------------------------
 
-    def edit(self, items: Iterable[T]) -> Iterator[T]:
+    def edit(self, items: Iterable[KafkaRecord]) -> Iterator[KafkaRecord]:
         """Leave out what is erased, and mask the rest; the order stays."""
         for batch in _batches(self._apart(items)):
             yield from self._mask(self._kept(batch, Counter()), Counter())
 
-    def erases_any(self, items: Iterable[T]) -> bool:
-        """Return whether one of them is erased."""
+    def erases_any(self, items: Iterable[KafkaRecord]) -> bool:
         return bool(self._suppression) and any(
             len(self._kept(batch, Counter())) < len(batch) for batch in _batches(self._apart(items))
         )
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do."""
         return not self._suppression and not self._masks
 
     # -- erased keys -----------------------------------------------------------------------------------------------
 
-    def _apart(self, items: Iterable[T]) -> Iterator[T]:
+    def _apart(self, items: Iterable[KafkaRecord]) -> Iterator[KafkaRecord]:
         """Take the rows of sets apart into rows of single members."""
         for item in items:
             cut = self._cuts.get(item.tp.topic)
@@ -182,7 +156,9 @@ class Editing:
             if not members:
                 yield item
 
-    def _kept(self, batch: Sequence[T], matched: Counter[tuple[str, str, str]]) -> list[T]:
+    def _kept(
+        self, batch: Sequence[KafkaRecord], matched: Counter[tuple[str, str, str]]
+    ) -> list[KafkaRecord]:
         if not self._suppression:
             return list(batch)
         rules = [self._matching(item) for item in batch]
@@ -195,7 +171,7 @@ class Editing:
         matched.update((kind, rule, "") for of in rules for kind, rule in of)
         return [item for item, of in zip(batch, rules, strict=True) if not of]
 
-    def _matching(self, item: Row | KafkaRecord) -> set[tuple[str, str]]:
+    def _matching(self, item: KafkaRecord) -> set[tuple[str, str]]:
         """Find the rules about keys that an item matches; refuse what cannot be examined."""
         cut = self._cuts.get(item.tp.topic)
         keys = {"key": read_key(item.key, cut)}
@@ -205,7 +181,7 @@ class Editing:
             self._require_examined(item, keys)
         return {rule for key in keys.values() for rule in key.rules(self._suppression)}
 
-    def _require_examined(self, item: Row | KafkaRecord, keys: Mapping[str, Key]) -> None:
+    def _require_examined(self, item: KafkaRecord, keys: Mapping[str, Key]) -> None:
         for what, key in keys.items():
             if key.problem or (what == "key" and not has_text(item.key)):
                 raise self._refused(item, what, key.problem or "is not text")
@@ -213,11 +189,11 @@ class Editing:
             return
         if not has_text(item.value):
             raise self._refused(item, "value", "is not text")
-        for name, value in () if isinstance(item, Row) else wire.without_header(item.headers):
+        for name, value in wire.without_header(item.headers):
             if not has_text(value):
                 raise self._refused(item, f"header {name}", "is not text")
 
-    def _refused(self, item: Row | KafkaRecord, what: str, problem: str) -> BadInputError:
+    def _refused(self, item: KafkaRecord, what: str, problem: str) -> BadInputError:
         cut = self._cuts.get(item.tp.topic) or self._inputs.get(item.tp.topic)
         codec = getattr(cut, f"{what}_codec", None)
         by = "" if codec is None else f" (codec {codec or 'unknown'})"
@@ -227,7 +203,7 @@ class Editing:
             hint=f'add binary = ["{name}"] to the file, and examine key_raw and value_raw by sql',
         )
 
-    def _hold(self, sql: str, items: Sequence[Row | KafkaRecord]) -> Iterator[bool]:
+    def _hold(self, sql: str, items: Sequence[KafkaRecord]) -> Iterator[bool]:
         assert self._sql is not None
         found = self._sql.ask(f"CAST(({sql}\n) AS BOOLEAN)", sql)
         for item, holds in zip(items, found, strict=True):
@@ -238,48 +214,42 @@ class Editing:
                 )
             yield holds
 
-    def _fill(self, items: Sequence[Row | KafkaRecord]) -> None:
+    def _fill(self, items: Sequence[KafkaRecord]) -> None:
         """Let SQL see these: the values of `COLUMNS`."""
         assert self._sql is not None
         found = []
         for item in items:
             cut = self._cuts.get(item.tp.topic)
             names = ("", "") if cut is None else (cut.app, cut.table)
-            headers = "[]" if isinstance(item, Row) else header_texts(item.headers)
-            key, value = read_key(item.key, cut).text, text_of(item.value)
-            found.append((*names, *item.tp, key, value, headers, item.key, item.value))
+            texts = read_key(item.key, cut).text, text_of(item.value), header_texts(item.headers)
+            found.append((*names, *item.tp, *texts, item.key, item.value))
         self._sql.fill(found)
 
     # -- masks -----------------------------------------------------------------------------------------------------
 
-    def _mask(self, items: Sequence[T], matched: Counter[tuple[str, str, str]]) -> list[T]:
-        """Mask records, each mask to the result of the one before.
-
-        Raises:
-            BadInputError: one cannot be masked.
-        """
-        found: list[T] = list(items)
+    def _mask(
+        self, items: Sequence[KafkaRecord], matched: Counter[tuple[str, str, str]]
+    ) -> list[KafkaRecord]:
+        """Mask records, each mask to the result of the one before."""
+        found: list[KafkaRecord] = list(items)
         for mask, topics in self._masks:
             covered = [at for at, it in enumerate(found) if it.tp.topic in topics and it.value is not None]
             if not (covered and mask.parts):
                 continue
-            old: list[bytes] = [self._maskable(mask, found[at]) for at in covered]
-            changed = list(old)
+            values = {at: self._maskable(mask, found[at]) for at in covered}
             self._fill([found[at] for at in covered])
             for part, sql in mask.parts.items():
-                for number, new in enumerate(self._replacements(mask, sql)):
-                    item = found[covered[number]]
+                for at, new in zip(covered, self._replacements(mask, sql), strict=True):
                     made: bytes | None
                     if mask.value:
-                        made = self._required(mask, item, new)
+                        made = self._required(mask, found[at], new)
                     else:
-                        path = part.removeprefix("field ")
-                        made = replace_field(changed[number], path, (new or "").encode())
+                        made = replace_field(values[at], part.removeprefix("field "), (new or "").encode())
                     if made is not None:
-                        changed[number] = made
-                        matched["mask", part, item.tp.topic] += 1
-            for at, before, after in zip(covered, old, changed, strict=True):
-                found[at] = found[at] if after is before else found[at]._replace(value=after)
+                        values[at] = made
+                        matched["mask", part, found[at].tp.topic] += 1
+            for at, value in values.items():
+                found[at] = found[at]._replace(value=value)
         return [self._with_headers(it) for it in found]
 
     def _replacements(self, mask: Mask, sql: str) -> list[str | None]:
@@ -289,7 +259,7 @@ class Editing:
             return self._sql.ask(f"CAST(({sql}\n) AS VARCHAR)", str(mask))
         return [text[1:-1] for text in self._sql.ask(f"CAST(json_array(({sql}\n)) AS VARCHAR)", str(mask))]
 
-    def _maskable(self, mask: Mask, item: Row | KafkaRecord) -> bytes:
+    def _maskable(self, mask: Mask, item: KafkaRecord) -> bytes:
         text = text_of(item.value) if has_text(item.value) else None
         if text is None:
             raise _not_masked(mask, item, "it is not text")
@@ -297,22 +267,20 @@ class Editing:
             raise _not_masked(mask, item, "it is not a JSON object")
         return text.encode()
 
-    def _required(self, mask: Mask, item: Row | KafkaRecord, value: str | None) -> bytes:
+    def _required(self, mask: Mask, item: KafkaRecord, value: str | None) -> bytes:
         if value is None:
             raise _not_masked(mask, item, "no mask covers it")
         cut = self._cuts.get(item.tp.topic)
-        if cut is not None and cut.sets and not is_json(value):
-            raise _not_masked(mask, item, "a member of a set would not be JSON")
+        if cut is not None and cut.sets:
+            try:
+                json.loads(value)
+            except (ValueError, RecursionError):
+                raise _not_masked(mask, item, "a member of a set would not be JSON") from None
         return value.encode()
 
-    def _with_headers(self, record: T) -> T:
-        """Drop or keep the headers of a record by the masks of its topic.
-
-        Raises:
-            BadInputError: no mask decides about headers.
-        """
-        if isinstance(record, Row):
-            return record
+    def _with_headers(self, record: KafkaRecord) -> KafkaRecord:
+        """Drop or keep the headers of a record by the masks of its topic; refuse one about whose headers none
+        decides."""
         masks = [mask for mask, _ in self._masks if mask.topic == record.topic]
         own, decided = wire.without_header(record.headers), {mask.headers for mask in masks}
         if not masks or not own or ("keep" in decided and "drop" not in decided):
@@ -325,13 +293,13 @@ class Editing:
         )
 
 
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+def _batches(items: Iterable[KafkaRecord]) -> Iterator[list[KafkaRecord]]:
     remaining = iter(items)
     while batch := list(itertools.islice(remaining, BATCH)):
         yield batch
 
 
-def _not_masked(mask: Mask, item: Row | KafkaRecord, why: str) -> BadInputError:
+def _not_masked(mask: Mask, item: KafkaRecord, why: str) -> BadInputError:
     return BadInputError(
         f"the mask of {mask} cannot be applied to a value in {item.tp}: {why}",
         hint="mask the whole value, or suppress the key: nothing is copied as it is",

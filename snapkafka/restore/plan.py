@@ -1,8 +1,7 @@
 """The plan of a recovery: one value that is shown, confirmed, and then run as it is, or not at all.
 
-It pins the snapshot by id, attempt, epoch and digest, and lists everything that will be done: positions, topics,
-numbers of records, effects that cannot be undone. Before anything is changed it is computed once more; if the result
-differs, the run is refused, and the differences are named.
+It pins the snapshot, and lists everything that will be done. Before anything is changed it is computed once more; if
+the result differs, the run is refused, and the differences are named.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ class Request:
     """The request for a recovery.
 
     `name`: id, epoch or `latest`, the last good one; in a plan always the id. `storage`: of its manifest; empty: its
-    place in the ledger. `force`: leave out the reasons to refuse that it overrides. `suppress`, `masks`: erased keys,
-    and values to replace. `allow_unmatched`: accept rules of both that match nothing. `into`: the cluster is another
-    one than the snapshot's. `fork`: the name of a fork that is created beside the system. `with_inputs`: the fork gets
-    the external records since the snapshot, too. `expires_s`: how long it is kept; None: for ever.
+    place in the ledger. `suppress`, `masks`: erased keys, and values to replace; `allow_unmatched`: accept rules of
+    both that match nothing. `into`: the cluster is another one than the snapshot's. `fork`: the name of a fork that is
+    created beside the system; `with_inputs`: it gets the external records since the snapshot, too.
     """
 
     namespace: str = ""
@@ -101,14 +99,12 @@ class AbsentInput:
 class Plan:
     """The plan of a recovery.
 
-    `plan`: its name. `request`: what was asked for, with the id of the snapshot. `place`: of the manifest, `digest`:
-    its content. `taken_ms`: when the snapshot was triggered, by the ledger's clock, ms since 1970 (0: unknown).
-    `namespace`, `apps`: by their names in the target. `messages`: the number of messages in flight to append; `state`:
-    that of rows of state, at most. `topics`: to be created; `existing`: those that exist, and are empty. `stored`:
-    external records from the snapshot. `absent`: missing external records. `open`: readers that leave the snapshot
-    open. `resumes`, `stage`: the open plan that this one continues; empty: it is a new one. `replaces`: the open plan
-    that this one replaces. `notes`: further facts, a sentence each. `rules`: the present matches of each rule about
-    erased keys and of each mask.
+    `plan`: its name. `place`: of the manifest, `digest`: its content. `taken_ms`: when the snapshot was triggered, by
+    the ledger's clock (0: unknown). `namespace`, `apps`: by their names in the target. `messages`: in flight, to
+    append; `state`: rows, at most; `stored`: external records from the snapshot. `topics`: to be created; `existing`:
+    those that exist, and are empty. `absent`: missing external records. `open`: readers that leave the snapshot open.
+    `resumes`: the open plan that this one continues; `replaces`: the one that it replaces. `rules`: the
+    present matches of each rule about erased keys and of each mask.
     """
 
     kind: PlanKind
@@ -135,7 +131,6 @@ class Plan:
     notes: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     resumes: str = ""
-    stage: str = ""
     replaces: str = ""
     rules: tuple[RuleCount, ...] = ()
 
@@ -145,18 +140,14 @@ class Plan:
 
     @property
     def again(self) -> int:
-        """The number of events that run once more."""
         return sum(move.again for move in self.moves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """The result of a recovery.
-
-    `author`: the process that appended. `messages`, `inputs`, `state`: the numbers of messages in flight, external
-    records and records of state that were appended. `topics`: the created ones. `expires_ms`: of a fork, since 1970;
-    0: never.
-    """
+    """The result of a recovery. `author`: the process that appended. `messages`, `inputs`, `state`: the numbers of
+    messages in flight, external records and records of state that were appended. `topics`: the created ones.
+    `expires_ms`: of a fork, since 1970; 0: never."""
 
     plan: Plan
     author: int
@@ -169,22 +160,12 @@ class Recovered:
 
 
 def raise_refused(plan: Plan, error: type[SnapkafkaError] = RestoreRefusedError) -> None:
-    """Refuse a plan, naming every reason.
-
-    Raises:
-        RestoreRefusedError, or `error`: there is one.
-    """
     if plan.refusals:
         reasons = "; ".join(f"{item.what} ({item.code})" for item in plan.refusals)
         raise error(f"nothing was changed: {reasons}", hint=plan.refusals[0].hint)
 
 
 def raise_changed(confirmed: Plan, now: Plan) -> None:
-    """Refuse to run another plan than the confirmed one.
-
-    Raises:
-        PlanChangedError: they differ.
-    """
     found = []
     for name in (field.name for field in fields(Plan) if field.name not in ("plan", "rules")):
         before, after = (_items(getattr(plan, name)) for plan in (confirmed, now))
@@ -207,7 +188,6 @@ def _items(value: object) -> list[str]:
 
 
 def open_readers(manifest: Manifest) -> tuple[str, ...]:
-    """List the groups, topics and outsiders that leave a snapshot open."""
     if manifest.verdict != "VERIFIED_OPEN":
         return ()
     groups = [entry.group or "groups that cannot be seen" for entry in manifest.open]

@@ -7,22 +7,29 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Final
 
-from snapkafka.config import namespace_problem
-from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    ForkRefusedError,
+    RestoreRefusedError,
+    SnapkafkaError,
+)
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenError
 from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import KafkaRecord
-from snapkafka.manifest import Manifest
+from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
 from snapkafka.ports import Cluster
-from snapkafka.protocol.forking import fork_problem, of_fork, prefixed
+from snapkafka.protocol.forking import fork_problem, of_fork
 from snapkafka.protocol.records import TopicPartition
-from snapkafka.protocol.restores import RestoreView
+from snapkafka.until import Tries
 
-from .channels import Bulk, Channel, absent_inputs
+from .channels import Begins, Channel, absent_inputs, channels
 from .editing import RuleCount
 from .plan import (
     Irrevocable,
@@ -34,20 +41,20 @@ from .plan import (
     raise_changed,
     raise_refused,
 )
-from .refusals import Facts, refusals, replaced
-from .session import RecoverySession, held, opened_session
-from .state import apps_of, inputs_of, lowest_positions, parts_of
+from .refusals import HINTS, Facts, refusals, replaced
+from .state import apps_of, inputs_of, parts_of
 from .steps import RecoveryRun
-from .target import Begins, Target
+from .target import Target, opened_target
 from .topics import Contents, carried_by, new_topics, topics_of, workers_of
+
+#: A run that was killed keeps its groups until its sessions are over, and a little longer.
+LEFT_BEHIND_S: Final = 40.0
+POLL_S: Final = 0.5
 
 
 async def planned(target: Target) -> Plan:
     """Plan the work, with every reason to refuse it, and examine all records to be written or left out, unless it is
     refused.
-
-    Raises:
-        BadInputError: something cannot be examined or masked, or a rule matches nothing.
     """
     plan, begins = await _plan(target)
     if plan.refused or target.editing.idle:
@@ -59,125 +66,99 @@ def _examined(target: Target, begins: Begins) -> tuple[RuleCount, ...]:
     """Examine rows, messages in flight, and external records that are written or stay unread by their position."""
     editing = target.editing
     editing.examine(target.stored_rows())
-    editing.examine(record for it in target.collected(begins, begins.inputs) for record in it.records)
+    editing.examine(record for it in channels(target.bulk, begins, begins.inputs) for record in it.records)
     editing.raise_unmatched()
     return editing.counts
 
 
 async def _plan(target: Target) -> tuple[Plan, Begins]:
-    session, manifest, captured = target.session, target.session.manifest, target.session.captured
-    unfinished = session.state.restores.open
-    resumes = unfinished if unfinished is not None and _is_of(target, unfinished) else None
-    plan, begins = _base_plan(target, resumes), await target.begins()
-    appending: list[Channel] = []
-    if target.in_place:
-        plan, appending = await _with_moves(target, plan, begins)
-        if unfinished is not None and resumes is None and replaced(captured, unfinished):
-            note = f"replaces {unfinished}, which was not finished"
-            plan = replace(plan, replaces=unfinished.plan, notes=(note,))
+    manifest, tables, admin, asked = target.manifest, target.tables, target.admin, target.request
+    unfinished, begins = target.state.restores.open, await target.begins()
+    resumes, replaces, notes = None, "", list[str]()
+    if unfinished is not None:
+        begun = unfinished.begun
+        same = (begun.snapshot, begun.epoch, begun.origin) == (manifest.id, manifest.epoch, target.origin)
+        resumes = unfinished if same else None
+        if target.in_place and not same and replaced(target.cut, unfinished):
+            replaces = unfinished.plan
+            notes.append(f"replaces {unfinished}, which was not finished")
+    moves, appending = await _moves(target, begins) if target.in_place else ((), [])
     first = [it.records for it in appending] if target.in_place else [*begins.stored.values()]
     target.contents = contents = Contents(
-        captured=captured,
+        captured=target.cut,
         carried=carried_by(record for records in first for record in records),
-        largest={topic: size for topic, (_, size) in session.tables.state.items()},
+        largest={topic: size for topic, (_, size) in tables.state.items()},
     )
-    described = await session.admin.describe_topics(list(topics_of(manifest)))
+    described = await admin.describe_topics(list(topics_of(manifest)))
+    there = [] if target.fork else sorted(described)
     if not target.in_place:
-        target.new = new_topics(manifest, contents, await session.defaults(), target.named)
+        target.new = new_topics(manifest, contents, await target.settings(), target.named)
     made = {it.of: it.settings for it in target.new}
-    there = [] if target.fork else [*described]
-    missing = tuple(it for it in target.new if it.of not in there)
-    names = await session.admin.describe_topics() if target.fork else ()
-    under_prefix = [name for name in names if of_fork(target.fork, name)]
     wanted = [TopicPartition(name, at) for name, count in topics_of(manifest).items() for at in range(count)]
-    logs = await target.existing(wanted)
-    known = session.tables.unread(lowest_positions(captured))
     facts = Facts(
-        kind=plan.kind,
-        manifest=manifest,
-        restores=session.state.restores,
-        ledger_topic_id=session.topic_id,
-        files=session.tables.damage,
-        fork=target.fork,
-        with_inputs=session.request.with_inputs,
+        target=target,
+        begins=begins,
+        members=await workers_of(admin, apps_of(target.captured)),
         topics=described,
-        ends=await session.admin.log_ends(logs) if logs else {},
-        under_prefix=under_prefix,
+        ends=await admin.log_ends(wanted),
+        under_prefix=await _under_prefix(target) if target.fork else [],
         changes={
-            name: contents.changes(name, await session.settings(name), recorded=made.get(name))
+            name: contents.changes(name, await target.settings(name), recorded=made.get(name))
             for name in there
         },
-        lost=begins.lost,
         appending=appending,
-        known={tp: {record.offset for record in records} for tp, records in known.items()},
-        takes_external=target.takes_external,
-        hellos=session.hellos,
-        members=await workers_of(session.admin, plan.apps),
         resumes=resumes,
-        replaces=plan.replaces,
+        replaces=replaces,
     )
-    if not target.in_place:
-        stored = sum(map(len, begins.stored.values())) - sum(map(len, session.tables.in_flight.values()))
-        plan = replace(plan, topics=missing, stored=stored)
-    if target.elsewhere:
-        absent = absent_inputs(manifest, session.tables, target.takes_external)
-        unseen = [app for app in plan.apps if app not in facts.hellos]
-        plan = replace(
-            plan, existing=tuple(sorted(there)), absent=tuple(absent), notes=_notes(session, unseen)
-        )
-    return replace(plan, refusals=refusals(facts, force=session.request.force)), begins
-
-
-def _notes(session: RecoverySession, unseen: Sequence[str]) -> tuple[str, ...]:
-    """List what is not compared or restored in another cluster, a sentence each.
-
-    Args:
-        unseen: apps of which no process has joined there.
-    """
-    found = [f"{it.app}: {it.what}, and no snapshot holds that" for it in session.captured.uncaptured]
-    if unseen:
-        apps = ", ".join(unseen)
-        found.append(f"the code of {apps} has not run here: it is not compared with that of the snapshot")
-    return tuple(found)
-
-
-def _is_of(target: Target, view: RestoreView) -> bool:
-    """Return whether an open restore is that of this snapshot, from its own cluster."""
-    manifest, begun = target.session.manifest, view.begun
-    return (begun.snapshot, begun.epoch, begun.origin) == (manifest.id, manifest.epoch, target.origin)
-
-
-def _base_plan(target: Target, resumes: RestoreView | None) -> Plan:
-    session, manifest, tables = target.session, target.session.manifest, target.session.tables
-    changelogs = {cut.topic for cut in session.captured.changelogs}
-    return Plan(
-        kind=session.request.kind,
+    messages = sum(map(len, tables.in_flight.values()))
+    changelogs = {cut.topic for cut in target.cut.changelogs}
+    plan = Plan(
+        kind=asked.kind,
         plan=f"{random.getrandbits(64):016x}" if resumes is None else resumes.plan,
-        request=session.request,
+        request=asked,
         snapshot=manifest.id,
         attempt=manifest.attempt,
         epoch=manifest.epoch,
         verdict=manifest.verdict,
         digest=manifest.content,
-        place=session.place,
-        namespace=session.namespace,
+        place=target.place,
+        namespace=target.namespace,
         apps=apps_of(target.captured),
         taken_ms=manifest.ledger.triggered_ms,
-        messages=sum(map(len, tables.in_flight.values())),
+        moves=moves,
+        messages=messages,
         state=sum(rows for topic, (rows, _) in tables.state.items() if topic in changelogs),
+        topics=tuple(it for it in target.new if it.of not in there),
+        existing=tuple(there) if target.elsewhere else (),
+        stored=0 if target.in_place else sum(map(len, begins.stored.values())) - messages,
+        irrevocable=await _irrevocable(target) if target.in_place else (),
+        absent=tuple(absent_inputs(manifest, tables, target.takes_external)) if target.elsewhere else (),
         open=open_readers(manifest),
+        notes=(*notes, *(_not_restored(target) if target.elsewhere else ())),
+        refusals=refusals(facts, force=asked.force),
         resumes="" if resumes is None else resumes.plan,
-        stage="" if resumes is None else resumes.stage,
+        replaces=replaces,
     )
+    return plan, begins
 
 
-# --- In place --------------------------------------------------------------------------------------------------------
+async def _under_prefix(target: Target) -> list[str]:
+    """List the topics of a fork that exist, and the groups that have offsets."""
+    names = [*await target.admin.describe_topics()]
+    groups = [it.name for it in await target.admin.groups() if of_fork(target.fork, it.name)]
+    names += [name for name in groups if await target.admin.committed(name)]
+    return [name for name in names if of_fork(target.fork, name)]
 
 
-async def _with_moves(target: Target, plan: Plan, begins: Begins) -> tuple[Plan, list[Channel]]:
-    """Add how far readers go back, and what cannot be undone; return the records to append, too."""
-    captured, admin = target.session.captured, target.session.admin
-    groups = {app: await admin.committed(app) for app in plan.apps}
+def _not_restored(target: Target) -> Iterator[str]:
+    """Yield what is not compared or restored in another cluster, a sentence each."""
+    yield from (f"{it.app}: {it.what}, and no snapshot holds that" for it in target.cut.uncaptured)
+    if unseen := ", ".join(app for app in apps_of(target.cut) if app not in target.hellos):
+        yield f"the code of {unseen} has not run here: it is not compared with that of the snapshot"
+
+
+async def _moves(target: Target, begins: Begins) -> tuple[tuple[PartitionMove, ...], list[Channel]]:
+    groups = {app: await target.admin.committed(app) for app in apps_of(target.cut)}
     again: Counter[tuple[str, TopicPartition]] = Counter()
 
     def count(record: KafkaRecord) -> None:
@@ -186,7 +167,7 @@ async def _with_moves(target: Target, plan: Plan, begins: Begins) -> tuple[Plan,
             again[app, record.tp] += record.offset < committed.get(record.tp, (-1, ""))[0]
 
     def moves() -> Iterator[PartitionMove]:
-        for tp, cuts in inputs_of(captured).items():
+        for tp, cuts in inputs_of(target.cut).items():
             for cut in cuts:
                 before, records = groups[cut.app].get(tp, (-1, ""))[0], appends.get(tp)
                 lowest = min([p.offset for p in cut.agents] or [cut.position])
@@ -203,19 +184,18 @@ async def _with_moves(target: Target, plan: Plan, begins: Begins) -> tuple[Plan,
 
     found = await asyncio.to_thread(lambda: list(target.channels_of(begins, count)))
     appends = {it.tp: it.records for it in found}
-    return replace(plan, moves=tuple(moves()), irrevocable=await _irrevocable(target)), found
+    return tuple(moves()), found
 
 
 async def _irrevocable(target: Target) -> tuple[Irrevocable, ...]:
     """List the outputs after the cut, by partition; each range begins where the first sender's white records end."""
-    captured, starts = target.session.captured, dict[TopicPartition, int]()
-    restored = {part.topic for part in parts_of(captured)}
-    for sender in captured.senders:
+    starts: dict[TopicPartition, int] = {}
+    restored = {part.topic for part in parts_of(target.cut)}
+    for sender in target.cut.senders:
         if sender.topic not in restored:
             tp = TopicPartition(sender.topic, sender.partition)
             starts[tp] = min(sender.white_end, starts.get(tp, sender.white_end))
-    there = await target.existing(starts)
-    ends = await target.session.admin.log_ends(there) if there else {}
+    ends = await target.admin.log_ends(starts)
     return tuple(
         Irrevocable(topic=tp.topic, partition=tp.partition, start=start, end=ends[tp])
         for tp, start in sorted(starts.items())
@@ -223,17 +203,11 @@ async def _irrevocable(target: Target) -> tuple[Irrevocable, ...]:
     )
 
 
-async def plan_recovery(where: Connection | Cluster, request: Request, *, bulk: Bulk | None = None) -> Plan:
-    """Plan a recovery, with every reason to refuse it. Change nothing.
-
-    Raises:
-        BadInputError: an invalid name or storage; something cannot be examined or masked, or a rule about erased keys
-            or a mask matches nothing.
-        UnknownSnapshotError, StorageError: there is no such snapshot, or it cannot be read.
-        DependencyMissingError: the extra `restore` is not installed.
-    """
+async def plan_recovery(
+    where: Connection | Cluster, request: Request, *, bulk: KafkaBulk | None = None
+) -> Plan:
     _check(request)
-    async with _opened_target(where, request, None, bulk) as target:
+    async with opened_target(where, request, bulk=bulk) as target:
         return await planned(target)
 
 
@@ -244,39 +218,33 @@ async def recover(
     who: str = "",
     notify: Callable[[str], None] = lambda text: None,
     crash: Callable[[str], None] = lambda step: None,
-    bulk: Bulk | None = None,
+    bulk: KafkaBulk | None = None,
 ) -> Recovered:
     """Run a confirmed plan as it is, or change nothing.
 
     The consumer groups are held before the plan is computed once more, so nothing in it changes afterwards. Workers of
-    production may run while a fork is created, and are not affected.
-
-    Args:
-        who: the caller, for people.
-        notify: called with each phase.
-        crash: for tests: called with the name of each phase before it begins.
-        bulk: for tests; None: by librdkafka.
+    production may run while a fork is created, and are not affected. `crash`: for tests, called before each phase.
 
     Raises:
-        RestoreRefusedError, ForkRefusedError: for a reason that it names; nothing was changed.
-        PlanChangedError: it would be another plan by now; nothing was changed.
-        BadInputError: a record that production has received since the plan cannot be masked: nothing was changed, or
-            the fork is unfinished, and never runs.
+        RestoreRefusedError, ForkRefusedError, PlanChangedError: nothing was changed.
+        BadInputError: a record that production has received since the plan cannot be masked: a fork stays unfinished.
         OvertakenError: another run or a worker has taken over; this one changed nothing more.
         RestoreFailedError, ForkFailedError: it ended half-way; another run continues, but a fork is removed first.
     """
     refused = ForkRefusedError if plan.kind == "fork" else RestoreRefusedError
     raise_refused(plan, refused)
     started = time.monotonic()
-    async with _opened_target(where, plan.request, plan, bulk) as target:
-        session = target.session
-        async with held(session.admin, plan.apps, notify, refused) as holds:
-            raise_changed(plan, await planned(target))
-            async with opened(where, session.namespace, create=True) as work:
-                run = RecoveryRun(
-                    target=target, work=work, holds=holds, plan=plan, who=who, notify=notify, crash=crash
-                )
-                view = await run.run()
+    async with (
+        opened_target(where, plan.request, pinned=plan, bulk=bulk) as target,
+        held(target.admin, plan.apps, notify, refused) as holds,
+    ):
+        raise_changed(plan, await planned(target))
+        async with opened(where, target.namespace, create=True) as work:
+            target.topic_id = (await target.admin.describe_topics())[work.ledger.topic].topic_id
+            run = RecoveryRun(
+                target=target, work=work, holds=holds, plan=plan, who=who, notify=notify, crash=crash
+            )
+            view = await run.run()
     return Recovered(
         plan=plan,
         author=view.author,
@@ -304,14 +272,46 @@ def _check(request: Request) -> None:
 
 
 @asynccontextmanager
-async def _opened_target(
-    where: Connection | Cluster, request: Request, pinned: Plan | None, bulk: Bulk | None
-) -> AsyncIterator[Target]:
-    def namespace(manifest: Manifest) -> str:
-        found = request.namespace or manifest.namespace
-        if problem := namespace_problem(found):
-            raise BadInputError(problem, hint="give --namespace")
-        return prefixed(request.fork, found) if request.fork else found
+async def held(
+    admin: KafkaTopicAdmin,
+    groups: Iterable[str],
+    notify: Callable[[str], None],
+    refused: type[SnapkafkaError] = RestoreRefusedError,
+) -> AsyncIterator[dict[str, GroupHold]]:
+    """Hold consumer groups: no worker joins them, no other run sets their offsets, until this ends. A killed run keeps
+    them until its sessions end; this waits for that. A group that has members is refused."""
+    holds: dict[str, GroupHold] = {}
+    try:
+        for group in sorted(groups):
+            hold = admin.hold(group)
+            await _acquire(admin, hold, notify, refused)
+            holds[group] = hold
+        yield holds
+    except BrokerUnavailableError:  # a process that was suspended meets the time-outs of its requests first
+        for hold in holds.values():
+            hold.require()
+        raise
+    finally:
+        for hold in holds.values():
+            await asyncio.shield(hold.release())
 
-    async with opened_session(where, request, namespace, pinned=pinned, bulk=bulk) as session:
-        yield Target(session=session)
+
+async def _acquire(
+    admin: KafkaTopicAdmin, hold: GroupHold, notify: Callable[[str], None], refused: type[SnapkafkaError]
+) -> None:
+    said, code = False, "run-at-work"
+    async for _ in Tries(LEFT_BEHIND_S, POLL_S):
+        try:
+            return await hold.acquire()
+        except GroupTakenError:
+            members = await admin.group_members(hold.group)
+        if any(member.client != HOLDER for member in members):
+            code = "group-has-members"
+            break
+        if not said:
+            notify(f"waiting for another run to end: it holds consumer group {hold.group}")
+            said = True
+    hosts = ", ".join(sorted({it.host.lstrip("/") for it in members}))
+    raise refused(
+        f"nothing was changed: consumer group {hold.group} is in use on {hosts} ({code})", hint=HINTS[code]
+    )

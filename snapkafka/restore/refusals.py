@@ -1,71 +1,58 @@
-"""Every reason to refuse a recovery, as one table; found before anything is changed.
-
-The checks are pure: `Facts` comes from the cluster, the ledger and the files.
-"""
+"""Every reason to refuse a recovery, as one table; found before anything is changed. The checks ask nothing."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from snapkafka.manifest import Manifest
 from snapkafka.ports import Topic
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, Code, InputCut
-from snapkafka.protocol.forking import LEDGER, prefix_of, prefixed
+from snapkafka.protocol.forking import LEDGER, prefix_of
 from snapkafka.protocol.records import REMOTE_STATE, Agent, Hello, Table, TopicPartition
-from snapkafka.protocol.restores import Restores, RestoreView
+from snapkafka.protocol.restores import RestoreView
 from snapkafka.wire import headers as wire
 
-from .plan import PlanKind, Refusal
-from .session import HINTS
+from .plan import Refusal
 from .state import apps_of, lowest_positions, parts_of
 from .topics import topics_of
 
 if TYPE_CHECKING:
-    from .channels import Channel
+    from .channels import Begins, Channel
+    from .target import Target
 
 #: Kafka's own limit.
 TOPIC_CHARS_MAX: Final = 249
+HINTS: Final = {
+    "group-has-members": "stop all workers; after kill -9 add --wait 90: Kafka drops them after 60 s",
+    "run-at-work": "let the other run finish, or end it: its hold ends 30 s later",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts about the target cluster of a snapshot.
+    """What was read of the target cluster of a snapshot. `topics`: those of the snapshot that exist, by name; of a fork
+    those of production. `under_prefix`: topics and groups of a fork that exist. `changes`: by existing topic, the
+    settings that would have to be others. `appending`: to inputs. `members`: workers of each app. `resumes`: the open
+    restore to continue, and `replaces`: the one that is replaced."""
 
-    `ledger_topic_id`: of the ledger there. `files`: what is wrong with the files; empty: they are as they were
-    written. `topics`: those of the snapshot that exist, by name; of a fork those of production. `ends`: of the logs.
-    `under_prefix`: topics of a fork that exist. `changes`: by existing topic, the settings that would have to be
-    others. `lost`: inputs with records that are gone. `appending`: the records to append to inputs, and `known`: the
-    offsets of those from the snapshot. `members`: workers of each app. `hellos`: the latest of each app. `restores`:
-    of the ledger there; `resumes`: the open one to continue, and `replaces`: the one that is replaced.
-    """
-
-    kind: PlanKind
-    manifest: Manifest
-    restores: Restores
+    target: Target
+    begins: Begins
     members: Mapping[str, int]
-    ledger_topic_id: str = ""
-    files: str = ""
-    fork: str = ""
-    with_inputs: bool = False
-    topics: Mapping[str, Topic] = field(default_factory=dict)
-    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    under_prefix: Collection[str] = ()
-    changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    lost: Sequence[Refusal] = ()
-    appending: Sequence[Channel] = ()
-    known: Mapping[TopicPartition, Collection[int]] = field(default_factory=dict)
-    takes_external: Callable[[str], bool] = lambda topic: True
-    hellos: Mapping[str, Hello] = field(default_factory=dict)
-    resumes: RestoreView | None = None
-    replaces: str = ""
+    topics: Mapping[str, Topic]
+    ends: Mapping[TopicPartition, int]
+    under_prefix: Collection[str]
+    changes: Mapping[str, Mapping[str, str]]
+    appending: Sequence[Channel]
+    resumes: RestoreView | None
+    replaces: str
 
     @property
-    def captured(self) -> Captured:
-        return self.manifest.captured
+    def manifest(self) -> Manifest:
+        return self.target.manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,35 +61,33 @@ class Check:
 
     code: str
     kinds: str
-    find: Callable[[Facts], Iterator[str]]
+    find: Callable[[Facts], Iterable[str]]
     hint: str
     forceable: bool = False
 
 
 def refusals(facts: Facts, *, force: bool = False) -> tuple[Refusal, ...]:
-    """Find every reason to refuse a recovery, the most informative first.
-
-    Args:
-        force: leave out the reasons that it overrides.
-    """
+    """Find every reason to refuse a recovery, with `force` without those that it overrides."""
     found = [
         Refusal(code=check.code, what=what, hint=check.hint, forceable=check.forceable)
         for check in CHECKS
-        if facts.kind in check.kinds
+        if facts.target.request.kind in check.kinds
         for what in check.find(facts)
     ]
-    found += [*facts.lost, *_code(facts)]
+    found += [*facts.begins.lost, *code_changes(facts.target.cut, facts.target.hellos)]
+    without = WITHOUT_INPUTS if facts.target.fork else ""
     return tuple(
-        dataclasses.replace(
-            it, hint=it.hint + WITHOUT_INPUTS * (it.code in OF_INPUTS and facts.kind == "fork")
-        )
+        dataclasses.replace(it, hint=it.hint + without * (it.code in OF_INPUTS))
         for it in found
         if not (force and it.forceable)
     )
 
 
+def when(holds: bool, what: str) -> list[str]:
+    return [what] if holds else []
+
+
 def with_members(members: Mapping[str, int]) -> Iterator[str]:
-    """Find consumer groups that have members."""
     for app, count in sorted(members.items()):
         if count:
             yield f"consumer group {app} has {count} member{'s' if count > 1 else ''}"
@@ -116,83 +101,18 @@ def replaced(captured: Captured, open_plan: RestoreView) -> bool:
     return open_plan.leaves <= mine and {*open_plan.apps} <= apps and not open_plan.begun.origin
 
 
-# --- The snapshot ----------------------------------------------------------------------------------------------------
-
-
-def _verdict(facts: Facts) -> Iterator[str]:
-    if facts.manifest.verdict not in ("VERIFIED", "VERIFIED_OPEN"):
-        yield f"snapshot {facts.manifest.id} is {facts.manifest.verdict or 'not verified'}"
-
-
-def _no_apps(facts: Facts) -> Iterator[str]:
-    if not parts_of(facts.captured):
-        yield f"snapshot {facts.manifest.id} has no app with inputs or tables"
-
-
-def _changelog_is_input(facts: Facts) -> Iterator[str]:
-    captured = facts.captured
-    for topic in sorted({c.topic for c in captured.inputs} & {c.topic for c in captured.changelogs}):
-        yield f"topic {topic} is the changelog of one app and an input of another"
-
-
-def _set_codecs(facts: Facts) -> Iterator[str]:
-    sets = {(c.topic, c.key_codec, c.value_codec) for c in facts.captured.changelogs if c.sets}
-    for topic, *codecs in sorted(sets):
-        if codecs != ["json", "json"]:
-            yield f"changelog {topic} of a table of sets has codecs {codecs[0]} and {codecs[1]}"
-
-
-def _remote(facts: Facts) -> Iterator[str]:
-    """Find state of processes without Kafka: appended to its topic it would change nothing."""
-    for app in sorted({c.app for c in facts.captured.changelogs if c.topic.startswith(REMOTE_STATE)}):
-        yield f"{app} does not speak Kafka: its state cannot be set back from here"
-
-
-# --- The ledger ------------------------------------------------------------------------------------------------------
-
-
-def _ledger_recreated(facts: Facts) -> Iterator[str]:
-    if facts.ledger_topic_id != facts.manifest.ledger.topic_id:
-        yield f"ledger {facts.manifest.ledger.topic} was deleted and recreated since the snapshot"
-
-
-def _same_cluster(facts: Facts) -> Iterator[str]:
-    if facts.ledger_topic_id == facts.manifest.ledger.topic_id:
-        yield f"this cluster has the ledger that the snapshot is of ({facts.manifest.ledger.topic})"
-
-
-def _plan_open(facts: Facts) -> Iterator[str]:
-    view = facts.restores.open
-    if view is not None and view is not facts.resumes and view.plan != facts.replaces:
-        yield f"another restore is open: {view}"
-
-
-def _restored_already(facts: Facts) -> Iterator[str]:
-    for view in facts.restores.views.values():
-        if view.stage == "done" and view.begun.origin:
-            yield f"{view} was restored into this cluster already"
-
-
-# --- Topics ----------------------------------------------------------------------------------------------------------
-
-
 def _needed(facts: Facts) -> dict[str, tuple[str, int]]:
     """Find the topics that a recovery reads or continues: their ids, and numbers of partitions."""
-    parts: Sequence[InputCut | ChangelogCut] = parts_of(facts.captured)
-    if facts.kind == "fork":
+    parts: Sequence[InputCut | ChangelogCut] = parts_of(facts.target.cut)
+    if facts.target.fork:
         stored = {TopicPartition(item.topic, item.partition): item.start for item in facts.manifest.inputs}
-        lowest = lowest_positions(facts.captured)
+        lowest = lowest_positions(facts.target.cut)
         lacking = {tp.topic for tp, position in lowest.items() if stored.get(tp, position + 1) > position}
-        parts = [cut for cut in facts.captured.inputs if cut.topic in facts.topics or cut.topic in lacking]
+        parts = [cut for cut in facts.target.cut.inputs if cut.topic in facts.topics or cut.topic in lacking]
     found: defaultdict[str, tuple[str, int]] = defaultdict(lambda: ("", 0))
-    for part in parts if facts.kind == "in-place" or facts.with_inputs else ():
+    for part in parts if facts.target.in_place or facts.target.request.with_inputs else ():
         found[part.topic] = part.topic_id, max(part.partition + 1, found[part.topic][1])
     return dict(sorted(found.items()))
-
-
-def _topic_missing(facts: Facts) -> Iterator[str]:
-    for topic in sorted(_needed(facts).keys() - facts.topics.keys()):
-        yield f"topic {topic} does not exist"
 
 
 def _topic_recreated(facts: Facts) -> Iterator[str]:
@@ -204,18 +124,12 @@ def _topic_recreated(facts: Facts) -> Iterator[str]:
 
 def _partitions(facts: Facts) -> Iterator[str]:
     counts = {topic: of for topic, (_, of) in _needed(facts).items()}
-    if facts.kind == "cluster" and facts.resumes is None:
+    if facts.target.elsewhere:
         counts = topics_of(facts.manifest)
     for topic, partitions in counts.items():
         now = facts.topics.get(topic)
         if now is not None and now.partitions != partitions:
             yield f"topic {topic} has {now.partitions} partitions, and had {partitions} in the snapshot"
-
-
-def _not_empty(facts: Facts) -> Iterator[str]:
-    held = {tp.topic for tp, end in facts.ends.items() if end}
-    for topic in sorted(held) if facts.resumes is None else ():
-        yield f"topic {topic} exists here and has had records"
 
 
 def _settings(facts: Facts) -> Iterator[str]:
@@ -240,33 +154,14 @@ def _shortened(facts: Facts) -> Iterator[str]:
 def _fork_exists(facts: Facts) -> Iterator[str]:
     if there := facts.under_prefix:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        yield f"topic {min(there)}{more} begins with {prefix_of(facts.fork)} already"
+        yield f"{min(there)}{more} begins with {prefix_of(facts.target.fork)} already"
 
 
 def _too_long(facts: Facts) -> Iterator[str]:
-    names = [prefixed(facts.fork, name) for name in (*topics_of(facts.manifest), *apps_of(facts.captured))]
-    names.append(LEDGER + prefixed(facts.fork, facts.manifest.namespace))
-    if longest := [name for name in names if len(name) > TOPIC_CHARS_MAX]:
-        yield f"{longest[0]} has {len(longest[0])} characters, and Kafka takes {TOPIC_CHARS_MAX}"
-
-
-# --- The code, and who writes ----------------------------------------------------------------------------------------
-
-
-def _app_unknown(facts: Facts) -> Iterator[str]:
-    for app in apps_of(facts.captured):
-        if app not in facts.hellos:
-            yield f"no process of app {app} is in the ledger"
-
-
-def _code(facts: Facts) -> Iterator[Refusal]:
-    """Find differences of the code: a part that is missing is needed, what reads otherwise may be forced."""
-    for code, what in code_changes(facts.captured, facts.hellos):
-        changed = code.endswith("-changed")
-        hint = "start a release that has it once, then stop it"
-        if changed:
-            hint = "run the release of the snapshot; --force restores the bytes unchanged"
-        yield Refusal(code=code, what=what, hint=hint, forceable=changed)
+    names = map(facts.target.named, (*topics_of(facts.manifest), *apps_of(facts.target.cut)))
+    longest = max((LEDGER + facts.target.namespace, *names), key=len)
+    if len(longest) > TOPIC_CHARS_MAX:
+        yield f"{longest} has {len(longest)} characters, and Kafka takes {TOPIC_CHARS_MAX}"
 
 
 def _unstamped(facts: Facts) -> Iterator[str]:
@@ -275,18 +170,14 @@ def _unstamped(facts: Facts) -> Iterator[str]:
     Its events run again, and their records would be received twice.
     """
     since = {} if facts.resumes is None else facts.resumes.appended
-    for channel in facts.appending:
-        if facts.takes_external(channel.tp.topic):
-            continue
-        bare = [
-            record.offset
-            for record in channel.records
-            if record.offset not in facts.known.get(channel.tp, ()) and wire.find(record.headers) is None
-        ]
-        if bare:
-            during = channel.tp in since and bare[-1] >= since[channel.tp]
+    known = facts.target.tables.unread(lowest_positions(facts.target.cut))
+    for tp, records in facts.appending:
+        stored = {record.offset for record in known.get(tp, ())}
+        bare = [it.offset for it in records if it.offset not in stored and wire.find(it.headers) is None]
+        if bare and not facts.target.takes_external(tp.topic):
+            during = tp in since and bare[-1] >= since[tp]
             yield (
-                f"{channel.tp} holds {len(bare):,} records without a stamp since the snapshot, offset {bare[0]} first"
+                f"{tp} holds {len(bare):,} records without a stamp since the snapshot, offset {bare[0]} first"
             ) + ": a worker has run without snapkafka during the restore" * during
 
 
@@ -295,44 +186,70 @@ OF_INPUTS: Final = ("topic-missing", "topic-recreated", "partitions-changed", "o
 WITHOUT_INPUTS: Final = "; or leave out --with-inputs"
 
 CHECKS: Final = (
-    Check("verdict", "in-place cluster fork", _verdict,
+    Check("verdict", "in-place cluster fork",
+          lambda it: when(it.manifest.verdict not in ("VERIFIED", "VERIFIED_OPEN"),
+                          f"snapshot {it.manifest.id} is {it.manifest.verdict or 'not verified'}"),
           "choose a VERIFIED snapshot (`snapkafka list`), or add --force and expect wrong values", forceable=True),
-    Check("files", "in-place cluster fork", lambda facts: filter(None, [facts.files]),
+    Check("files", "in-place cluster fork", lambda it: filter(None, [it.target.tables.damage]),
           "choose another snapshot, or assemble this one again while its log is still there"),
-    Check("no-apps", "in-place cluster fork", _no_apps, "choose one that was taken while workers ran"),
-    Check("ledger-recreated", "in-place", _ledger_recreated,
+    Check("no-apps", "in-place cluster fork",
+          lambda it: when(not parts_of(it.target.cut), f"snapshot {it.manifest.id} has no app with inputs or tables"),
+          "choose one that was taken while workers ran"),
+    Check("ledger-recreated", "in-place",
+          lambda it: when(it.target.topic_id != it.manifest.ledger.topic_id,
+                          f"ledger {it.manifest.ledger.topic} was deleted and recreated since the snapshot"),
           "offsets of one ledger mean nothing in another: choose a snapshot of this one"),
-    Check("same-cluster", "cluster", _same_cluster,
+    Check("same-cluster", "cluster",
+          lambda it: when(it.target.topic_id == it.manifest.ledger.topic_id,
+                          f"this cluster has the ledger that the snapshot is of ({it.manifest.ledger.topic})"),
           "leave out --into: a restore in place keeps the topics and their records"),
-    Check("plan-open", "in-place cluster", _plan_open,
+    Check("plan-open", "in-place cluster",
+          lambda it: (f"another restore is open: {view}" for view in [it.target.state.restores.open]
+                      if view is not None and view is not it.resumes and view.plan != it.replaces),
           "run the same command again for its snapshot, or restore another one of all its apps"),
-    Check("restored-already", "cluster", _restored_already,
+    Check("restored-already", "cluster",
+          lambda it: (f"{view} was restored into this cluster already"
+                      for view in it.target.state.restores.views.values()
+                      if view.stage == "done" and view.begun.origin),
           "start the workers; to go back to a later snapshot, restore it in place"),
     Check("fork-exists", "fork", _fork_exists,
           "remove that fork (`snapkafka fork drop`), or choose another name"),
     Check("name-too-long", "fork", _too_long, "choose a shorter name"),
-    Check("changelog-is-input", "in-place cluster fork", _changelog_is_input,
+    Check("changelog-is-input", "in-place cluster fork",
+          lambda it: (f"topic {topic} is the changelog of one app and an input of another" for topic in sorted(
+              {cut.topic for cut in it.target.cut.inputs} & {cut.topic for cut in it.target.cut.changelogs})),
           "its readers would take appended state for new changes"),
-    Check("topic-missing", "in-place fork", _topic_missing,
+    Check("topic-missing", "in-place fork",
+          lambda it: (f"topic {topic} does not exist" for topic in sorted(_needed(it).keys() - it.topics.keys())),
           "the topics of the snapshot are needed; create no other by that name"),
     Check("topic-recreated", "in-place fork", _topic_recreated,
           "the offsets of the snapshot mean nothing in it: choose a later snapshot"),
     Check("partitions-changed", "in-place cluster fork", _partitions,
           "keys are in other partitions now: choose a later snapshot, or delete the topic of an empty cluster"),
-    Check("topic-not-empty", "cluster", _not_empty,
+    Check("topic-not-empty", "cluster",
+          lambda it: (f"topic {topic} exists here and has had records" for topic in sorted(
+              {tp.topic for tp, end in it.ends.items() if end and it.resumes is None})),
           "a restore into a cluster needs empty or absent topics: use another cluster, or delete the topic"),
     Check("log-shortened", "in-place", _shortened,
           "the broker lost records: choose a snapshot assembled since, or restore into another cluster (--into)"),
     Check("topic-settings", "in-place cluster", _settings, "run that command, and the restore again"),
-    Check("remote-process", "in-place cluster fork", _remote,
+    Check("remote-process", "in-place cluster fork",  # appended to its topic, its state would change nothing
+          lambda it: (f"{app} does not speak Kafka: its state cannot be set back from here" for app in sorted(
+              {cut.app for cut in it.target.cut.changelogs if cut.topic.startswith(REMOTE_STATE)})),
           "choose a snapshot without it; `snapkafka query` reads its state"),
-    Check("app-unknown", "in-place", _app_unknown,
+    Check("app-unknown", "in-place",
+          lambda it: (f"no process of app {app} is in the ledger"
+                      for app in apps_of(it.target.cut) if app not in it.target.hellos),
           "start the app once, so that it announces its tables, and stop it"),
-    Check("set-codec", "in-place cluster fork", _set_codecs, "only tables of sets in JSON can be restored"),
+    Check("set-codec", "in-place cluster fork",
+          lambda it: (f"changelog {topic} of a table of sets is not in JSON" for topic in sorted(
+              {cut.topic for cut in it.target.cut.changelogs
+               if cut.sets and (cut.key_codec, cut.value_codec) != ("json", "json")})),
+          "only tables of sets in JSON can be restored"),
     Check("unstamped", "in-place", _unstamped,
           "what it sent would be received twice; choose a later snapshot, or add --force if a producer wrote it",
           forceable=True),
-    Check("group-has-members", "in-place cluster fork", lambda facts: with_members(facts.members),
+    Check("group-has-members", "in-place cluster fork", lambda it: with_members(it.members),
           HINTS["group-has-members"]),
 )  # fmt: skip
 
@@ -341,9 +258,9 @@ CHECKS: Final = (
 READS: Final = ("kind", "key_codec", "value_codec", "key_type", "value_type", "windowed")
 
 
-def code_changes(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tuple[str, str]]:
-    """Yield what the code of the last run lacks of a snapshot, or reads differently, except of apps without a `Hello`:
-    a code, and the difference in words. Agents and tables are identified by name, so a renamed one is a missing one.
+def code_changes(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[Refusal]:
+    """Refuse what the code of the last run lacks of a snapshot, and, unless that is forced, what it reads differently;
+    but nothing of apps without a `Hello`. Agents and tables are identified by name, so a renamed one is a missing one.
     Agents are compared if both sides have announced them."""
     before, now = _code_of(captured.code), _code_of(hellos.values())
     known = {
@@ -360,9 +277,18 @@ def code_changes(captured: Captured, hellos: Mapping[str, Hello]) -> Iterator[tu
         if hello is None or (kind == "agent" and not hello.agents):
             continue
         if part not in now and (kind != "input" or (app, name) not in known):
-            yield f"{kind}-missing", f"{kind} {name} of app {app} is not in the code"
+            yield Refusal(
+                code=f"{kind}-missing",
+                what=f"{kind} {name} of app {app} is not in the code",
+                hint="start a release that has it once, then stop it",
+            )
         elif part in before and part in now and (what := _differences(before[part], now[part])):
-            yield f"{kind}-changed", f"{kind} {name} of app {app} has changed: {what}"
+            yield Refusal(
+                code=f"{kind}-changed",
+                what=f"{kind} {name} of app {app} has changed: {what}",
+                hint="run the release of the snapshot; --force restores the bytes unchanged",
+                forceable=True,
+            )
 
 
 def _code_of(apps: Iterable[Hello | Code]) -> dict[tuple[str, str, str], Table | Agent]:
@@ -375,14 +301,9 @@ def _code_of(apps: Iterable[Hello | Code]) -> dict[tuple[str, str, str], Table |
 
 
 def _differences(before: Table | Agent, now: Table | Agent) -> str:
-    found = [
-        f"its {name.replace('_', ' ')} was {_value(before, name)} and is {_value(now, name)}"
-        for name in READS
-        if getattr(before, name, "") != getattr(now, name, "")
-    ]
-    return ", ".join(found)
-
-
-def _value(of: Table | Agent, name: str) -> str:
-    value = getattr(of, name)
-    return str(value).lower() if isinstance(value, bool) else value or "not declared"
+    values = {name: (getattr(before, name, ""), getattr(now, name, "")) for name in READS}
+    return ", ".join(
+        f"its {name.replace('_', ' ')} was {was or 'none'} and is {of or 'none'}"
+        for name, (was, of) in values.items()
+        if was != of
+    )

@@ -19,7 +19,7 @@ import msgspec
 
 from snapkafka.errors import BadInputError
 from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut
-from snapkafka.runtime.extras import extra_missing
+from snapkafka.store.database import database, locked, one_line
 from snapkafka.wire import headers as wire
 
 if TYPE_CHECKING:
@@ -65,29 +65,17 @@ class Suppression(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def read_suppression(path: str) -> Suppression:
-    """Read a file of erased keys.
-
-    Raises:
-        BadInputError: it cannot be read, or names nothing.
-    """
+    """Read a file of erased keys; it has to name one."""
     if found := read_toml(path, Suppression):
         return found
     raise BadInputError(f"{path} names no key", hint=FILE_HINT)
 
 
 def read_toml(path: str, kind: type[T]) -> T:
-    """Read a file of TOML.
-
-    Raises:
-        BadInputError: it cannot be read, or is of another form.
-    """
     try:
         return msgspec.toml.decode(Path(path).read_bytes(), type=kind)
     except (OSError, ValueError) as error:
         raise BadInputError(f"{path} cannot be read: {error}", hint=FILE_HINT) from error
-
-
-# --- Texts -----------------------------------------------------------------------------------------------------------
 
 
 def has_text(raw: bytes | None) -> bool:
@@ -101,9 +89,6 @@ def text_of(raw: bytes | None) -> str | None:
         return None if raw is None else raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         return None
-
-
-# --- Keys ------------------------------------------------------------------------------------------------------------
 
 
 class Key(NamedTuple):
@@ -136,11 +121,7 @@ _decoder: Final = json.JSONDecoder(object_pairs_hook=_Object)
 
 
 def read_key(key: bytes | None, cut: ChangelogCut | None) -> Key:
-    """Parse a key.
-
-    Args:
-        cut: of its changelog; None: it is from an input, or a member of a set.
-    """
+    """Parse a key. `cut`: of its changelog; None: it is from an input, or a member of a set."""
     text = text_of(key)
     if text is None:
         return Key(None, problem="" if key is None else "is not UTF-8")
@@ -150,10 +131,9 @@ def read_key(key: bytes | None, cut: ChangelogCut | None) -> Key:
         return Key(text, frozenset([text]))
     except (ValueError, RecursionError):  # a number of thousands of digits, or as many brackets
         return Key(text, frozenset([text]), problem="is JSON that is too large to be taken apart")
-    if cut is not None and cut.sets and isinstance(found, list) and len(found) == 2:
-        found = found[1]
-    if cut is not None and cut.windowed and _is_window(found):
-        found = found[0]
+    pair = isinstance(found, list) and len(found) == 2
+    if cut is not None and (cut.sets or cut.windowed) and pair:  # a kind and a set; a key and a window
+        found = found[1 if cut.sets else 0]
     if isinstance(found, str):
         return Key(found, frozenset([found]))
     whole = _written(found)
@@ -179,52 +159,15 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _is_window(key: object) -> bool:
-    """Return whether it is Faust's key of a windowed table: the key, and the first and last second."""
-    return (
-        isinstance(key, list)
-        and len(key) == 2
-        and isinstance(key[1], list)
-        and len(key[1]) == 2
-        and all(isinstance(at, int | float) for at in key[1])
-    )
-
-
-def is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-# --- SQL --------------------------------------------------------------------------------------------------------------
-
-
 class Expressions:
-    """DuckDB, which sees a batch of records and nothing else of this machine.
-
-    Raises:
-        DependencyMissingError: it is not installed.
-    """
+    """DuckDB, which sees a batch of records and nothing else of this machine."""
 
     def __init__(self) -> None:
-        try:
-            import duckdb
-        except ModuleNotFoundError as error:
-            raise extra_missing("query", "masks and suppression by SQL", "duckdb") from error
-        self._database: DuckDBPyConnection = duckdb.connect(
-            config={
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-                "python_enable_replacements": False,
-            }
-        )
-        self._count = 0
+        self._opened = database(())
+        self._database, self._count = self._opened.__enter__(), 0
         columns = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
         self._database.execute(f"CREATE TABLE records (n BIGINT, {columns})")
-        self._database.execute("SET enable_external_access = false")
-        self._database.execute("SET lock_configuration = true")
+        locked(self._database, ())
 
     def fill(self, subjects: Sequence[tuple[Any, ...]]) -> None:
         """Replace the batch: of each record the values of `COLUMNS`."""
@@ -236,14 +179,7 @@ class Expressions:
             self._execute(f"INSERT INTO records SELECT {marks}", "a record", lists)
 
     def ask(self, asked: str, what: str) -> list[Any]:
-        """Evaluate an expression for each record.
-
-        Args:
-            what: the name of its source, for the error.
-
-        Raises:
-            BadInputError: it fails.
-        """
+        """Evaluate an expression for each record. `what`: the name of its source, for the error."""
         found = [it for (it,) in self._execute(f"SELECT {asked} FROM records ORDER BY n", what).fetchall()]
         if len(found) != self._count:
             raise BadInputError(
@@ -257,9 +193,7 @@ class Expressions:
         try:
             return self._database.execute(sql, lists)
         except duckdb.Error as error:
-            raise BadInputError(
-                f"the SQL of {what} fails: {' '.join(str(error).split())}", hint=SQL_HINT
-            ) from error
+            raise BadInputError(f"the SQL of {what} fails: {one_line(error)}", hint=SQL_HINT) from error
 
 
 def header_texts(headers: Iterable[tuple[str, bytes | None]]) -> str:
@@ -267,10 +201,8 @@ def header_texts(headers: Iterable[tuple[str, bytes | None]]) -> str:
     found = []
     for name, value in wire.without_header(tuple(headers)):
         text = text_of(value)
-        if value is not None and text is None:
-            found.append({"key": name, "hex": value.hex()})
-        else:
-            found.append({"key": name, "value": text})
+        is_hex = value is not None and text is None
+        found.append({"key": name, "hex": (value or b"").hex()} if is_hex else {"key": name, "value": text})
     return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -294,49 +226,29 @@ class Mask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError("a mask must have a value or fields")
 
     def __str__(self) -> str:
-        return (
-            f"topic {self.topic}"
-            if self.topic
-            else f"table {self.table}" + (f" of {self.app}" * bool(self.app))
-        )
+        of_app = f" of {self.app}" if self.app else ""
+        return f"topic {self.topic}" if self.topic else f"table {self.table}{of_app}"
 
     def topics(self, captured: Captured) -> list[str]:
-        """List the topics of a snapshot to which it applies."""
         tables = {
             it.topic for it in captured.changelogs if it.table == self.table and self.app in ("", it.app)
         }
-        return sorted(
-            tables if self.table else {it.topic for it in captured.inputs if it.topic == self.topic}
-        )
+        inputs = {it.topic for it in captured.inputs if it.topic == self.topic}
+        return sorted(tables if self.table else inputs)
 
     @property
     def parts(self) -> dict[str, str]:
-        """The masked parts of a value, and their expressions."""
-        return (
-            {"value": self.value}
-            if self.value
-            else {f"field {path}": sql for path, sql in self.fields.items()}
-        )
+        fields = {f"field {path}": sql for path, sql in self.fields.items()}
+        return {"value": self.value} if self.value else fields
 
 
 class _Masks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    mask: tuple[Mask, ...]
-
-    def __post_init__(self) -> None:
-        if not self.mask:
-            raise ValueError("it has no [[mask]]")
+    mask: Annotated[tuple[Mask, ...], msgspec.Meta(min_length=1)]
 
 
 def read_masks(path: str) -> tuple[Mask, ...]:
-    """Read a file of masks.
-
-    Raises:
-        BadInputError: it cannot be read, or a mask has no target or no value.
-    """
     return read_toml(path, _Masks).mask
 
-
-# --- Fields of JSON --------------------------------------------------------------------------------------------------
 
 _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -351,12 +263,9 @@ def fields_of(value: bytes) -> dict[str, msgspec.Raw] | None:
 
 
 def replace_field(value: bytes, path: str, new: bytes) -> bytes | None:
-    """Replace each value at a path in JSON; None: it has no such field.
+    """Replace each value at a path in JSON by other JSON; None: it has no such field.
 
     A name may contain dots; of one that occurs twice the last counts. A path through an array applies to every element.
-
-    Args:
-        new: JSON.
     """
     if value.startswith(b"["):
         items = _array.decode(value)
@@ -366,10 +275,9 @@ def replace_field(value: bytes, path: str, new: bytes) -> bytes | None:
         return b"[%s]" % b",".join(made or bytes(item) for made, item in zip(replaced, items, strict=True))
     fields, found = fields_of(value) or {}, False
     for name, of in fields.items():
-        within = path.startswith(f"{name}.")
-        made = (
-            new if name == path else replace_field(bytes(of), path[len(name) + 1 :], new) if within else None
-        )
+        made = new if name == path else None
+        if path.startswith(f"{name}."):
+            made = replace_field(bytes(of), path[len(name) + 1 :], new)
         if made is not None:
             fields[name], found = msgspec.Raw(made), True
     return msgspec.json.encode(fields) if found else None

@@ -2,17 +2,13 @@
 
 State: a changelog is folded, the records that it lacks are appended, and it is folded again. Whatever the log holds,
 was compacted or has lost, and whatever an earlier attempt has written: the difference from the rows of the cut is what
-is missing. Rows come as they are to be (masked, without erased keys), so an erased key that the log has is a removal.
-After the append the same difference is empty; the first record that is left fails the run. The log is folded as a
-worker recovers it: the last value of each key, and of a set its members. Memory holds 16 bytes per key and as many per
-value, of one partition at a time. A table of sets gets a record for each member, never one update of many, which Faust
-cannot read if the table has a `value_type`, and never a tombstone.
+is missing. An erased key that the log has is a removal. After the append the same difference is empty; the first record
+that is left fails the run. Memory holds 32 bytes per key, of one partition at a time. A table of sets gets a record for
+each member, never one update of many, which Faust cannot read if the table has a `value_type`, and never a tombstone.
 
-Positions: if an input holds only external records, the position of its readers goes back and nothing is written. If
-there is a record of the apps between the lowest position and the end, the messages in flight and the external records
-of that range are appended again, in their old order, after the present end of the partition: the *base*. All records
-below a base are older than the restore. New positions are offsets after the base. Source of the design: a trial with
-real workers; docs/guide/restore.md lists the fault that each part prevents.
+Positions: what was in flight is appended again after the present end of the partition, the *base*. All records below a
+base are older than the restore. New positions are offsets after the base. Source of the design: a trial with real
+workers; docs/guide/restore.md lists the fault that each part prevents.
 """
 
 from __future__ import annotations
@@ -21,7 +17,6 @@ import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -34,23 +29,8 @@ from snapkafka.wire import headers as wire
 #: Rows of positions and ends in a record: each takes at most 300 bytes, and a record at most 256 KB.
 ROWS_PER_RECORD: Final = 500
 
-
-Headers = tuple[tuple[str, bytes | None], ...]
-
-
-class NewRecord(NamedTuple):
-    """A record to append. `timestamp_ms`: its own; None: the time of the append."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
-    timestamp_ms: int | None = None
-
-    @property
-    def tp(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+#: The offset of a record to append; and its time, if that is the time of the append.
+NEW: Final = -1
 
 
 class Appended(NamedTuple):
@@ -60,16 +40,11 @@ class Appended(NamedTuple):
     new: int
 
 
-# --- What belongs to it ---------------------------------------------------------------------------------------------
-
-
 def parts_of(captured: Captured) -> list[InputCut | ChangelogCut]:
-    """List the parts of a recovery: the inputs and the changelogs."""
     return [*captured.inputs, *captured.changelogs]
 
 
 def apps_of(captured: Captured) -> tuple[str, ...]:
-    """List the apps of a snapshot that have inputs or tables, sorted."""
     return tuple(sorted({part.app for part in parts_of(captured)}))
 
 
@@ -113,37 +88,20 @@ def started_by_all(captured: Captured, tp: TopicPartition) -> set[int]:
 
 def renamed(captured: Captured, named: Callable[[str], str]) -> Captured:
     """Translate the apps, inputs and changelogs of a cut to other names."""
-    return dataclasses.replace(
-        captured,
-        inputs=tuple(
-            dataclasses.replace(
-                cut,
-                app=named(cut.app),
-                topic=named(cut.topic),
-                topic_id="",
-                agents=tuple(dataclasses.replace(at, topic=named(at.topic)) for at in cut.agents),
-            )
-            for cut in captured.inputs
-        ),
-        changelogs=tuple(
-            dataclasses.replace(cut, app=named(cut.app), topic=named(cut.topic), topic_id="")
-            for cut in captured.changelogs
-        ),
-    )
 
+    def other(it: Any, **more: Any) -> Any:
+        return dataclasses.replace(it, topic=named(it.topic), **more)
 
-# --- Positions ------------------------------------------------------------------------------------------------------
+    def part(cut: Any, **more: Any) -> Any:
+        return other(cut, app=named(cut.app), topic_id="", **more)
+
+    inputs = tuple(part(cut, agents=tuple(map(other, cut.agents))) for cut in captured.inputs)
+    return dataclasses.replace(captured, inputs=inputs, changelogs=tuple(map(part, captured.changelogs)))
 
 
 def moved(position: Position, base: int, appended: Iterable[Appended]) -> tuple[int, tuple[int, ...]]:
-    """Translate a position to the log after `base`.
-
-    Others may append there meanwhile, between the records of the restore: every record that the agent had not started
-    is still to be started.
-
-    Returns:
-        the first offset that is not started, and later ones that are.
-    """
+    """Translate a position to the log after `base`; return the first offset that is not started, and later ones that
+    are. Others may append there meanwhile: every record that the agent had not started is still to be started."""
     above = frozenset(position.started_above)
     started = {item.new for item in appended if item.old < position.offset or item.old in above}
     offset = base
@@ -157,32 +115,24 @@ def new_positions(
     ends: Mapping[TopicPartition, int],
     appended: Mapping[TopicPartition, Sequence[Appended]],
 ) -> tuple[AgentPosition, ...]:
-    """Compute where each agent of each app starts.
-
-    Args:
-        ends: the base of each input partition.
-        appended: the records that were appended again to each partition that holds records of the apps; the other
-            partitions hold external records only, and keep the old positions.
-    """
-    found = []
-    for tp, cuts in inputs_of(captured).items():
-        for cut in cuts:
-            for agent in _agents(cut):
-                if tp in appended:
-                    offset, above = moved(agent, ends[tp], appended[tp])
-                else:
-                    offset, above = agent.offset, agent.started_above
-                found.append(
-                    AgentPosition(
-                        app=cut.app,
-                        agent=agent.agent,
-                        topic=tp.topic,
-                        partition=tp.partition,
-                        offset=offset,
-                        started_above=above,
-                    )
-                )
-    return tuple(found)
+    """Compute where each agent of each app starts: after the base (`ends`) of an input to which records were appended,
+    else where it stood."""
+    return tuple(
+        AgentPosition(
+            app=cut.app,
+            agent=agent.agent,
+            topic=tp.topic,
+            partition=tp.partition,
+            offset=offset,
+            started_above=above,
+        )
+        for tp, cuts in inputs_of(captured).items()
+        for cut in cuts
+        for agent in _agents(cut)
+        for offset, above in [
+            moved(agent, ends[tp], appended[tp]) if tp in appended else (agent.offset, agent.started_above)
+        ]
+    )
 
 
 def group_offsets(positions: Iterable[AgentPosition]) -> dict[str, dict[TopicPartition, int]]:
@@ -201,12 +151,7 @@ def spread(
     positions: Sequence[AgentPosition] = (),
     topics: Mapping[str, str] | None = None,
 ) -> Iterator[Restore]:
-    """Spread the ends, positions and topic ids of a record over as many records as the ledger takes.
-
-    Args:
-        template: the record without ends, positions, topics, parts and numbers.
-        topics: ids by name.
-    """
+    """Spread the ends, positions and topic ids of a record over as many records as the ledger takes."""
     rows: list[LogEnd | AgentPosition | TopicId] = [
         *(LogEnd(topic=tp.topic, partition=tp.partition, end=end) for tp, end in sorted(ends.items())),
         *positions,
@@ -225,22 +170,13 @@ def spread(
         )
 
 
-#: The first part of a key in the changelog of a table of sets (`faust.tables.sets`).
+#: The first part of a key in the changelog of a table of sets (`faust.tables.sets`); 15 updates many members.
 ADD: Final = 1
 DISCARD: Final = 2
-UPDATE: Final = 15
 #: Bytes of a hash: at four billion keys two of them have the same with a chance of 1 in 2^65.
 HASH_BYTES: Final = 16
 
 Hash = bytes
-
-
-class Row(NamedTuple):
-    """A row of the table `state`, as far as it is appended."""
-
-    tp: TopicPartition
-    key: bytes | None
-    value: bytes | None
 
 
 class Unit(NamedTuple):
@@ -256,12 +192,12 @@ class Unit(NamedTuple):
         key = self.key.decode("utf-8", "backslashreplace")
         return f"member {self.member} of set {key}" if self.member else f"key {key}"
 
-    def record(self, tp: TopicPartition, *, removed: bool = False) -> NewRecord:
+    def record(self, tp: TopicPartition, *, removed: bool = False) -> KafkaRecord:
         """Build the record that says this, or that it is removed."""
-        if not self.member:
-            return NewRecord(tp.topic, tp.partition, self.key, None if removed else self.value)
-        kind = DISCARD if removed else ADD
-        return NewRecord(tp.topic, tp.partition, b"[%d,%s]" % (kind, self.key), self.member.encode("ascii"))
+        key, value = self.key, None if removed else self.value
+        if self.member:
+            key, value = b"[%d,%s]" % (DISCARD if removed else ADD, key), self.member.encode("ascii")
+        return KafkaRecord(*tp, NEW, key, value, (), NEW)
 
 
 def units(key: bytes | None, value: bytes | None, cut: ChangelogCut) -> Iterator[Unit]:
@@ -296,14 +232,10 @@ def fold(
     cut: ChangelogCut,
     is_void: Callable[[KafkaRecord], bool] = lambda record: False,
 ) -> dict[Hash, Hash]:
-    """Fold a changelog partition; return the values by keys, as hashes.
-
-    Args:
-        is_void: returns whether a worker leaves the record out.
-    """
+    """Fold a changelog partition without void records; return the values by keys, as hashes."""
     found: dict[Hash, Hash] = {}
     for record in records:
-        if wire.is_marker(record.key, record.headers) or is_void(record):
+        if _is_marker(record) or is_void(record):
             continue
         for unit in units(record.key, record.value, cut):
             if unit.value is None:
@@ -319,23 +251,39 @@ class Difference(NamedTuple):
 
     kind: str
     unit: Unit
-    record: NewRecord
+    record: KafkaRecord
 
 
-def difference(
-    tp: TopicPartition,
-    rows: Iterable[Row],
-    reread: Callable[[], Iterable[KafkaRecord]],
-    folded: dict[Hash, Hash],
-    cut: ChangelogCut,
+def differences(
+    rows: Iterable[KafkaRecord],
+    read: Callable[[TopicPartition], Iterable[KafkaRecord]],
+    cuts: Mapping[TopicPartition, ChangelogCut],
+    is_void: Callable[[KafkaRecord], bool] = lambda record: False,
 ) -> Iterator[Difference]:
-    """Find what a changelog partition needs to fold to the rows: first what it lacks, then removals.
+    """Find what changelogs need to fold to the rows: of each partition first what it lacks, then removals.
 
     Args:
-        rows: of this partition.
-        reread: reads the log again; only called if something is to be removed: hashes do not tell keys.
-        folded: see `fold`; it is consumed.
+        rows: of all of them, in the order of partitions.
+        read: reads a changelog; twice if something is to be removed: hashes do not tell keys.
     """
+    groups = ((tp, of) for tp, of in groupby(rows, key=lambda row: row.tp) if tp in cuts)
+    upcoming = next(groups, None)
+    for tp, cut in sorted(cuts.items()):
+        folded = fold(read(tp), cut, is_void)
+        if upcoming is not None and upcoming[0] == tp:
+            yield from _lacking(tp, upcoming[1], folded, cut)
+            upcoming = next(groups, None)
+        for record in read(tp) if folded else ():
+            for unit in units(record.key, record.value, cut) if not _is_marker(record) else ():
+                if folded.pop(unit.identity, None) is not None:
+                    yield Difference("unexpected", unit, unit.record(tp, removed=True))
+    assert upcoming is None, f"rows of {upcoming[0]} come out of order"
+
+
+def _lacking(
+    tp: TopicPartition, rows: Iterable[KafkaRecord], folded: dict[Hash, Hash], cut: ChangelogCut
+) -> Iterator[Difference]:
+    """Find the rows of a partition that its log lacks, or has otherwise; leave the others of the log in `folded`."""
     members: set[Hash] = set()  # masks may make several equal
     for row in rows:
         for unit in units(row.key, row.value, cut):
@@ -345,38 +293,11 @@ def difference(
                 members.add(unit.identity)
             there = folded.pop(unit.identity, None)
             if there != _hash(unit.value):
-                kind = "missing" if there is None else "different"
-                yield Difference(kind, unit, unit.record(tp))
-    if folded:
-        for record in reread():
-            if wire.is_marker(record.key, record.headers):
-                continue
-            for unit in units(record.key, record.value, cut):
-                if folded.pop(unit.identity, None) is not None:
-                    yield Difference("unexpected", unit, unit.record(tp, removed=True))
+                yield Difference("missing" if there is None else "different", unit, unit.record(tp))
 
 
-def differences(
-    rows: Iterable[Row],
-    read: Callable[[TopicPartition], Iterable[KafkaRecord]],
-    cuts: Mapping[TopicPartition, ChangelogCut],
-    is_void: Callable[[KafkaRecord], bool] = lambda record: False,
-) -> Iterator[Difference]:
-    """Find what all changelogs need.
-
-    Args:
-        rows: of all of them, in the order of partitions.
-        read: reads a changelog from its start to its end.
-    """
-    groups = ((tp, of) for tp, of in groupby(rows, key=lambda row: row.tp) if tp in cuts)
-    upcoming = next(groups, None)
-    for tp, cut in sorted(cuts.items()):
-        here = upcoming is not None and upcoming[0] == tp
-        found = upcoming[1] if upcoming is not None and here else ()
-        yield from difference(tp, found, partial(read, tp), fold(read(tp), cut, is_void), cut)
-        if here:
-            upcoming = next(groups, None)
-    assert upcoming is None, f"rows of {upcoming[0]} come out of order"
+def _is_marker(record: KafkaRecord) -> bool:
+    return wire.is_marker(record.key, record.headers)
 
 
 def _text(value: Any) -> str:

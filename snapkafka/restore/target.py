@@ -1,69 +1,76 @@
 """The target of a snapshot: the system itself, another cluster, or a fork. It yields the records for inputs and
 changelogs, and creates topics; `planning` plans the work, and `steps` runs the plan.
 
-In place, a restore overwrites, it does not merge: the work of the apps since the cut loses its effect, but nothing is
-deleted, and outputs that others have read cannot be undone.
-
-The others are copies, in topics that are created for it. Another cluster has only the stored manifest and tables of the
-old one: state, messages in flight, positions, topics with their settings, and external records if assembly was asked to
-store them; no outputs, and no records of the apps after the cut. External records that producers have sent there
-meanwhile come after the messages in flight. A fork has its topics, groups and ledger under a prefix, in the same
-cluster; the original is only read. Its prefix has no topics before; a crash leaves some, which `fork drop` removes.
-
-See docs/guide/restore.md and docs/guide/fork.md.
+In place, a restore overwrites, it does not merge, and nothing is deleted. The others are copies, in topics that are
+created for it. Another cluster has only the stored manifest and tables of the old one; external records that producers
+have sent there meanwhile come after the messages in flight. A fork has its topics, groups and ledger under a prefix, in
+the same cluster; the original is only read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
 
 from snapkafka.checks import ReadRange
-from snapkafka.errors import ForkFailedError, RestoreFailedError
-from snapkafka.kafka.records.bulk import KafkaRecord
+from snapkafka.config import namespace_problem
+from snapkafka.errors import (
+    BadInputError,
+    ForkFailedError,
+    LedgerUnusableError,
+    PlanChangedError,
+    RestoreFailedError,
+)
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
+from snapkafka.kafka.ledger.reading import latest_of_apps, opened
+from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
+from snapkafka.manifest import Manifest
+from snapkafka.ports import Cluster
 from snapkafka.protocol.captured_snapshot import Captured
-from snapkafka.protocol.forking import prefixed
-from snapkafka.protocol.records import Fork, TopicPartition
+from snapkafka.protocol.forking import LEDGER, prefixed
+from snapkafka.protocol.ledger_state import LedgerState
+from snapkafka.protocol.records import Fork, Hello, TopicPartition
+from snapkafka.query.engine import Placed
+from snapkafka.query.locate import manifest_places
+from snapkafka.runtime.extras import require_extra
 from snapkafka.runtime.signals import to_its_end
+from snapkafka.store import read_manifest
 from snapkafka.units import wall_ms
 from snapkafka.wire.headers import ledger_id
 
-from .channels import Channel, channels, holds_own, lost_arrivals, lost_inputs
+from .channels import Begins, Channel, channels, holds_own, lost_inputs
 from .editing import Editing
-from .plan import Plan, Refusal
-from .session import NO_LEDGER, RecoverySession
-from .state import Difference, Row, apps_of, changelogs_of, differences, lowest_positions, renamed
-from .topics import Contents, NewTopic, rows_of_state
+from .plan import Plan, Request
+from .state import Difference, apps_of, changelogs_of, differences, lowest_positions, renamed
+from .topics import NO_LOG, Contents, NewTopic, StoredTables, load, rows_of_state
 
-#: Above every offset: where the log of a topic starts that does not exist.
-NO_LOG: Final = 1 << 63
+#: No stamp is of this ledger.
+NO_LEDGER: Final = -1
+AUTO_CREATED: Final = "delete it, and run this again; see auto.create.topics.enable of the brokers"
 
 Offsets = Mapping[TopicPartition, int]
 
 
-class Begins(NamedTuple):
-    """What inputs begin with: stored records, and those from ranges of a log whose stamps are of ledger `ledger_id`.
-    `begun`: partitions whose log begins above the position of a reader. `lost`: what is missing there."""
-
-    stored: Mapping[TopicPartition, Sequence[KafkaRecord]]
-    ranges: Sequence[ReadRange]
-    ledger_id: int
-    begun: Collection[TopicPartition] = ()
-    lost: Sequence[Refusal] = ()
-
-    @property
-    def inputs(self) -> list[TopicPartition]:
-        return [TopicPartition(it.topic, it.partition) for it in self.ranges]
-
-
 @dataclass(slots=True, kw_only=True)
 class Target:
-    """One target of a snapshot. `new`, `contents`: topics of a copy, and what they get, once it is planned. `created`:
-    topics that this run has created."""
+    """A snapshot and one target of it. `state`: the fold of the ledger there, of namespace `namespace`; `topic_id`: of
+    that ledger (empty: it does not exist yet). `new`, `contents`: topics of a copy, and what they get, once it is
+    planned. `created`: topics that this run has created."""
 
-    session: RecoverySession
+    request: Request
+    admin: KafkaTopicAdmin
+    bulk: KafkaBulk
+    place: str
+    placed: Placed
+    tables: StoredTables
+    namespace: str
+    state: LedgerState
+    topic_id: str
     created: list[str] = field(default_factory=list)
     expires_ms: int = 0
     editing: Editing = field(init=False)
@@ -71,153 +78,121 @@ class Target:
     contents: Contents = field(init=False)
 
     def __post_init__(self) -> None:
-        request = self.session.request
-        self.editing = Editing(
-            self.session.captured, request.suppress, request.masks, allow_unmatched=request.allow_unmatched
-        )
+        asked = self.request
+        self.editing = Editing(self.cut, asked.suppress, asked.masks, allow_unmatched=asked.allow_unmatched)
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.placed.manifest
+
+    @property
+    def cut(self) -> Captured:
+        """The snapshot, by its own names."""
+        return self.manifest.captured
+
+    @property
+    def captured(self) -> Captured:
+        """The restored cut, by the names of the logs to write."""
+        return renamed(self.cut, self.named) if self.fork else self.cut
 
     @property
     def in_place(self) -> bool:
-        return self.session.request.kind == "in-place"
+        return self.request.kind == "in-place"
 
     @property
     def elsewhere(self) -> bool:
-        return self.session.request.kind == "cluster"
+        return self.request.kind == "cluster"
 
     @property
     def fork(self) -> str:
-        return self.session.request.fork
+        return self.request.fork
+
+    @property
+    def origin(self) -> str:
+        """The topic id of the snapshot's ledger, if that is in another cluster."""
+        return self.manifest.ledger.topic_id if self.elsewhere else ""
+
+    @property
+    def ledger_id(self) -> int:
+        """The id of the ledger there in stamps; if it does not exist, that of none."""
+        return ledger_id(bytes.fromhex(self.topic_id)) if self.topic_id else NO_LEDGER
+
+    @property
+    def hellos(self) -> dict[str, Hello]:
+        return {view.hello.app: view.hello for view in latest_of_apps(self.state)}
 
     def named(self, name: str) -> str:
         """Translate a name of the snapshot to that of the log to write."""
         return prefixed(self.fork, name) if self.fork else name
 
-    @property
-    def captured(self) -> Captured:
-        """The restored cut, by the names of the logs to write."""
-        return renamed(self.session.captured, self.named) if self.fork else self.session.captured
+    async def settings(self, topic: str = "") -> Mapping[str, str]:
+        """Read the effective settings of a topic, or of one that is created without any; empty: unauthorized."""
+        with contextlib.suppress(LedgerUnusableError):
+            return (await self.admin.topic_settings(topic))[0] if topic else await self.admin.topic_defaults()
+        return {}
 
-    @property
-    def origin(self) -> str:
-        """The topic id of the snapshot's ledger, if that is in another cluster."""
-        return self.session.manifest.ledger.topic_id if self.elsewhere else ""
-
-    # -- what inputs get --------------------------------------------------------------------------------------
-
-    async def begins(self, bases: Offsets | None = None, own_id: int | None = None) -> Begins:
-        """Find what the inputs begin with.
-
-        Args:
-            bases: where to stop; None, and in a fork: at the present ends.
-            own_id: of the ledger of another cluster; None: of the one that exists.
-        """
-        session, admin = self.session, self.session.admin
-        lowest = lowest_positions(session.captured)
-        if self.fork and not session.request.with_inputs:
-            return Begins(session.tables.in_flight, [ReadRange(*tp, 0, 0) for tp in lowest], NO_LEDGER)
-        there = await self.existing(lowest)
-        starts = dict(await admin.log_starts(there)) if there else {}
+    async def begins(self, bases: Offsets | None = None) -> Begins:
+        """Find what the inputs begin with, up to these ends; None, and in a fork: up to the present ones."""
+        lowest = lowest_positions(self.cut)
+        if self.fork and not self.request.with_inputs:
+            return Begins(self.tables.in_flight, [ReadRange(*tp, 0, 0) for tp in lowest], NO_LEDGER)
+        starts = await self.admin.log_starts(lowest)
         if bases is None or self.fork:
-            bases = await admin.log_ends(there) if there else {}
-        if self.elsewhere:
-            if own_id is None:
-                own_id = session.ledger_id
-            stored, begin, lost = session.tables.unread(lowest), starts, lost_arrivals(starts)
-        else:
-            own_id = ledger_id(bytes.fromhex(session.manifest.ledger.topic_id))
-            stored = session.tables.unread(lowest, {tp: starts.get(tp, NO_LOG) for tp in lowest})
-            begin = {tp: max(lowest[tp], starts[tp]) for tp in there}
-            lost = lost_inputs(session.manifest, session.tables, starts)
+            bases = await self.admin.log_ends(lowest)
+        own_id, begin = self.ledger_id, starts
+        if not self.elsewhere:
+            own_id = ledger_id(bytes.fromhex(self.manifest.ledger.topic_id))
+            begin = {tp: max(lowest[tp], start) for tp, start in starts.items()}
+        known = None if self.elsewhere else {tp: starts.get(tp, NO_LOG) for tp in lowest}
         return Begins(
-            stored,
+            self.tables.unread(lowest, known),
             [ReadRange(*tp, begin.get(tp, 0), bases.get(tp, 0)) for tp in lowest],
             own_id,
-            [tp for tp in there if starts[tp] > lowest[tp]],
-            [*lost],
+            self.elsewhere,
+            [tp for tp, start in starts.items() if start > lowest[tp]],
+            [*lost_inputs(self.manifest, self.tables, starts, apart=self.elsewhere)],
         )
-
-    def collected(
-        self,
-        begins: Begins,
-        own: Collection[TopicPartition],
-        edit: Callable[[Iterator[KafkaRecord]], Iterator[KafkaRecord]] = lambda records: records,
-    ) -> Iterator[Channel]:
-        """Collect the records of these inputs. Blocks."""
-        bulk, apart = self.session.bulk, self.elsewhere
-        return channels(bulk, begins.ranges, begins.stored, own, begins.ledger_id, edit, apart=apart)
 
     def channels_of(
         self, begins: Begins, count: Callable[[KafkaRecord], None] = lambda record: None
     ) -> Iterator[Channel]:
-        """Collect what is appended: in place, nothing to partitions whose readers can go back. Blocks.
-
-        Args:
-            count: called with the external records of these.
-        """
+        """Collect what is appended; in place, nothing to partitions whose readers can go back: their records are
+        counted. Blocks."""
         own: Collection[TopicPartition] = begins.inputs
         if self.in_place:
-            needed = {*begins.stored, *begins.begun}
-            own = holds_own(
-                self.session.bulk, begins.ranges, needed, begins.ledger_id, self.editing.erases_any, count
-            )
-        return self.collected(begins, own, self.editing.edit)
-
-    async def existing(self, wanted: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Find the partitions that exist in the cluster."""
-        tps = sorted(wanted)
-        described = await self.session.admin.describe_topics({tp.topic for tp in tps})
-        return [tp for tp in tps if tp.topic in described and tp.partition < described[tp.topic].partitions]
-
-    # -- what the steps ask -----------------------------------------------------------------------------------
+            own = holds_own(self.bulk, begins, self.editing.erases_any, count)
+        return channels(self.bulk, begins, own, self.editing.edit)
 
     def announced(self, plan: Plan, who: str) -> Fork | None:
         """Build the record that the ledger of a fork needs before the plan begins."""
         if not self.fork:
             return None
-        expires_s = self.session.request.expires_s
-        self.expires_ms = 0 if expires_s is None else wall_ms() + round(expires_s * 1_000)
+        if (expires_s := self.request.expires_s) is not None:
+            self.expires_ms = wall_ms() + round(expires_s * 1_000)
         return Fork(
             n=random.getrandbits(62),
             plan=plan.plan,
             fork=self.fork,
-            source=self.session.request.namespace or self.session.manifest.namespace,
+            source=self.request.namespace or self.manifest.namespace,
             snapshot=plan.snapshot,
             attempt=plan.attempt,
             epoch=plan.epoch,
-            apps=apps_of(self.session.captured),
+            apps=apps_of(self.cut),
             expires_ms=self.expires_ms,
             who=who,
         )
 
-    async def create(self) -> None:
-        """Create the missing topics of the plan.
-
-        Raises:
-            ForkFailedError: one was created by another client meanwhile.
-            RestoreFailedError: one has another number of partitions, or settings that would lose its records.
-        """
-        if not self.new:
-            return
-        admin, names = self.session.admin, [it.topic for it in self.new]
-        there = {} if self.fork else await admin.describe_topics(names)
-        for it in self.new:
-            if it.topic in there:
-                continue
+    async def create(self, missing: Iterable[NewTopic]) -> None:
+        """Create topics, and check that all of a copy keep what they get."""
+        for it in missing:
             # A broker creates it whether or not its answer is awaited: later than who removes what is there.
-            created = admin.create_topic(it.topic, partitions=it.partitions, settings=it.settings)
-            if await to_its_end(created):
-                self.created.append(it.topic)
-            elif self.fork:
-                raise ForkFailedError(f"topic {it.topic} was created by another client meanwhile")
-        now = await admin.describe_topics(names)
+            created = self.admin.create_topic(it.topic, partitions=it.partitions, settings=it.settings)
+            if not await to_its_end(created):
+                failed = ForkFailedError if self.fork else RestoreFailedError
+                raise failed(f"topic {it.topic} was created by another client meanwhile", hint=AUTO_CREATED)
+            self.created.append(it.topic)
         for it in self.new:
-            if now[it.topic].partitions != it.partitions:
-                raise RestoreFailedError(
-                    f"topic {it.topic} was created by another client meanwhile, with {now[it.topic].partitions}"
-                    f" partitions instead of {it.partitions}",
-                    hint="delete it, and run the same command again; see auto.create.topics.enable of the brokers",
-                )
-            holding, _ = await admin.topic_settings(it.topic)
+            holding, _ = await self.admin.topic_settings(it.topic)
             if changes := self.contents.changes(it.of, holding, recorded=it.settings):
                 wanted = ", ".join(f"{name}={value}" for name, value in sorted(changes.items()))
                 raise RestoreFailedError(
@@ -225,21 +200,13 @@ class Target:
                     hint="set that, and run the same command again",
                 )
 
-    async def channels(self, ends: Offsets, own_id: int) -> Callable[[], Iterator[Channel]]:
-        """Prepare the records for inputs, by the names of the logs to write; the result blocks.
-
-        Args:
-            ends: all records below are older than the restore.
-            own_id: of the ledger there, for stamps.
-
-        Raises:
-            RestoreFailedError: records that are needed were deleted meanwhile.
-        """
-        begins, force = await self.begins(ends, own_id), self.session.request.force
-        for item in (it for it in begins.lost if not (force and it.forceable)):
-            raise RestoreFailedError(
-                f"{item.what} ({item.code})", hint="nothing is committed; choose a later snapshot"
-            )
+    async def channels(self, ends: Offsets) -> Callable[[], Iterator[Channel]]:
+        """Prepare the records for inputs, by the names of the logs to write; the result blocks."""
+        begins, force = await self.begins(ends), self.request.force
+        for it in begins.lost:
+            if not (force and it.forceable):
+                hint = "nothing is committed; choose a later snapshot"
+                raise RestoreFailedError(f"{it.what} ({it.code})", hint=hint)
         return lambda: map(self._to_write, self.channels_of(begins))
 
     def _to_write(self, channel: Channel) -> Channel:
@@ -248,53 +215,100 @@ class Target:
         return Channel(TopicPartition(topic, channel.tp.partition), records)
 
     async def require_inputs(self, appended: Collection[TopicPartition]) -> None:
-        """Check before the commit that readers of inputs to which nothing was appended can go back.
-
-        Raises:
-            RestoreFailedError: records were deleted meanwhile.
-        """
+        """Check before the commit that readers of inputs to which nothing was appended can go back."""
         lowest = {tp: at for tp, at in lowest_positions(self.captured).items() if tp not in appended}
-        starts = await self.session.admin.log_starts(lowest) if lowest else {}
-        for tp in (tp for tp, position in sorted(lowest.items()) if starts.get(tp, 0) > position):
-            raise RestoreFailedError(
-                f"records of {tp} from offset {lowest[tp]} on were deleted meanwhile (offsets-gone)",
-                hint="nothing is committed; run the same command again",
+        starts = await self.admin.log_starts(lowest)
+        if gone := [tp for tp, position in sorted(lowest.items()) if starts.get(tp, 0) > position]:
+            what = (
+                f"records of {gone[0]} from offset {lowest[gone[0]]} on were deleted meanwhile (offsets-gone)"
             )
+            raise RestoreFailedError(what, hint="nothing is committed; run the same command again")
 
     async def lacking(
         self, ends: Offsets, is_void: Callable[[KafkaRecord], bool] = lambda record: False
     ) -> Callable[[], Iterator[Difference]]:
-        """Prepare the differences of changelogs, below these ends, from the rows of the cut; the result blocks.
-
-        Args:
-            is_void: see `state.fold`.
-        """
-        cuts, bulk = changelogs_of(self.captured), self.session.bulk
-        starts = await self.session.admin.log_starts(ends.keys() & cuts.keys()) if ends else {}
+        """Prepare the differences of changelogs, below these ends, from the rows of the cut; the result blocks."""
+        cuts = changelogs_of(self.captured)
+        starts = await self.admin.log_starts(cuts)
 
         def read(tp: TopicPartition) -> Iterable[KafkaRecord]:
-            start, end = starts.get(tp, 0), ends.get(tp, 0)
-            return bulk.read([ReadRange(*tp, start, end)]) if start < end else ()
+            return self.bulk.read([ReadRange(*tp, starts.get(tp, 0), ends.get(tp, 0))])
 
         return lambda: differences(self.rows(), read, cuts, is_void)
 
-    def stored_rows(self) -> Iterator[Row]:
-        """Read the rows of the cut."""
-        cuts = changelogs_of(self.session.captured)
-        return (row for row in rows_of_state(self.session.placed) if row.tp in cuts)
+    def stored_rows(self) -> Iterator[KafkaRecord]:
+        cuts = changelogs_of(self.cut)
+        return (row for row in rows_of_state(self.placed) if row.tp in cuts)
 
-    def rows(self) -> Iterator[Row]:
-        """Read the rows to which changelogs are to fold, by the names of the logs to write, in the order of
-        partitions."""
+    def rows(self) -> Iterator[KafkaRecord]:
+        """Read the rows to which changelogs are to fold, in the order of partitions."""
         for row in self.editing.edit(self.stored_rows()):
-            yield Row(TopicPartition(self.named(row.tp.topic), row.tp.partition), row.key, row.value)
+            yield row._replace(topic=self.named(row.topic))
 
     def takes_external(self, topic: str) -> bool:
         """Return whether programs without snapkafka may append to a topic of the snapshot while it is restored."""
-        known = {entry.topic for entry in self.session.manifest.external}
-        senders = {end.topic for end in self.session.captured.senders}
+        known = {entry.topic for entry in self.manifest.external}
+        senders = {end.topic for end in self.cut.senders}
         return self.takes_others(topic) and (topic in known or topic not in senders)
 
     def takes_others(self, topic: str) -> bool:
         """Return whether apps that are not restored may append to a topic meanwhile: not to that of a fork."""
-        return not self.fork and topic not in {cut.topic for cut in self.captured.changelogs}
+        return not self.fork and topic not in {cut.topic for cut in self.cut.changelogs}
+
+
+@asynccontextmanager
+async def opened_target(
+    where: Connection | Cluster,
+    request: Request,
+    *,
+    pinned: Plan | None = None,
+    bulk: KafkaBulk | None = None,
+) -> AsyncIterator[Target]:
+    """Open a snapshot and its target cluster. `pinned`: a confirmed plan: its snapshot is opened, whatever the name in
+    the request means by now."""
+    if bulk is None:
+        require_extra("restore", "a recovery")
+        bulk = KafkaBulk(cast(Connection, where))
+    if pinned is not None:
+        place = pinned.place
+    else:
+        source = None if request.into else where
+        (place,) = await manifest_places(
+            source, request.namespace, [request.name], storage=request.storage, good=True
+        )
+    store, manifest = read_manifest(place)
+    found = (manifest.content, manifest.id, manifest.attempt, manifest.epoch)
+    if pinned is not None and found != (pinned.digest, pinned.snapshot, pinned.attempt, pinned.epoch):
+        raise PlanChangedError(
+            f"nothing was changed: {place} is another manifest now: {manifest.id}, attempt {manifest.attempt},"
+            f" content {manifest.content[:16]}"
+        )
+    namespace = request.namespace or manifest.namespace
+    if problem := namespace_problem(namespace):
+        raise BadInputError(problem, hint="give --namespace")
+    namespace = prefixed(request.fork, namespace) if request.fork else namespace
+    placed = Placed(store, manifest)
+    tables = await load(placed)
+    async with administration(where) as admin:
+        state, ledger = (
+            LedgerState(),
+            (await admin.describe_topics([LEDGER + namespace])).get(LEDGER + namespace),
+        )
+        if ledger is not None:  # it need not exist
+            async with opened(where, namespace) as work:
+                state = work.reading.state
+        try:
+            yield Target(
+                request=replace(request, name=manifest.id),
+                admin=admin,
+                bulk=bulk,
+                place=place,
+                placed=placed,
+                tables=tables,
+                namespace=namespace,
+                state=state,
+                topic_id="" if ledger is None else ledger.topic_id,
+            )
+        finally:
+            if (stop := getattr(bulk, "stop", None)) is not None:
+                stop.set()

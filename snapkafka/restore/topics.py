@@ -12,7 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from snapkafka.errors import SnapkafkaError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -26,10 +26,12 @@ from snapkafka.query.manifest_check import compared_files
 from snapkafka.topic_config import TopicSettings
 from snapkafka.units import wall_ms
 
-from .state import Row, parts_of
+from .state import NEW, parts_of
 
 #: Rows taken from DuckDB at once.
 BATCH_ROWS: Final = 10_000
+#: Above every offset: where the log of a topic starts that does not exist.
+NO_LOG: Final = 1 << 63
 
 
 async def workers_of(admin: KafkaTopicAdmin, apps: Iterable[str]) -> dict[str, int]:
@@ -37,8 +39,7 @@ async def workers_of(admin: KafkaTopicAdmin, apps: Iterable[str]) -> dict[str, i
     return {app: sum(it.client != HOLDER for it in await admin.group_members(app)) for app in apps}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class Carried(NamedTuple):
     """Records that would be appended to a topic with their own timestamps (ms): their number and bytes, the oldest and
     the youngest time, and the largest size of key, value and headers together (bytes)."""
 
@@ -63,21 +64,12 @@ class StoredTables:
     def unread(
         self, lowest: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int] | None = None
     ) -> dict[TopicPartition, list[KafkaRecord]]:
-        """Return messages in flight and the external records from the lowest positions on, by their old offsets.
-
-        Args:
-            starts: of the logs, if they still exist: external records from there on are left out.
-        """
+        """Return messages in flight and the external records from the lowest positions on, by their old offsets; none
+        that the logs still hold, if their `starts` are given."""
         found = {tp: list(records) for tp, records in self.in_flight.items()}
         for tp, records in self.external.items():
-            kept = [
-                record
-                for record in records
-                if tp in lowest
-                and record.offset >= lowest[tp]
-                and (starts is None or record.offset < starts.get(tp, 0))
-            ]
-            if kept:
+            first, end = lowest.get(tp, NO_LOG), NO_LOG if starts is None else starts.get(tp, 0)
+            if kept := [record for record in records if first <= record.offset < end]:
                 found[tp] = sorted([*found.get(tp, ()), *kept], key=lambda record: record.offset)
         return found
 
@@ -91,43 +83,40 @@ async def load(placed: Placed) -> StoredTables:
     return await asyncio.to_thread(_load, placed)
 
 
+#: What is appended of the tables `messages` and `inputs`.
+RECORDS: Final = 'topic, "partition", "offset", key_raw, value_raw, headers, timestamp_ms'
+#: Of each changelog the number of its rows, and the size of the largest.
+SIZES: Final = """
+SELECT changelog_topic, count(*), max(coalesce(octet_length(key_raw), 0) + coalesce(octet_length(value_raw), 0))
+FROM state GROUP BY changelog_topic
+"""
+
+
 def _load(placed: Placed) -> StoredTables:
     with engine({"main": placed}) as database:
-        found = database.execute(
-            'SELECT DISTINCT ON (topic, "partition", "offset") topic, "partition", "offset", key_raw, value_raw,'
-            " headers, timestamp_ms FROM messages"
-        ).fetchall()
-        external = (
-            database.execute(
-                'SELECT topic, "partition", "offset", key_raw, value_raw, headers, timestamp_ms FROM inputs'
-            ).fetchall()
-            if placed.manifest.inputs
-            else []
+
+        def records(table: str) -> dict[TopicPartition, list[KafkaRecord]]:
+            found: dict[TopicPartition, list[KafkaRecord]] = defaultdict(list)
+            rows = f'SELECT DISTINCT ON (topic, "partition", "offset") {RECORDS} FROM {table}'
+            for topic, partition, offset, key, value, headers, at_ms in database.execute(rows).fetchall():
+                own = tuple((header["key"], header["value"]) for header in headers or ())
+                record = KafkaRecord(
+                    topic, partition, offset, key, value, own, -1 if at_ms is None else at_ms
+                )
+                found[record.tp].append(record)
+            return dict(found)
+
+        return StoredTables(
+            in_flight=records("messages"),
+            external=records("inputs") if placed.manifest.inputs else {},
+            state={
+                topic: (int(count), int(largest))
+                for topic, count, largest in database.execute(SIZES).fetchall()
+            },
         )
-        sizes = database.execute(
-            "SELECT changelog_topic, count(*), max(size) FROM (SELECT changelog_topic,"
-            " coalesce(octet_length(key_raw), 0) + coalesce(octet_length(value_raw), 0) AS size FROM state)"
-            " GROUP BY changelog_topic"
-        ).fetchall()
-    return StoredTables(
-        in_flight=_by_partition(found),
-        external=_by_partition(external),
-        state={topic: (int(count), int(largest)) for topic, count, largest in sizes},
-    )
 
 
-def _by_partition(rows: Iterable[tuple[Any, ...]]) -> dict[TopicPartition, list[KafkaRecord]]:
-    found: dict[TopicPartition, list[KafkaRecord]] = defaultdict(list)
-    for topic, partition, offset, key, value, headers, timestamp_ms in rows:
-        own = tuple((header["key"], header["value"]) for header in headers or ())
-        record = KafkaRecord(
-            topic, partition, offset, key, value, own, -1 if timestamp_ms is None else timestamp_ms
-        )
-        found[record.tp].append(record)
-    return dict(found)
-
-
-def rows_of_state(placed: Placed) -> Iterable[Row]:
+def rows_of_state(placed: Placed) -> Iterator[KafkaRecord]:
     """Read the rows of the table `state`, with those of its parents if the snapshot is incremental, in the order of
     partitions."""
     with engine({"main": placed}) as database:
@@ -136,7 +125,7 @@ def rows_of_state(placed: Placed) -> Iterable[Row]:
         )
         while rows := done.fetchmany(BATCH_ROWS):
             for topic, partition, key, value in rows:
-                yield Row(TopicPartition(topic, partition), key, value)
+                yield KafkaRecord(topic, partition, NEW, key, value, (), NEW)
 
 
 def carried_by(records: Iterable[KafkaRecord]) -> dict[str, Carried]:
@@ -146,15 +135,10 @@ def carried_by(records: Iterable[KafkaRecord]) -> dict[str, Carried]:
         headers = (part for name, of in record.headers for part in (name.encode(), of))
         size = sum(len(part) for part in (record.key, record.value, *headers) if part is not None)
         found[record.topic].append((size, record.timestamp_ms))
+    summed = {topic: tuple(zip(*of, strict=True)) for topic, of in found.items()}
     return {
-        topic: Carried(
-            records=len(of),
-            bytes=sum(size for size, _ in of),
-            oldest_ms=min(at_ms for _, at_ms in of),
-            youngest_ms=max(at_ms for _, at_ms in of),
-            largest=max(size for size, _ in of),
-        )
-        for topic, of in found.items()
+        topic: Carried(len(sizes), sum(sizes), min(times), max(times), max(sizes))
+        for topic, (sizes, times) in summed.items()
     }
 
 
@@ -171,7 +155,7 @@ TABLE: Final = {"cleanup.policy": "compact"}
 SETS: Final = {"cleanup.policy": "delete", "retention.ms": FOREVER, "retention.bytes": FOREVER}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to create. `of`: its original. `changed`: settings that differ from the original."""
 
@@ -191,42 +175,24 @@ def topics_of(manifest: Manifest) -> dict[str, int]:
 
 
 def new_topics(
-    manifest: Manifest,
-    contents: Contents,
-    defaults: Mapping[str, str],
-    named: Callable[[str], str] = lambda name: name,
+    manifest: Manifest, contents: Contents, defaults: Mapping[str, str], named: Callable[[str], str]
 ) -> tuple[NewTopic, ...]:
-    """Compute the topics to create for a snapshot, as it has recorded them.
-
-    Args:
-        contents: their first records.
-        defaults: the cluster's settings of a topic without its own.
-        named: translates the name of a topic of the snapshot.
-    """
+    """Compute the topics to create for a snapshot, as it has recorded them, on a cluster with these defaults."""
     recorded = {it.name: it.settings for it in manifest.topics}
-    found: list[NewTopic] = []
-    for name, partitions in topics_of(manifest).items():
+
+    def new(name: str, partitions: int) -> NewTopic:
         own = recorded.get(name, {})
         holding = {**defaults, **own}
         changes = contents.changes(name, holding, recorded=own) if holding else {}
-        found.append(
-            NewTopic(
-                topic=named(name),
-                of=name,
-                partitions=partitions,
-                settings={**own, **changes},
-                changed=changes,
-            )
-        )
-    return tuple(found)
+        return NewTopic(named(name), name, partitions, {**own, **changes}, changes)
+
+    return tuple(new(*it) for it in topics_of(manifest).items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """The records that topics get, by the names of the snapshot.
-
-    `carried`: of each input. `largest`: the largest row of each changelog (bytes).
-    """
+    """The records that topics get, by the names of the snapshot. `carried`: of each input. `largest`: the largest row
+    of each changelog (bytes)."""
 
     captured: Captured
     carried: Mapping[str, Carried]
@@ -243,24 +209,19 @@ class Contents:
             recorded: those on the topic of the snapshot itself, if this one is created for it.
         """
         changelog = next((cut for cut in self.captured.changelogs if cut.topic == of), None)
-        carried, settings = self.carried.get(of, Carried()), TopicSettings.parse(holding)
-        found: dict[str, str] = {}
-        limits: list[tuple[str, int, str]] = []
-        size = 0
+        carried, fresh, found = self.carried.get(of, Carried()), recorded is not None, dict[str, str]()
+        size, limits = carried.largest, list[tuple[str, int, str]]()
         if changelog is not None:
             size = self.largest.get(of, 0)
-            wanted = {} if recorded is None else SETS if changelog.sets else TABLE
-            found = {name: value for name, value in wanted.items() if holding.get(name) != value}
+            wanted = SETS if changelog.sets else TABLE
+            found = {name: it for name, it in wanted.items() if fresh and holding.get(name) != it}
         elif carried.records:
-            size = carried.largest
-            deletes, fresh = settings.deletes, recorded is not None
-            if (
-                recorded is not None
-                and settings.compacts
-                and "compact" not in recorded.get("cleanup.policy", "")
-            ):
-                found["cleanup.policy"] = "delete"
-                deletes = True  # else messages of one key, or without a key, would be lost
+            settings = TopicSettings.parse(holding)
+            if fresh and settings.compacts and "compact" not in (recorded or {}).get("cleanup.policy", ""):
+                found["cleanup.policy"] = (
+                    "delete"  # else messages of one key, or without a key, would be lost
+                )
+            deletes = settings.deletes or bool(found)
             limits = list(_limits(carried, holding, deletes=deletes, fresh=fresh))
         if size:
             limits.append(("max.message.bytes", size + ADDED_BYTES, str(size + ADDED_BYTES)))
@@ -272,11 +233,7 @@ class Contents:
 def _limits(
     carried: Carried, holding: Mapping[str, str], *, deletes: bool, fresh: bool
 ) -> Iterator[tuple[str, int, str]]:
-    """Yield what messages need of the limits of their topic: a setting, how much at least, and what it becomes.
-
-    Args:
-        fresh: the topic is created for them.
-    """
+    """Yield what messages need of the limits of their topic: a setting, how much at least, and what it becomes."""
     if deletes:
         yield "retention.bytes", carried.bytes + carried.records * ADDED_BYTES, FOREVER
     if TopicSettings.parse(holding).append_time:

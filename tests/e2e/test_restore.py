@@ -7,7 +7,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, create_topics, wait_until
 from tests.altering import alter_settings
-from tests.observing import Observer, observing
+from tests.observing import Observer
 
 from .cycles import END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut, outputs_kept
 from .cycling_names import PARTITIONS, TABLES
@@ -237,28 +236,3 @@ def test_where_an_input_was_recreated_since_the_restore_all_of_it_is_read(
         period_s=2.0,
         system=cycle.system,
     )
-
-
-def test_faust_alone_processes_events_twice_after_such_a_kill(kafka: Broker, tmp_path: Path) -> None:
-    """What docs/guide/restore.md compares with: nothing is restored, each worker goes on from what it had committed."""
-    with observing(kafka.bootstrap, f"e{uuid.uuid4().hex[:8]}") as observer:
-        cycle = Cycle(kafka.bootstrap, tmp_path, observer, 1985)
-        try:
-            cycle.start({"SNAPKAFKA": "off"})
-            cycle.feed()
-            wait_until("outputs", lambda: cycle.sent() > ITEMS // 3, timeout_s=END_S, system=cycle.system)
-            cycle.kill()
-            cycle.start({"SNAPKAFKA": "off"})
-            seen: list[object] = []
-
-            def quiet() -> bool:
-                records = cycle.records()
-                seen.append({topic: len(found) for topic, found in records.items()})
-                return len(outputs_kept(records["out"], [])) == ITEMS and seen[-2:] == [seen[-1]] * 2
-
-            wait_until("the end", quiet, timeout_s=END_S, period_s=5.0, system=cycle.system)
-        finally:
-            cycle.system.stop()
-        doubled = outputs_kept(cycle.records()["out"], []) - Counter(range(ITEMS))
-        assert doubled, "at-least-once: what was not committed is processed again"
-        assert cycle.tables()["sums"] != cycle.expected()["sums"]

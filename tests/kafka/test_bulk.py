@@ -9,9 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from snapkafka.errors import LedgerUnusableError, TimedOutError
-from snapkafka.kafka import Connection, KafkaBulk
+from snapkafka.kafka import Connection, KafkaBulk, KafkaRecord
 from snapkafka.protocol import TopicPartition
-from snapkafka.restore import NewRecord
 from snapkafka.testing import Broker, create_topics
 from snapkafka.until import blocking_until
 
@@ -25,11 +24,11 @@ def test_records_come_back_byte_by_byte_and_in_order(kafka: Broker, topic_prefix
     topic = f"{topic_prefix}bulk"
     create_topics(kafka.bootstrap, topic, partitions=2)
     odd = [
-        NewRecord(topic, 0, None, None, (), NOW_MS),
-        NewRecord(topic, 0, b"", b"", (("a", b""), ("b", None), ("a", b"\x00\xff")), NOW_MS - 7),
-        NewRecord(topic, 0, b"\xff\x00", b"v" * 100_000, (("ä", b"1"),), 1),
+        KafkaRecord(topic, 0, -1, None, None, (), NOW_MS),
+        KafkaRecord(topic, 0, -1, b"", b"", (("a", b""), ("b", None), ("a", b"\x00\xff")), NOW_MS - 7),
+        KafkaRecord(topic, 0, -1, b"\xff\x00", b"v" * 100_000, (("ä", b"1"),), 1),
     ]
-    many = [NewRecord(topic, n % 2, b"%d" % n, b"x", (), NOW_MS) for n in range(2_000)]
+    many = [KafkaRecord(topic, n % 2, -1, b"%d" % n, b"x", (), NOW_MS) for n in range(2_000)]
     bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     offsets = bulk.append([*odd, *many])
     ends = bulk.stable_ends([(topic, 0), (topic, 1)])
@@ -38,7 +37,7 @@ def test_records_come_back_byte_by_byte_and_in_order(kafka: Broker, topic_prefix
     for partition in (0, 1):
         sent = [record for record in [*odd, *many] if record.partition == partition]
         read = [record for record in found if record.partition == partition]
-        assert [tuple(NewRecord(r.topic, r.partition, *r[3:])) for r in read] == [tuple(r) for r in sent]
+        assert [it._replace(offset=-1) for it in read] == sent
         assert [record.offset for record in read] == list(range(len(sent)))
     assert {tp: sorted(of) for tp, of in offsets.items()} == {
         tp: list(range(end)) for tp, end in ends.items()
@@ -89,10 +88,10 @@ def test_a_record_that_is_refused_and_a_stop_end_it(kafka: Broker, topic_prefix:
     create_topics(kafka.bootstrap, topic, partitions=1, config={"max.message.bytes": "1000"})
     bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     with pytest.raises(LedgerUnusableError, match=f"{topic}"):
-        bulk.append([NewRecord(topic, 0, None, b"v" * 2_000)])
+        bulk.append([KafkaRecord(topic, 0, -1, None, b"v" * 2_000, (), -1)])
     bulk.stop.set()
     with pytest.raises(TimedOutError, match="interrupted"):
-        bulk.append([NewRecord(topic, 0, None, b"v")])
+        bulk.append([KafkaRecord(topic, 0, -1, None, b"v", (), -1)])
 
 
 def test_many_records_go_into_a_topic_that_takes_small_batches_and_into_others_beside_it(
@@ -103,11 +102,11 @@ def test_many_records_go_into_a_topic_that_takes_small_batches_and_into_others_b
     create_topics(kafka.bootstrap, small, partitions=1, config={"max.message.bytes": "50000"})
     create_topics(kafka.bootstrap, usual, partitions=1)
     sent = [
-        NewRecord(topic, 0, b"%d" % n, b"v" * size, (), NOW_MS)
+        KafkaRecord(topic, 0, -1, b"%d" % n, b"v" * size, (), NOW_MS)
         for n in range(500)
         for topic, size in ((small, 1_000), (usual, 20_000))
     ]
-    sent.append(NewRecord(small, 0, b"largest", b"v" * 49_900, (), NOW_MS))
+    sent.append(KafkaRecord(small, 0, -1, b"largest", b"v" * 49_900, (), NOW_MS))
     bulk = KafkaBulk(Connection(bootstrap=kafka.bootstrap))
     offsets = bulk.append(sent)
     assert {tp.topic: sorted(of) for tp, of in offsets.items()} == {

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from snapkafka.errors import LedgerUnusableError
-from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin
-from snapkafka.restore import Carried, NewRecord
+from snapkafka.kafka import Connection, KafkaBulk, KafkaRecord, KafkaTopicAdmin
+from snapkafka.restore import Carried
 from snapkafka.restore.topics import Contents
 from snapkafka.testing import Broker, create_topics
 from tests.altering import alter_settings
@@ -33,9 +33,9 @@ async def test_what_is_changed_lets_a_new_topic_take_and_keep_old_and_large_reco
     create_topics(kafka.bootstrap, topic, partitions=1, config=HARMFUL)
     connection = Connection(bootstrap=kafka.bootstrap)
     records = [
-        NewRecord(topic, 0, b"old", b"v", (), now_ms - 30 * DAY),
-        NewRecord(topic, 0, b"large", b"v" * 2_000, (), now_ms),
-        NewRecord(topic, 0, b"ahead", b"v", (), now_ms + DAY),
+        KafkaRecord(topic, 0, -1, b"old", b"v", (), now_ms - 30 * DAY),
+        KafkaRecord(topic, 0, -1, b"large", b"v" * 2_000, (), now_ms),
+        KafkaRecord(topic, 0, -1, b"ahead", b"v", (), now_ms + DAY),
     ]
     for record in records:
         with pytest.raises(LedgerUnusableError):

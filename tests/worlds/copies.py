@@ -4,7 +4,7 @@ beside production, with workers that run."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,7 +140,7 @@ class Ports:
     def admin(self) -> Creating:
         return self._admin
 
-    def delete_groups(self, groups: list[str]) -> None:
+    def delete_groups(self, groups: Sequence[str]) -> None:
         assert all(group.startswith(P) for group in groups)
         self.groups_deleted += groups
         for group in groups:
@@ -162,10 +162,10 @@ class Fork(System):
         self.admin.log, self.admin.other, self.admin.ledgers = self.log, {}, {}
         self.admin.member_counts = []
         production.admin = production.fake.the_admin = self.admin
-        self.ports = Ports(production, self.admin)
+        self.ports: Any = Ports(production, self.admin)
 
     @property
-    def cluster(self) -> Ports:
+    def cluster(self) -> Any:
         return self.ports
 
     @property

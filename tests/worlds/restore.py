@@ -30,11 +30,9 @@ from snapkafka.protocol import (
     Table,
     TopicPartition,
 )
-from snapkafka.query import Placed
-from snapkafka.restore import NewRecord, rows_of_state
 from snapkafka.wire import headers as wire
 from tests.unit.base.test_manifest import example
-from tests.worlds.fakes import FakeAdmin, FakeCluster
+from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeLedger
 from tests.worlds.on_disk import write_snapshot
 from tests.worlds.stores import LocalStore
 
@@ -63,12 +61,17 @@ HELLO = Hello(
 )
 
 
+def row_of(tp: TopicPartition, key: bytes | None, value: bytes | None) -> KafkaRecord:
+    """A row of the table `state`."""
+    return KafkaRecord(*tp, -1, key, value, (), -1)
+
+
 @dataclass
 class FakeLog:
     """`Bulk` and the ends of `FakeAdmin`, on lists. `refuse`: called before each append."""
 
     records: dict[TopicPartition, list[KafkaRecord]] = field(default_factory=lambda: defaultdict(list))
-    appended: Callable[[NewRecord], None] = lambda record: None
+    appended: Callable[[KafkaRecord], None] = lambda record: None
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     removed: Collection[tuple[TopicPartition, int]] = ()  # by compaction
 
@@ -85,19 +88,18 @@ class FakeLog:
 
     def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
         for topic, partition, start, end in ranges:
-            assert start >= self.starts.get(TopicPartition(topic, partition), 0), (
-                "what is gone cannot be read"
-            )
+            first = self.starts.get(TopicPartition(topic, partition), 0)
+            assert start >= min(first, end), "what is gone cannot be read"
             for record in self.records[TopicPartition(topic, partition)][start:end]:
                 if (record.tp, record.offset) not in self.removed:
                     yield record
 
-    def append(self, records: Iterable[NewRecord]) -> dict[TopicPartition, list[int]]:
+    def append(self, records: Iterable[KafkaRecord]) -> dict[TopicPartition, list[int]]:
         offsets: defaultdict[TopicPartition, list[int]] = defaultdict(list)
         for record in records:
             self.appended(record)
             found = self.records[record.tp]
-            at_ms = 5_000 if record.timestamp_ms is None else record.timestamp_ms
+            at_ms = 5_000 if record.timestamp_ms < 0 else record.timestamp_ms
             found.append(KafkaRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
             offsets[record.tp].append(len(found) - 1)
         return offsets
@@ -107,12 +109,19 @@ class FakeLog:
 
 
 class Admin(FakeAdmin):
-    """`FakeAdmin` whose logs are those of a `FakeLog`."""
+    """`FakeAdmin` whose logs are those of a `FakeLog`, beside a ledger."""
 
     log: FakeLog
+    ledger: FakeLedger
+
+    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
+        return self.topics | {self.ledger.topic: Topic(1, self.ledger.topic_id)}
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: len(self.log.records[tp]) for tp in partitions}
+        return {tp: len(self.log.records[tp]) for tp in partitions if tp.topic in self.topics}
+
+    async def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return await super().log_starts(tp for tp in partitions if tp.topic in self.topics)
 
 
 class System:
@@ -121,7 +130,7 @@ class System:
     `prefix`: of the names of a fork. `takes`: what agents a and b take from `in` once it is restored.
     """
 
-    log: FakeLog
+    log: Any  # a `FakeLog`
     admin: Admin
     prefix = ""
     takes: ClassVar[Mapping[str, list[bytes]]] = {"a": [b"one", b"three"], "b": [b"three"]}
@@ -164,7 +173,8 @@ class System:
         return TopicPartition(self.prefix + tp.topic, tp.partition)
 
     def records(self, tp: TopicPartition) -> list[KafkaRecord]:
-        return self.log.records[self.named(tp)]
+        found: list[KafkaRecord] = self.log.records[self.named(tp)]
+        return found
 
     def values(self, tp: TopicPartition) -> list[bytes | None]:
         return [record.value for record in self.records(tp)]
@@ -260,6 +270,8 @@ class World(System):
         """Save the manifest with these fields, or fields of `captured`."""
         fields = {field.name for field in dataclasses.fields(Captured)}
         captured = {name: changes.pop(name) for name in list(changes) if name in fields and name != "epoch"}
+        if "stored" in changes:
+            changes["inputs"] = changes.pop("stored")  # ranges: the manifest has two kinds of inputs
         if "epoch" in changes:
             captured["epoch"] = changes["epoch"]
         self.manifest = dataclasses.replace(
@@ -268,18 +280,42 @@ class World(System):
         self.store.manifest_path("friday").write_text(dump(self.manifest))
 
 
-def message(offset: int, value: bytes) -> dict[str, Any]:
+def stored(
+    topic: str, offset: int, key: bytes, value: bytes, *headers: tuple[str, bytes | None]
+) -> dict[str, Any]:
+    """A row of the tables `messages` and `inputs`."""
     return {
-        "sender": SENDER,
-        "receiver_app": "app",
-        "topic": "in",
+        "topic": topic,
         "partition": 0,
         "offset": offset,
-        "key_raw": b"k",
+        "key_raw": key,
         "value_raw": value,
-        "headers": [{"key": "trace", "value": b"7"}, {"key": "trace", "value": None}],
+        "headers": [{"key": name, "value": of} for name, of in headers],
         "timestamp_ms": 1_000 + offset,
     }
+
+
+def message(offset: int, value: bytes) -> dict[str, Any]:
+    found = stored("in", offset, b"k", value, ("trace", b"7"), ("trace", None))
+    return found | {"sender": SENDER, "receiver_app": "app"}
+
+
+MESSAGES = [message(1, b"one"), message(3, b"three")]
+STATE = [
+    {
+        "app": "app",
+        "partition": 0,
+        "table_name": name,
+        "key_raw": key,
+        "value_raw": value,
+        "changelog_topic": tp.topic,
+    }
+    for name, tp, key, value in (
+        ("t", LOG, b'"x"', b"1"),
+        ("t", LOG, b'"y"', b"2"),
+        ("s", SETS, b'[15,"k"]', b"[[1,2],[]]"),
+    )
+]
 
 
 def captured() -> Captured:
@@ -320,7 +356,7 @@ def captured() -> Captured:
 def stopped_app(tmp_path: Path) -> World:
     log, cluster = FakeLog(), FakeCluster()
     admin = Admin()
-    admin.log, cluster.the_admin = log, admin
+    admin.log, admin.ledger, cluster.the_admin = log, cluster.the_ledger, admin
     topics = ("in", "raw", "out", LOG.topic, SETS.topic)
     admin.topics = {name: Topic(1) for name in topics}
     admin.settings = {
@@ -343,27 +379,11 @@ def stopped_app(tmp_path: Path) -> World:
         log.put(LOG, key, of, by=SENDER)
     for key, value in ((b'[1,"k"]', b"1"), (b'[1,"k"]', b"2"), (b'[2,"k"]', b"2"), (b'[1,"k"]', b"3")):
         log.put(SETS, key, value, by=SENDER)
+    cluster.the_ledger.topic = "_snapkafka.shop"
     cluster.the_ledger.put(None)
     assert cluster.the_ledger.put(HELLO) == SENDER
     store = LocalStore(tmp_path)
-    row = {"app": "app", "partition": 0}
-    manifest = write_snapshot(
-        store,
-        "friday",
-        EPOCH,
-        state=[
-            {**row, "table_name": "t", "key_raw": b'"x"', "value_raw": b"1", "changelog_topic": LOG.topic},
-            {**row, "table_name": "t", "key_raw": b'"y"', "value_raw": b"2", "changelog_topic": LOG.topic},
-            {
-                **row,
-                "table_name": "s",
-                "key_raw": b'[15,"k"]',
-                "value_raw": b"[[1,2],[]]",
-                "changelog_topic": SETS.topic,
-            },
-        ],
-        messages=[message(1, b"one"), message(3, b"three")],
-    )
+    manifest = write_snapshot(store, "friday", EPOCH, state=STATE, messages=MESSAGES)
     manifest = dataclasses.replace(
         manifest,
         captured=captured(),
@@ -407,51 +427,22 @@ def crash_at(step: str) -> Callable[[str], None]:
     return when(step, kill)
 
 
-def external(topic: str, offset: int, value: bytes) -> dict[str, Any]:
-    return {
-        "topic": topic,
-        "partition": 0,
-        "offset": offset,
-        "key_raw": b"e",
-        "value_raw": value,
-        "headers": [{"key": "from", "value": b"outside"}],
-        "timestamp_ms": 2_000 + offset,
-    }
-
-
 def with_inputs(world: World, *ranges: tuple[str, int, int]) -> None:
     """Store what lay unread in these ranges: 2 and 5 of `in` are external, all of `raw`."""
-    old = world.manifest
-    rows = [external("in", 2, b"two, external"), external("in", 5, b"five, external")]
-    rows += [external("raw", offset, b"%d" % offset) for offset in range(9)]
-    stored = [row for row in rows if any(row["topic"] == t and s <= row["offset"] < e for t, s, e in ranges)]
-    state = [
-        {
-            "app": "app",
-            "table_name": "s" if row.tp.topic.startswith("app-s") else "t",
-            "partition": 0,
-            "key_raw": row.key,
-            "value_raw": row.value,
-            "changelog_topic": row.tp.topic,
-        }
-        for row in rows_of_state(Placed(world.store, old))
+    found = [("in", 2, b"two, external"), ("in", 5, b"five, external")]
+    found += [("raw", offset, b"%d" % offset) for offset in range(9)]
+    inputs = [
+        stored(topic, offset, b"e", value, ("from", b"outside"))
+        for topic, offset, value in found
+        if any(topic == t and start <= offset < end for t, start, end in ranges)
     ]
     world.store.manifest_path("friday").unlink()
-    again = write_snapshot(
-        world.store,
-        "friday",
-        EPOCH,
-        state=state,
-        messages=[message(1, b"one"), message(3, b"three")],
-        inputs=stored,
-    )
+    again = write_snapshot(world.store, "friday", EPOCH, state=STATE, messages=MESSAGES, inputs=inputs)
     world.change(
         tables=again.tables,
         external=(ExternalEntry(topic="in", mixed=True), ExternalEntry(topic="raw", mixed=False)),
+        stored=tuple(ReadEntry(topic=t, partition=0, start=s, end=e) for t, s, e in ranges),
     )
-    ranges_of = tuple(ReadEntry(topic=t, partition=0, start=s, end=e) for t, s, e in ranges)
-    world.manifest = dataclasses.replace(world.manifest, inputs=ranges_of)
-    world.store.manifest_path("friday").write_text(dump(world.manifest))
 
 
 def delete(system: System, topic: TopicPartition, below: int) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka import errors
@@ -19,7 +19,7 @@ from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
 from snapkafka.kafka.records.to_end import records_to_end
-from snapkafka.ports import Cluster, Group, Member, Topic, TopicAdmin
+from snapkafka.ports import Cluster, Group, Member, Topic
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
@@ -320,9 +320,9 @@ class KafkaTopicAdmin:
 
 
 @asynccontextmanager
-async def administration(where: Connection | Cluster) -> AsyncIterator[TopicAdmin]:
+async def administration(where: Connection | Cluster) -> AsyncIterator[KafkaTopicAdmin]:
     """Provide the administration of a cluster for the length of the block."""
-    admin: TopicAdmin = KafkaTopicAdmin(where) if isinstance(where, Connection) else where.admin()
+    admin = KafkaTopicAdmin(where) if isinstance(where, Connection) else cast(KafkaTopicAdmin, where.admin())
     try:
         yield admin
     finally:

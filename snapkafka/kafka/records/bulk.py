@@ -64,7 +64,7 @@ PRODUCER: Final[dict[str, Any]] = {
 
 
 class KafkaRecord(NamedTuple):
-    """A record as it is in the log. `timestamp_ms`: -1 if it has none."""
+    """A record as it is in the log, or as it is appended. `timestamp_ms`: -1: none, or the time of the append."""
 
     topic: str
     partition: int
@@ -186,7 +186,7 @@ class KafkaBulk:
         """Append records in this order per partition; return when every one is acknowledged.
 
         Args:
-            records: with topic, partition, key, value, headers and timestamp_ms (None: the time of the append).
+            records: of any offset.
 
         Returns: the offsets of each partition's records; sorted they are in the order of these, as one idempotent
         producer appends all.
@@ -223,7 +223,7 @@ class KafkaBulk:
                         record.key,
                         record.partition,
                         on_delivery=report,
-                        timestamp=0 if at_ms is None else max(1, at_ms),  # 0: the time of the append
+                        timestamp=0 if at_ms < 0 else max(1, at_ms),  # 0: the time of the append
                         headers=list(record.headers),
                     )
                     break

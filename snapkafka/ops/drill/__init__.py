@@ -53,18 +53,11 @@ async def drill(
     """Run a snapshot as a throwaway fork, and find out whether it can be trusted.
 
     Args:
-        who: the caller, for people.
-        request: see `docs/guide/drill.md`.
         spec: the settings by which assembly reads the log, and the invariants that are checked on both snapshots, where
             `${prefix:}` is the prefix of the fork's names.
-        notify: called with each phase.
-        kind: for tests.
 
     Raises:
-        BadInputError: invalid command; nothing was done.
-        DependencyMissingError: the engine, the library that writes a fork, or the means to lock a command is missing;
-            nothing was done.
-        TimedOutError, SnapkafkaError: only before anything was created.
+        SnapkafkaError: only before anything was created.
     """
     commands = parsed(request.apps)
     await asyncio.to_thread(_require_lock, where, request.allow, not request.unlocked)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from snapkafka.assembly.invariant_files import parameters_of, parse_parameters
 from snapkafka.assembly.spec import JobResult, JobSpec, changed
 from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import Manifest
@@ -25,22 +25,21 @@ from snapkafka.query.locate import manifest_places
 from snapkafka.restore.forks import drop_forks, plan_drop
 from snapkafka.restore.plan import Plan, Request, raise_refused
 from snapkafka.restore.planning import plan_recovery, recover
-from snapkafka.restore.session import admin_of
 from snapkafka.store import read_manifest
 from snapkafka.units import wall_ms
-from snapkafka.until import Tries, succeed
+from snapkafka.until import Tries, succeed, until
 from snapkafka.verbs import Drill as Asked
 from snapkafka.verbs import Keep
 
 from .result import Drill, Phase, is_invariant, of_the_fork, records_of, unassigned
-from .workers import AppEndedError, Workers
+from .workers import JOINS_WITHIN_S, AppEndedError, Workers
 
 #: The limit for reaching the predicate, and for processing the messages in flight, each.
 TIMEOUT_MS: Final = 600_000
 #: The fork of a drill that was killed is removed by `fork drop --expired` some time after its drill would have ended.
 EXPIRES_S: Final = 2 * TIMEOUT_MS / 1_000 + 3_600
 TTL_MS: Final = 30_000
-EVERY_MS: Final = 10_000
+KEEP: Final[Mapping[str, Any]] = {"every_ms": 10_000, "timeout_ms": TIMEOUT_MS, "ttl_ms": TTL_MS}
 POLL_S: Final = 1.0
 #: A worker that had to be killed stays a member of its group until its session is over: 60 s with Faust's settings.
 DROPPED_WITHIN_S: Final = 90.0
@@ -149,9 +148,7 @@ class DrillRun:
 
     async def _start(self) -> str:
         self.workers.start(self.commands, self.fork)
-        while self.workers.unjoined():
-            self.workers.require_running()
-            await asyncio.sleep(POLL_S)
+        await until(self.workers.require_running, 2 * JOINS_WITHIN_S, "the commands", every_s=POLL_S)
         return f"{len(self.commands)} processes"
 
     async def _stable(self) -> str:
@@ -161,24 +158,12 @@ class DrillRun:
     async def _work_off(self) -> str:
         await self._awaiting(self.left, "what was in flight is worked off")
         self.rto_s = round(time.monotonic() - self.forking_since, 3)
-        if until := self.request.until:
-            await self._while_running(
-                keep(
-                    self.where,
-                    self.forked_namespace,
-                    Keep(
-                        until=until,
-                        storage=self.folder,
-                        every_ms=EVERY_MS,
-                        timeout_ms=TIMEOUT_MS,
-                        ttl_ms=TTL_MS,
-                    ),
-                    who=self.who,
-                    spec=self._spec([until], of_fork=True, invariants=()),
-                    notify=self.notify,
-                )
-            )
-            return f"worked off, and {until} holds"
+        if predicate := self.request.until:
+            asked = Keep(until=predicate, storage=self.folder, **KEEP)
+            spec = self._spec([predicate], of_fork=True, invariants=())
+            where = self.where, self.forked_namespace
+            await self._while_running(keep(*where, asked, who=self.who, spec=spec, notify=self.notify))
+            return f"worked off, and {predicate} holds"
         return "worked off"
 
     async def _snapshot(self) -> str:
@@ -293,7 +278,7 @@ class DrillRun:
 
     async def drop(self) -> None:
         """Remove the fork, if its creation has come to anything."""
-        async with admin_of(self.where) as admin:
+        async with administration(self.where) as admin:
             begun = await admin.describe_topics([LEDGER + self.forked_namespace])
         if begun:
             planned = await plan_drop(self.where, self.namespace, self.fork)

@@ -45,11 +45,7 @@ class AppEndedError(RuntimeError):
 
 
 def parsed(commands: Sequence[str]) -> list[list[str]]:
-    """Split commands as a shell would, without running a shell.
-
-    Raises:
-        BadInputError: there is none, or one is invalid.
-    """
+    """Split commands as a shell would, without running a shell."""
     if not commands:
         raise BadInputError(
             "no app is named", hint="add --app 'python -m faust -A shop worker', once for each"
@@ -123,28 +119,22 @@ class Workers:
             )
             self._running.append(_Running(shlex.join(words), child, log, door, time.monotonic()))
 
-    def require_running(self) -> None:
-        """Check that none has ended by itself, and that each has joined the fork in time.
+    def require_running(self) -> bool:
+        """Check that none has ended by itself; return whether each has joined the fork, which it has to do in time.
 
         Raises:
             AppEndedError: one has ended, or has not joined; its last line is named.
         """
         for one in self._running:
-            joined, status = one.door.joined.is_set(), one.child.status
-            if status is not None:
+            joined, problem = one.door.joined.is_set(), ""
+            if one.child.status is not None:
                 outside = "" if joined else f", and had not joined the fork ({UNJOINED})"
-                raise AppEndedError(
-                    f"`{one.command}` ended with status {status}{outside}: {_last_line(one.log)}"
-                )
-            if not joined and time.monotonic() - one.since > self._joins_within_s:
-                raise AppEndedError(
-                    f"`{one.command}` has not joined the fork within {self._joins_within_s:g} s"
-                    f" ({UNJOINED}): {_last_line(one.log)}"
-                )
-
-    def unjoined(self) -> str:
-        """Return a command that has not joined the fork yet; empty: all have."""
-        return next((one.command for one in self._running if not one.door.joined.is_set()), "")
+                problem = f"ended with status {one.child.status}{outside}"
+            elif not joined and time.monotonic() - one.since > self._joins_within_s:
+                problem = f"has not joined the fork within {self._joins_within_s:g} s ({UNJOINED})"
+            if problem:
+                raise AppEndedError(f"`{one.command}` {problem}: {_last_line(one.log)}")
+        return all(one.door.joined.is_set() for one in self._running)
 
     def last_lines(self) -> dict[str, str]:
         """Return the last lines of each command that printed any."""

@@ -6,6 +6,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from snapkafka.ops import AuditedPartition
 from snapkafka.ops.audit_comparison import (
     Answer,
@@ -78,27 +80,57 @@ def compared(
     return parts, findings, comparison
 
 
-def test_a_value_is_compared_by_its_content() -> None:
-    parts, findings, _ = compared(answered({b'"a"': b'{"x":1,"y":[2]}'}), row(b'"a"', b'{"y": [2], "x": 1}'))
-    assert not findings
-    assert [(part.keys, part.differing, part.reason) for part in parts] == [(1, 0, "")]
+A, B, WINDOW = b'"a"', b'"b"', b'["a",[1.0,2.0]]'
+ONE = answered({A: b"1"})
+#: What the worker had, the rows of the state, the findings, and how many keys were in progress and expired.
+CASES: dict[str, tuple[Answer, list[StateRow], list[tuple[str, str, int]], tuple[int, int]]] = {
+    "values are equal by their content": (
+        answered({A: b'{"x":1,"y":[2]}'}), [row(A, b'{"y": [2], "x": 1}')], [], (0, 0),
+    ),
+    "written after the cut": (
+        answered({A: b"1", B: b"1"}, judged_below={0: 50}),
+        [row(A, b"2", offset=50), row(B, b"2", offset=49), row(b'"c"', b"3", offset=60)],
+        [('"b"', "changed", 0)], (2, 0),
+    ),
+    "no events at the cut": (
+        ONE, [row(B, b"2", offset=99)], [('"a"', "only-worker", -1), ('"b"', "only-changelog", 0)], (0, 0),
+    ),
+    "a window that the worker has removed": (
+        answered({}, chunks=0, expires=True), [row(WINDOW, b"2")], [], (0, 1),
+    ),
+    "of a partition that the worker had before": (ONE, [row(A, b"2", partition=1)], [], (0, 0)),
+    "another partition has the key as well": (
+        ONE, [row(A, b"2", partition=1), row(A, b"2")], [('"a"', "changed", 0)], (0, 0),
+    ),
+    "equal to one of two partitions": (
+        answered({A: b"2"}, partitions=(0, 1)), [row(A, b"1"), row(A, b"2", partition=1)], [], (0, 0),
+    ),
+    "a set has the same members, and another none": (
+        answered({A: b'["x","y"]'}, sets=True),
+        [row(b'[15,"a"]', b'[["y","x"],[]]'), row(b'[15,"b"]', b"[[],[]]")], [], (0, 0),
+    ),
+    "a set has other members": (
+        answered({A: b'["x","y"]'}, sets=True), [row(b'[15,"a"]', b'[["y"],[]]')], [('"a"', "changed", 0)], (0, 0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_a_finding(case: str) -> None:
+    answer, rows, expected, counts = CASES[case]
+    for order in (rows, rows[::-1]):
+        parts, findings, comparison = compared(answer, *order, partitions=2)
+        assert [(it.key, it.kind, it.partition) for it in findings] == expected
+        assert sum(part.differing for part in parts) == len(expected)
+        assert (sum(it.in_progress for it in parts), sum(it.expired for it in parts)) == counts
+        assert comparison.tails() == {} or answer.ended is None or answer.ended.tables[0].judged_below
 
 
 def test_a_finding_names_key_and_values() -> None:
-    parts, (finding,), _ = compared(answered({b'"a7"': b"[1,2,3]"}), row(b'"a7"', b"[1,2]"))
+    _, (finding,), _ = compared(answered({b'"a7"': b"[1,2,3]"}), row(b'"a7"', b"[1,2]"))
     assert finding.cause == (
         'changed in place and never assigned: table t, key "a7": the worker has [1,2,3], the changelog [1,2]'
     )
-    assert parts[0].differing == 1
-
-
-def test_what_was_written_after_the_cut_is_not_judged() -> None:
-    answer = answered({b'"a"': b"1", b'"b"': b"1"}, judged_below={0: 50})
-    parts, findings, _ = compared(
-        answer, row(b'"a"', b"2", offset=50), row(b'"b"', b"2", offset=49), row(b'"c"', b"3", offset=60)
-    )
-    assert [finding.key for finding in findings] == ['"b"']
-    assert parts[0].in_progress == 2
 
 
 def test_what_was_deleted_after_the_cut_is_not_judged() -> None:
@@ -121,51 +153,6 @@ def test_what_a_torn_event_assigns_later_is_not_judged() -> None:
     parts, findings = comparison.finish({LOG: [b'"a"']})
     assert [finding.key for finding in findings] == ['"b"']
     assert (parts[0].in_progress, parts[0].differing) == (1, 1)
-
-
-def test_without_events_at_the_cut_every_key_is_judged() -> None:
-    parts, findings, comparison = compared(answered({b'"a"': b"1"}), row(b'"b"', b"2", offset=99))
-    assert not comparison.tails()
-    assert [(finding.key, finding.kind, finding.partition) for finding in findings] == [
-        ('"a"', "only-worker", -1),
-        ('"b"', "only-changelog", 0),
-    ]
-    assert [(part.partition, part.differing) for part in parts] == [(-1, 1), (0, 1)]
-
-
-def test_windows_that_the_worker_has_removed_are_no_findings() -> None:
-    parts, findings, _ = compared(answered({}, chunks=0, expires=True), row(b'["a",[1.0,2.0]]', b"2"))
-    assert not findings
-    assert parts[0].expired == 1
-
-
-def test_keys_of_partitions_that_the_worker_had_before_are_no_findings() -> None:
-    _, findings, _ = compared(answered({b'"a"': b"1"}), row(b'"a"', b"2", partition=1), partitions=2)
-    assert not findings
-
-
-def test_a_key_that_another_partition_has_as_well_still_counts_in_ours() -> None:
-    rows = row(b'"a"', b"2", partition=1), row(b'"a"', b"2")
-    for order in (rows, rows[::-1]):
-        parts, findings, _ = compared(answered({b'"a"': b"1"}), *order, partitions=2)
-        assert [(finding.kind, finding.partition) for finding in findings] == [("changed", 0)]
-        assert parts[0].differing == 1
-
-
-def test_a_key_in_two_partitions_is_right_where_it_equals_one_of_them() -> None:
-    for rows in ((row(b'"a"', b"1"), row(b'"a"', b"2", partition=1)),) * 2:
-        for order in (rows, rows[::-1]):
-            _, findings, _ = compared(answered({b'"a"': b"2"}, partitions=(0, 1)), *order, partitions=2)
-            assert not findings
-
-
-def test_sets_are_compared_by_their_members() -> None:
-    answer = answered({b'"a"': b'["x","y"]'}, sets=True)
-    same = row(b'[15,"a"]', b'[["y","x"],[]]')
-    empty = row(b'[15,"b"]', b"[[],[]]")
-    assert not compared(answer, same, empty)[1]
-    (finding,) = compared(answer, row(b'[15,"a"]', b'[["y"],[]]'))[1]
-    assert (finding.key, finding.changelog) == ('"a"', '["y"]')
 
 
 def test_a_partition_without_an_answer_is_not_audited_and_says_why() -> None:
@@ -205,7 +192,7 @@ def test_a_message_that_comes_twice_counts_once_and_others_not_at_all() -> None:
     answer = Answer(7)
     answer.take(found)
     answer.take(found)
-    assert answer.rows == {(0, b"k"): (digest(b"v"), b"v")}
+    assert answer.rows == {0: {b"k": (digest(b"v"), b"v")}}
     assert read(chunk(5, 7, 0, piece), 6) is None
     assert read(b"garbage", 5) is None
     assert read(chunk(5, 7, 0, b"garbage"), 5) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,13 +177,15 @@ async def test_progress_is_what_each_app_has_read_of_each_input(storage: str) ->
 
 
 async def test_a_key_of_several_rows_is_as_before_if_they_are(tmp_path: Path) -> None:
-    """As a table of sets has them, where its operations could not be read."""
-    store = LocalStore(tmp_path)
-    for number, values in enumerate(("ab", "ba", "b", "abc")):
+    """As a table of sets has them, where its operations could not be read: none of them alone is what the key had."""
+    store, where = LocalStore(tmp_path), dict[str, Any](storage=str(tmp_path))
+    for number, values in enumerate(("ab", "ba", "b", "abc", "cbb")):
         write_snapshot(store, str(number), number, state=[in_state("set", value) for value in values])
     for before, after, changed in (("0", "1", 0), ("1", "2", 1), ("2", "3", 1)):
-        (table,) = (await ops.diff(None, "", before, after, storage=str(tmp_path))).tables
+        (table,) = (await ops.diff(None, "", before, after, **where)).tables
         assert (table.changed, table.unchanged) == (changed, 1 - changed)
+    (key,) = (await ops.diff(None, "", "1", "4", keys=1, values=True, **where)).keys
+    assert (key.value_before, key.value_after) == ("a\nb", "b\nb\nc")
 
 
 async def test_what_cannot_be_compared_is_said(storage: str, tmp_path: Path) -> None:
@@ -195,16 +198,6 @@ async def test_what_cannot_be_compared_is_said(storage: str, tmp_path: Path) -> 
     (tmp_path / "two" / "state" / "part-00000.parquet").unlink()
     with pytest.raises(StorageError):
         await ops.diff(None, "", "one", "two", storage=str(tmp_path))
-
-
-async def test_a_key_of_several_rows_has_the_values_of_all(tmp_path: Path) -> None:
-    """Operations on a set that could not be read: one of them is not what the key had."""
-    store = LocalStore(tmp_path)
-    for number, values in enumerate(("ba", "cbb")):
-        write_snapshot(store, str(number), number, state=[in_state("set", value) for value in values])
-    found = await ops.diff(None, "", "0", "1", storage=str(tmp_path), keys=1, values=True)
-    (key,) = found.keys
-    assert (key.value_before, key.value_after) == ("a\nb", "b\nb\nc")
 
 
 async def test_a_fork_is_compared_by_its_names_in_production(tmp_path: Path) -> None:

@@ -242,7 +242,6 @@ async def test_a_command_that_does_not_join_in_time_is_named_and_ended(tmp_path:
         workers.start(
             [[sys.executable, "-c", "import time; print('works', flush=True); time.sleep(600)"]], FORK
         )
-        assert workers.unjoined().startswith(sys.executable)
         wait_until("it to work", lambda: "works" in (tmp_path / "app-1.txt").read_text(), timeout_s=30)
         child = workers._running[0].child
 

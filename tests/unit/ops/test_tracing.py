@@ -60,31 +60,21 @@ async def test_causes_are_followed_to_an_external_record(cluster: FakeCluster) -
 
 
 async def test_it_reports_why_it_ends(cluster: FakeCluster) -> None:
-    admin = cluster.the_admin
-    assert (
-        await ops.trace(cluster, "ns", "bills", 0, 5, most=1)
-    ).end == "more causes follow than the 1 that were asked for"
-    admin.starts[RAW] = 8
-    found = await ops.trace(cluster, "ns", "bills", 0, 5)
-    assert len(found.steps) == 2
-    assert (
-        found.end
-        == "the record of its cause cannot be read: offset 7 of raw[0] was deleted: the log begins at 8"
+    async def end(offset: int, **options: int) -> str:
+        return (await ops.trace(cluster, "ns", "bills", 0, offset, **options)).end
+
+    assert await end(5, most=1) == "more causes follow than the 1 that were asked for"
+    cluster.the_admin.starts[RAW] = 8
+    assert await end(5) == (
+        "the record of its cause cannot be read: offset 7 of raw[0] was deleted: the log begins at 8"
     )
-    put(
-        cluster, BILLS, 3, Worker(cluster.the_ledger, "relay", "x"), (TopicPartition("named by nobody", 0), 1)
-    )
-    assert (await ops.trace(cluster, "ns", "bills", 0, 3)).end.startswith("the topic of its cause is unknown")
-    assert (
-        await ops.trace(cluster, "ns", "bills", 0, 12)
-    ).end == "bills[0] ends at 10: there is no offset 12"
-    assert (await ops.trace(cluster, "ns", "bills", 0, 6)).end.startswith(
-        "there is no record at offset 6 of bills[0]"
-    )
+    nowhere = (TopicPartition("named by nobody", 0), 1)
+    put(cluster, BILLS, 3, Worker(cluster.the_ledger, "relay", "x"), nowhere)
+    assert (await end(3)).startswith("the topic of its cause is unknown")
+    assert await end(12) == "bills[0] ends at 10: there is no offset 12"
+    assert (await end(6)).startswith("there is no record at offset 6 of bills[0]")
     put(cluster, BILLS, 1, Worker(cluster.the_ledger, "timer", "x"), None)
-    assert (await ops.trace(cluster, "ns", "bills", 0, 1)).end.startswith(
-        "the last record was sent outside any event"
-    )
+    assert (await end(1)).startswith("the last record was sent outside any event")
     put(cluster, BILLS, 2, Worker(cluster.the_ledger, "loop", "x"), (BILLS, 2))
     assert len((await ops.trace(cluster, "ns", "bills", 0, 2)).steps) == ops.STEPS_MAX
     for topic, partition, offset in (("no-such", 0, 1), ("bills", 1, 1), ("bills", -1, 1), ("bills", 0, -1)):

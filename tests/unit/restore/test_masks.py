@@ -13,10 +13,10 @@ import pytest
 from snapkafka.errors import BadInputError
 from snapkafka.kafka import KafkaRecord
 from snapkafka.protocol import Captured
-from snapkafka.restore import Editing, Mask, Row, Suppression, differences
+from snapkafka.restore import Editing, Mask, Suppression, differences
 from snapkafka.restore.rules import read_masks, read_suppression, replace_field
 from snapkafka.wire import headers as wire
-from tests.worlds.restore import IN, LOG, RAW, SETS, WINDOWS
+from tests.worlds.restore import IN, LOG, RAW, SETS, WINDOWS, row_of
 
 ANN = Suppression(keys=("ann",))
 LONG = (42).to_bytes(8, "big")
@@ -34,8 +34,8 @@ def keyed(key: bytes | None, value: bytes | None = b"{}", headers: Headers = ())
     return message(value, headers, key)
 
 
-def row(value: bytes | None, key: bytes = b'"a"') -> Row:
-    return Row(LOG, key, value)
+def row(value: bytes | None, key: bytes = b'"a"') -> KafkaRecord:
+    return row_of(LOG, key, value)
 
 
 def masked(cut: Captured, item: Any, *masks: Mask) -> Any:
@@ -54,20 +54,20 @@ def counts(editing: Editing, *items: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("item", "is_erased"),
     [
-        (Row(LOG, b'"ann"', b"1"), True),
-        (Row(LOG, b"ann", b"1"), True),
-        (Row(LOG, b'\xef\xbb\xbf"ann"', b"1"), True),  # with a byte order mark
-        (Row(LOG, b'{"id":"ann","n":1}', b"1"), True),
-        (Row(LOG, b'{"id":"ann","id":"bob"}', b"1"), True),  # JSON may have a name twice
-        (Row(LOG, b'["eu",[{"id":"ann"}]]', b"1"), True),
-        (Row(WINDOWS, b'[["eu","ann"],[0.0,59.9]]', b"1"), True),
-        (Row(SETS, b'[15,["eu","ann"]]', b"[[1],[]]"), True),
+        (row_of(LOG, b'"ann"', b"1"), True),
+        (row_of(LOG, b"ann", b"1"), True),
+        (row_of(LOG, b'\xef\xbb\xbf"ann"', b"1"), True),  # with a byte order mark
+        (row_of(LOG, b'{"id":"ann","n":1}', b"1"), True),
+        (row_of(LOG, b'{"id":"ann","id":"bob"}', b"1"), True),  # JSON may have a name twice
+        (row_of(LOG, b'["eu",[{"id":"ann"}]]', b"1"), True),
+        (row_of(WINDOWS, b'[["eu","ann"],[0.0,59.9]]', b"1"), True),
+        (row_of(SETS, b'[15,["eu","ann"]]', b"[[1],[]]"), True),
         (keyed(b'["ann"]'), True),
         (keyed(b'"a\\u006en"'), True),
-        (Row(LOG, b'"bob"', b'"ann"'), False),
-        (Row(LOG, b'{"ann":"bob"}', b"1"), False),  # the name of a field
-        (Row(LOG, b'"joann"', b"1"), False),
-        (Row(LOG, b'"ann\\ud800"', b"1"), False),  # half of a surrogate pair
+        (row_of(LOG, b'"bob"', b'"ann"'), False),
+        (row_of(LOG, b'{"ann":"bob"}', b"1"), False),  # the name of a field
+        (row_of(LOG, b'"joann"', b"1"), False),
+        (row_of(LOG, b'"ann\\ud800"', b"1"), False),  # half of a surrogate pair
         (keyed(None), False),
         (keyed(b""), False),
     ],
@@ -82,17 +82,17 @@ def test_numbers_are_compared_exactly_and_prefixes_with_texts(cut: Captured) -> 
     big = "123456789012345678901234567890"
     editing = Editing(cut, Suppression(keys=("42", big), prefixes=("ann:", "17")))
     kept = [
-        Row(LOG, b"421", b"1"),
-        Row(LOG, b'[1700000000,"bob"]', b"1"),  # a number within a key is not text that begins with 17
-        Row(LOG, b"[true,null,4.2]", b"1"),
-        Row(LOG, b'["joann:1"]', b"1"),
+        row_of(LOG, b"421", b"1"),
+        row_of(LOG, b'[1700000000,"bob"]', b"1"),  # a number within a key is not text that begins with 17
+        row_of(LOG, b"[true,null,4.2]", b"1"),
+        row_of(LOG, b'["joann:1"]', b"1"),
     ]
     lost = [
-        Row(LOG, b"42", b"1"),
-        Row(LOG, b'[42,"cart"]', b"1"),
-        Row(LOG, f'{{"id":{big}}}'.encode(), b"1"),
-        Row(LOG, b'{"id":"ann:7"}', b"1"),
-        Row(LOG, b"178", b"1"),
+        row_of(LOG, b"42", b"1"),
+        row_of(LOG, b'[42,"cart"]', b"1"),
+        row_of(LOG, f'{{"id":{big}}}'.encode(), b"1"),
+        row_of(LOG, b'{"id":"ann:7"}', b"1"),
+        row_of(LOG, b"178", b"1"),
     ]
     assert list(editing.edit(kept + lost)) == kept
     assert counts(editing, *kept, *lost) == [2, 1, 1, 1]
@@ -101,13 +101,13 @@ def test_numbers_are_compared_exactly_and_prefixes_with_texts(cut: Captured) -> 
 @pytest.mark.parametrize(
     ("suppression", "item", "what"),
     [
-        (ANN, Row(LOG, LONG, b"1"), r"key of app-t-changelog \(codec json\) .* it is not text"),
-        (ANN, Row(LOG, AVRO, b"1"), "it is not text"),
+        (ANN, row_of(LOG, LONG, b"1"), r"key of app-t-changelog \(codec json\) .* it is not text"),
+        (ANN, row_of(LOG, AVRO, b"1"), "it is not text"),
         (ANN, keyed(AVRO), r"key of in \(codec unknown\) .* it is not text"),
         (ANN, keyed(b"\xff"), "it is not UTF-8"),
-        (ANN, Row(LOG, b"[" * 100_000, b"1"), "too large"),
-        (ANN, Row(LOG, b'["ann",' + b"1" * 5_000 + b"]", b"1"), "too large"),
-        (Suppression(sql=("key = 'ann'",)), Row(LOG, b'"ann\\ud800"', b"1"), "surrogate"),
+        (ANN, row_of(LOG, b"[" * 100_000, b"1"), "too large"),
+        (ANN, row_of(LOG, b'["ann",' + b"1" * 5_000 + b"]", b"1"), "too large"),
+        (Suppression(sql=("key = 'ann'",)), row_of(LOG, b'"ann\\ud800"', b"1"), "surrogate"),
         (Suppression(sql=("key = 'ann'",)), keyed(b"bob", AVRO), "a value of in .* it is not text"),
         (
             Suppression(sql=("key = 'ann'",)),
@@ -137,21 +137,21 @@ def test_a_place_that_is_stated_to_be_binary_is_examined_by_its_bytes(cut: Captu
     sql = f"key_raw = unhex('{LONG.hex()}') OR coalesce(contains(value_raw::VARCHAR, 'ann'), false)"
     editing = Editing(cut, Suppression(keys=("bob",), sql=(sql,), binary=("t", "in")))
     items: list[Any] = [
-        Row(LOG, LONG, b"\xff"),
-        Row(LOG, b"\xff", b"\xff"),
-        Row(LOG, b'"bob"', b"1"),
+        row_of(LOG, LONG, b"\xff"),
+        row_of(LOG, b"\xff", b"\xff"),
+        row_of(LOG, b'"bob"', b"1"),
         keyed(b"cid", AVRO),
         keyed(b"cid", LONG, (("trace", b"\xff"),)),
     ]
     assert list(editing.edit(items)) == [items[1], items[4]]
     with pytest.raises(BadInputError, match="app-w-changelog"):
-        list(editing.edit([Row(WINDOWS, LONG, b"1")]))
+        list(editing.edit([row_of(WINDOWS, LONG, b"1")]))
 
 
 def test_keys_are_compared_where_values_are_no_text(cut: Captured) -> None:
     """Exact keys and prefixes say nothing of values: those need not be read for them."""
     items: list[Any] = [
-        Row(LOG, b'"bob"', LONG),
+        row_of(LOG, b'"bob"', LONG),
         keyed(b"bob", AVRO, (("trace", b"\xff"),)),
         keyed(b"b", None),
     ]
@@ -166,7 +166,7 @@ def test_sql_finds_a_person_in_values_and_headers(cut: Captured) -> None:
         keyed(b"bob", b"{}", (("trace", b"7"), ("person", None))),
         keyed(b"bob", b'{"by":"ann"}'),
         keyed(b"bob", None),
-        Row(LOG, b'"bob"', b'{"by":"ann"}'),
+        row_of(LOG, b'"bob"', b'{"by":"ann"}'),
     ]
     assert list(editing.edit(items)) == [items[1], items[3]]
     assert counts(editing, *items) == [1, 2]
@@ -177,8 +177,8 @@ def test_sql_may_be_limited_to_a_table_or_a_topic(cut: Captured) -> None:
     sql = """(table_name = 't' AND value->>'$.by' = 'ann')"""
     editing = Editing(cut, Suppression(sql=(sql,)))
     items: list[Any] = [
-        Row(LOG, b'"bob"', b'{"by":"ann"}'),
-        Row(WINDOWS, b'"bob"', b"7"),
+        row_of(LOG, b'"bob"', b'{"by":"ann"}'),
+        row_of(WINDOWS, b'"bob"', b"7"),
         keyed(b"bob", b'{"by":"ann"}'),
     ]
     assert list(editing.edit(items)) == items[1:]
@@ -191,12 +191,12 @@ def test_sql_may_be_limited_to_a_table_or_a_topic(cut: Captured) -> None:
 def test_of_a_set_only_the_members_go_that_are_erased(cut: Captured, suppression: Suppression) -> None:
     editing = Editing(cut, suppression)
     rows = [
-        Row(SETS, b'[15,"followers"]', b'[["ann","bob",["ann"],12345678901234567890123],[]]'),
-        Row(SETS, b'[15,"readers"]', b'[["bob"],[]]'),
-        Row(SETS, b'[15,"empty"]', b"[[],[]]"),
+        row_of(SETS, b'[15,"followers"]', b'[["ann","bob",["ann"],12345678901234567890123],[]]'),
+        row_of(SETS, b'[15,"readers"]', b'[["bob"],[]]'),
+        row_of(SETS, b'[15,"empty"]', b"[[],[]]"),
     ]
-    kept = [Row(SETS, b'[1,"followers"]', it) for it in (b'"bob"', b"12345678901234567890123")]
-    assert list(editing.edit(rows)) == [*kept, Row(SETS, b'[1,"readers"]', b'"bob"'), rows[2]]
+    kept = [row_of(SETS, b'[1,"followers"]', it) for it in (b'"bob"', b"12345678901234567890123")]
+    assert list(editing.edit(rows)) == [*kept, row_of(SETS, b'[1,"readers"]', b'"bob"'), rows[2]]
     assert counts(editing, *rows) == [2]
     cuts = {SETS: next(it for it in cut.changelogs if it.sets)}
     log = [KafkaRecord(*SETS, at, row.key, row.value, (), 0) for at, row in enumerate(rows)]
@@ -210,7 +210,7 @@ def test_of_a_set_only_the_members_go_that_are_erased(cut: Captured, suppression
 def test_a_rule_that_matches_nothing_is_refused_before_anything_is_written(cut: Captured) -> None:
     suppression = Suppression(keys=("ann", "bob"), prefixes=("user-",), sql=("key = 'cid'",))
     editing = Editing(cut, suppression)
-    editing.examine([Row(LOG, b'"ann"', b"1"), Row(LOG, b'["ann"]', b"1")])
+    editing.examine([row_of(LOG, b'"ann"', b"1"), row_of(LOG, b'["ann"]', b"1")])
     editing.examine([keyed(b"user-7")])
     found = [(it.kind, it.rule, it.items) for it in editing.counts]
     assert found == [("key", "ann", 2), ("key", "bob", 0), ("prefix", "user-", 1), ("sql", "key = 'cid'", 0)]
@@ -279,7 +279,7 @@ def test_a_field_that_one_of_two_tables_has_renamed_is_named(cut: Captured) -> N
     """Both have that name; rows of the other app show nothing of this one's."""
     other = dataclasses.replace(cut.changelogs[0], app="b", topic="b-t-changelog")
     cut = dataclasses.replace(cut, changelogs=(*cut.changelogs, other))
-    theirs = Row(LOG._replace(topic=other.topic), b'"a"', b'{"name":"Ann"}')
+    theirs = row_of(LOG._replace(topic=other.topic), b'"a"', b'{"name":"Ann"}')
     mask = Mask(table="t", fields={"name": "'*'"})
     editing = Editing(cut, None, (mask,))
     editing.examine([theirs])
@@ -315,8 +315,12 @@ def test_a_second_mask_of_a_table_leaves_the_first_in_force(cut: Captured) -> No
         (row(b'{"a":' + b"[" * 100_000), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
         (row(b'{"a":1,"b":"\\ud800"}'), Mask(table="t", fields={"a": "1"}), "it is not a JSON object"),
         (row(b'"x"', b"\xff"), Mask(table="t", value="md5(key)"), "no mask covers it"),
-        (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", value="'*'"), "would not be JSON"),
-        (Row(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", fields={"a": "'*'"}), "not a JSON object"),
+        (row_of(SETS, b'[15,"k"]', b'[["ann"],[]]'), Mask(table="s", value="'*'"), "would not be JSON"),
+        (
+            row_of(SETS, b'[15,"k"]', b'[["ann"],[]]'),
+            Mask(table="s", fields={"a": "'*'"}),
+            "not a JSON object",
+        ),
     ],
 )
 def test_what_cannot_be_masked_is_refused_with_its_reason(
@@ -328,7 +332,7 @@ def test_what_cannot_be_masked_is_refused_with_its_reason(
 
 def test_members_of_a_set_that_a_mask_makes_equal_are_one(cut: Captured) -> None:
     cuts = {SETS: next(it for it in cut.changelogs if it.sets)}
-    items = [Row(SETS, b'[15,"k"]', b'[["ann","bob"],[]]')]
+    items = [row_of(SETS, b'[15,"k"]', b'[["ann","bob"],[]]')]
     rows = Editing(cut, None, (Mask(table="s", value="to_json('*')"),)).edit(items)
     found = differences(rows, lambda tp: (), cuts)
     assert [(it.record.key, it.record.value) for it in found] == [(b'[1,"k"]', b'"*"')]
@@ -339,9 +343,9 @@ def test_masks_look_at_no_keys(cut: Captured) -> None:
     for key in (b"\0\0\0\0\0\0\0*", b"\xff", b'{"id":["ann"]}', b'["a",[0.0,9.9]]'):
         found = masked(cut, row(b'{"name":"Ann"}', key), Mask(table="t", fields={"name": "'*'"}))
         assert found == row(b'{"name":"*"}', key)
-    window = Row(WINDOWS, b'["ann",[0.0,9.9]]', b"7")
+    window = row_of(WINDOWS, b'["ann",[0.0,9.9]]', b"7")
     assert masked(cut, window, Mask(table="w", value="upper(key)")).value == b"ANN"
-    sets = Row(SETS, b'[15,"k"]', b'[["ann"],[]]')
+    sets = row_of(SETS, b'[15,"k"]', b'[["ann"],[]]')
     assert masked(cut, sets, Mask(table="s", value="""'[["*"],[]]'""")).value == b'[["*"],[]]'
 
 

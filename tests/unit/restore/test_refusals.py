@@ -15,7 +15,7 @@ from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import Agent, Hello, InputTopic, Restore, Table
 from tests.worlds.copies import NEW_ID, Fork, New
-from tests.worlds.restore import AGENTS, HELLO, LOG, RAW, System, World
+from tests.worlds.restore import AGENTS, HELLO, IN, LOG, RAW, System, World
 
 Harm = Callable[[Any], object]
 
@@ -144,6 +144,7 @@ FORK: list[tuple[str, Harm]] = [
     ("verdict", lambda fork: fork.production.change(verdict="INCONSISTENT")),
     ("files", lambda fork: damaged(fork.production)),
     ("fork-exists", topic("fork.staging.mine", Topic(1))),
+    ("fork-exists", lambda fork: fork.admin.commits.update({"fork.staging.mine": {IN: 1}})),
     ("name-too-long", too_long),
     ("group-has-members", lambda fork: fork.admin.member_counts.extend([2] * 99)),
 ]

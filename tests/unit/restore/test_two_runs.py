@@ -9,7 +9,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import ForkRefusedError, OvertakenError, RestoreRefusedError, SnapkafkaError
-from snapkafka.restore import session, steps
+from snapkafka.restore import planning, steps
 from tests.worlds.copies import Fork
 from tests.worlds.fakes import FakeHold
 from tests.worlds.restore import IN, STEPS, System, World
@@ -85,8 +85,8 @@ async def test_a_second_run_beside_the_first_changes_nothing(
     system: System, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one holds the groups: the second waits for it, gives up, and the first finishes."""
-    monkeypatch.setattr(session, "LEFT_BEHIND_S", 0.1)
-    monkeypatch.setattr(session, "POLL_S", 0.02)
+    monkeypatch.setattr(planning, "LEFT_BEHIND_S", 0.1)
+    monkeypatch.setattr(planning, "POLL_S", 0.02)
     asleep = Suspended(step)
     first = await asleep.run(system)
     before = system.fingerprint()
