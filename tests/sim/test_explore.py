@@ -9,12 +9,10 @@ import pytest
 
 from snapkafka.protocol import TopicPartition
 from tests.sim.explore.choices import ExploredWorld
-from tests.sim.explore.lens import SmallWorld
-from tests.sim.explore.moves import choices
-from tests.sim.explore.names import NamedHistory
+from tests.sim.explore.lens import SmallWorld, choices
 from tests.sim.explore.search import explore, main, replay
 from tests.sim.explore.small import SMALL, TINY, by_name
-from tests.sim.explore.state import Names
+from tests.sim.explore.state import NamedHistory, Names
 from tests.sim.mutants.search import catch
 from tests.sim.mutants.table import CAUSAL, MUTANTS, Mutant
 

@@ -21,8 +21,7 @@ from snapkafka.sim import App, Process, SimBroker, SimStored, World, WorldPlan
 from snapkafka.sim.judge import Execution
 from snapkafka.sim.world.surroundings import Surroundings
 
-from .names import NamedHistory
-from .state import Fold, Names, Shared, copy, itself, key_of_stored
+from .state import Fold, NamedHistory, Names, Shared, copy, itself, key_of_stored
 
 #: Attributes of a process that are no part of its state, or named by others.
 NO_STATE: Final = frozenset({"stage", "number", "app", "reply_tp", "key"})

@@ -27,10 +27,8 @@ from snapkafka.sim import runs
 from snapkafka.sim.judge import Violation
 
 from .choices import Choice, ExploredWorld
-from .large import LARGE
-from .lens import SmallWorld
-from .moves import choices
-from .small import SMALL, by_name
+from .lens import SmallWorld, choices
+from .small import LARGE, SMALL, by_name
 
 #: Of one snapshot: its id, how it ended, and what it holds.
 End = tuple[str, str, tuple[Any, ...]]

@@ -1,13 +1,13 @@
-"""The small worlds that are explored, each made to show some of the rules."""
+"""The worlds that are explored, each made to show some of the rules."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from snapkafka.sim import App
 
-from .large import LARGE
-from .lens import A1, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
+from .lens import A1, EVERYTHING, LOOP, NEWS, SEND, WRITE, A, B, SmallWorld, app, plan
 
 SMALL: Final = (
     SmallWorld(
@@ -32,7 +32,8 @@ SMALL: Final = (
         what="R4, R5, R7: everything is slow in one process",
         plan=plan(app("a", "A", (("write", "x"), ("write", "y")))),
         inputs=(A,),
-        states=212,
+        slow=EVERYTHING,
+        states=208,
     ),
     SmallWorld(
         name="torn",
@@ -107,7 +108,6 @@ SMALL: Final = (
         inputs=(A, A),
         asks=0,
         faults={"rebalance": 1},
-        slow=frozenset(),
         states=17_418,
     ),
     SmallWorld(
@@ -116,7 +116,6 @@ SMALL: Final = (
         plan=plan(app("a", "A", WRITE, workers=2, partitions=2)),
         inputs=(A1,),
         faults={"expel": 1},
-        slow=frozenset(),
         states=2_721,
     ),
     SmallWorld(
@@ -125,7 +124,6 @@ SMALL: Final = (
         plan=plan(app("a", "A", SEND, workers=2), app("b", "B", WRITE)),
         inputs=(A,),
         faults={"stop a": 1},
-        slow=frozenset(),
         states=7_054,
     ),
     SmallWorld(
@@ -161,7 +159,6 @@ SMALL: Final = (
         plan=plan(app("a", "A", WRITE, workers=2)),
         inputs=(A, A),
         faults={"rebalance": 1, "lose-report": 1, "crash": 1},
-        slow=frozenset(),
         states=27_520,
     ),
     SmallWorld(
@@ -187,7 +184,6 @@ SMALL: Final = (
         plan=plan(app("a", "A", WRITE, workers=2, partitions=2)),
         inputs=(A, A1),
         faults={"rebalance": 1},
-        slow=frozenset(),
         states=16_699,
     ),
     SmallWorld(
@@ -224,6 +220,96 @@ SMALL: Final = (
     ),
 )
 
+
+def _more(name: str, *, states: int, **changes: Any) -> SmallWorld:
+    """Return a small world with more inputs, more that is slow, or more that goes wrong."""
+    world = next(small for small in SMALL if small.name == name)
+    return replace(world, name=f"{name}-large", what=f"{world.what}; more of it", states=states, **changes)
+
+
+_ZOMBIE: Final = plan(
+    app("a", "A", WRITE, (("read", "x"), ("send", "B"))), app("b", "B", (("pause",),)), snapshots=2
+)
+#: Those that take longer to explore (`explore --large`).
+LARGE: Final = (
+    _more(
+        "closing",
+        plan=plan(app("a", "A", (("write", "x"), ("buffer", "A")))),
+        faults={"fail-send": 1},
+        states=7_882,
+    ),
+    _more("left", inputs=(A, A), states=3_869),
+    _more(
+        "moves",
+        faults={"rebalance": 1, "lose-report": 1},
+        slow=NEWS | {"post Report", "commit"},
+        states=11_899,
+    ),
+    _more("small", slow=NEWS, states=16_107),
+    _more("late", plan=plan(app("a", "A", SEND), app("b", "B", WRITE, workers=2)), slow=NEWS, states=17_183),
+    _more("partitions", slow=NEWS | {"append"}, states=67_742),
+    _more("partitions-move", slow=NEWS | {"post Report"}, states=22_368),
+    _more("transactions", inputs=(A, A), states=10_606),
+    _more(
+        "fenced",
+        plan=plan(app("a", "A", (("write", "x"), ("write", "y")), workers=2), markers="", exactly_once=True),
+        slow=NEWS | {"append"},
+        states=9_896,
+    ),
+    SmallWorld(
+        name="went-back",
+        what="R10, V5: an input moves, and comes back, and what was sent is sent again by the same process",
+        plan=plan(app("a", "A", LOOP, workers=2)),
+        inputs=(A,),
+        faults={"rebalance": 2},
+        states=24_425,
+    ),
+    SmallWorld(
+        name="replay",
+        what="R10, V5: a rebalance sets an input back, and what was sent is sent again",
+        plan=plan(app("a", "A", LOOP, workers=2)),
+        inputs=(A,),
+        faults={"rebalance": 1},
+        slow=NEWS | {"commit"},
+        states=47_269,
+    ),
+    SmallWorld(
+        name="dead",
+        what="R12: somebody is taken for dead, and goes on; two snapshots",
+        plan=plan(app("a", "A", (("write", "x"), ("send", "B"))), app("b", "B", (("pause",),)), snapshots=2),
+        inputs=(A,),
+        faults={"expire b": 1},
+        slow=NEWS,
+        states=58_907,
+    ),
+    SmallWorld(
+        name="zombie",
+        what="R12: a process is taken for dead, goes on, and comes back; two snapshots",
+        plan=_ZOMBIE,
+        inputs=(A, A),
+        faults={"expire b": 1},
+        slow=frozenset({"a ledger Trigger", "stamp", "post Assigned"}),
+        states=69_910,
+    ),
+    SmallWorld(
+        name="late-zombie",
+        what="R12, V1: a process is taken for dead, goes on, writes late, and crashes; two snapshots",
+        plan=_ZOMBIE,
+        inputs=(A, A),
+        faults={"expire b": 1, "crash a": 1},
+        slow=frozenset({"a ledger Trigger", "stamp"}),
+        states=76_521,
+    ),
+    SmallWorld(
+        name="two",
+        what="R1, R2, R11: two snapshots at once, one cut may serve both",
+        plan=plan(app("a", "A", SEND), app("b", "B", WRITE), snapshots=2),
+        inputs=(A,),
+        slow=NEWS | {"append"},
+        states=42_532,
+    ),
+)
+
 #: So small that every run can be gone through, without hashing and without leaving an order out.
 TINY: Final = (
     SmallWorld(
@@ -239,7 +325,6 @@ TINY: Final = (
         plan=plan(app("a", "A", WRITE, workers=2)),
         inputs=(A,),
         faults={"crash": 1},
-        slow=frozenset(),
     ),
     SmallWorld(
         name="tiny-move",
@@ -247,7 +332,6 @@ TINY: Final = (
         plan=plan(app("a", "A", WRITE, workers=2)),
         inputs=(A,),
         faults={"rebalance": 1},
-        slow=frozenset(),
     ),
     SmallWorld(
         name="tiny-channel",
@@ -270,14 +354,12 @@ TINY: Final = (
         plan=plan(app("a", "A", WRITE, workers=2), markers="", exactly_once=True),
         inputs=(A,),
         faults={"fence": 1},
-        slow=frozenset(),
     ),
     SmallWorld(
         name="tiny-partitions",
         what="one worker with two partitions",
         plan=plan(app("a", "A", WRITE, partitions=2)),
         inputs=(A, A1),
-        slow=frozenset(),
     ),
 )
 
