@@ -7,8 +7,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Generic, NoReturn, TypeVar
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import msgspec
 import typer
@@ -203,59 +202,50 @@ def _parameter(option: Option) -> inspect.Parameter:
 # -- commands that change something ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proposal(Generic[P, D]):
-    """A change that is planned, shown, confirmed and made.
+def propose(
+    how: Change,
+    *,
+    plan: Callable[[], Coroutine[Any, Any, P]],
+    act: Callable[[P], Coroutine[Any, Any, D]],
+    report: Callable[[P, D], None],
+    question: Callable[[P], str],
+    show: Callable[[P], None] = console.show,
+    refused: Callable[[P], bool] = lambda plan: False,
+    empty: Callable[[P], bool] = lambda plan: False,
+) -> None:
+    """Print a plan, refuse it or stop after it, ask, run it, and print the result.
 
-    `show`, `report`: print the plan, and the result. `refused`: whether the plan has a reason to refuse. `empty`:
-    whether there is nothing to do, so that nothing is asked. `change`: the participle for "nothing was ...": "changed"
-    or "removed".
-    """
-
-    plan: Callable[[], Coroutine[Any, Any, P]]
-    act: Callable[[P], Coroutine[Any, Any, D]]
-    report: Callable[[P, D], None]
-    question: Callable[[P], str]
-    show: Callable[[P], None] = console.show
-    refused: Callable[[P], bool] = lambda plan: False
-    empty: Callable[[P], bool] = lambda plan: False
-    change: str = "changed"
-
-
-def propose(proposal: Proposal[P, D], how: Change) -> None:
-    """Run a proposal: print the plan, refuse it or stop after it, ask, run it, and print the result.
+    Args:
+        refused: whether the plan has a reason to refuse.
+        empty: whether there is nothing to do, so that nothing is asked.
 
     Raises:
         typer.Exit: it is refused, or the answer is no.
     """
-    planned = run(proposal.plan)
+    planned = run(plan)
     if not console.as_json:
-        proposal.show(planned)
-    refused = proposal.refused(planned)
-    if how.dry_run or refused or proposal.empty(planned):
+        show(planned)
+    is_refused = refused(planned)
+    if how.dry_run or is_refused or empty(planned):
         if console.as_json:
             print_json({"planned": planned, "done": None})
-        if refused:
+        if is_refused:
             raise typer.Exit(EXIT_NOT_GOOD)
         return
     if not how.yes:
-        _confirm(proposal, planned)
-    done = run(lambda: proposal.act(planned), beside={"planned": planned})
+        if console.as_json or not sys.stdin.isatty():
+            run(_nobody_to_ask, beside={"planned": planned})
+        if not typer.confirm(question(planned), err=True):
+            console.print("nothing was changed")
+            raise typer.Exit(EXIT_NOT_GOOD)
+    done = run(lambda: act(planned), beside={"planned": planned})
     if console.as_json:
         print_json({"planned": planned, "done": done})
     else:
-        proposal.report(planned, done)
+        report(planned, done)
 
 
-def _confirm(proposal: Proposal[P, D], planned: P) -> None:
-    def nobody_to_ask() -> NoReturn:
-        raise BadInputError(
-            f"not confirmed, as there is no terminal: nothing was {proposal.change}",
-            hint="read the plan, then add --yes",
-        )
-
-    if console.as_json or not sys.stdin.isatty():
-        run(nobody_to_ask, beside={"planned": planned})
-    if not typer.confirm(proposal.question(planned), err=True):
-        console.print(f"nothing was {proposal.change}")
-        raise typer.Exit(EXIT_NOT_GOOD)
+async def _nobody_to_ask() -> NoReturn:
+    raise BadInputError(
+        "not confirmed, as there is no terminal: nothing was changed", hint="read the plan, then add --yes"
+    )

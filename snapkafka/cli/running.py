@@ -111,7 +111,6 @@ def run(
     # We report an unavailable broker ourselves, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
-        require_text()
         return run_until_signalled(work, ends_within_s=ends_within_s)
     except SnapkafkaError as error:
         print_error(error.code, error.message, error.hint, error.exit_status)
@@ -234,17 +233,3 @@ def run_until_signalled(
 def _give_up(number: int) -> None:
     print("stopped; the broker or the storage did not answer in time", file=sys.stderr, flush=True)
     os._exit(exit_status(number))
-
-
-def require_text() -> None:
-    """Refuse bytes that are not text, in arguments and in our environment variables: no record can hold them.
-
-    Raises:
-        BadInputError: names the first one.
-    """
-    ours = (value for name, value in os.environ.items() if name.startswith("SNAPKAFKA_"))
-    for value in (*sys.argv[1:], *ours):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise BadInputError(f"{value!r} is not text", hint="write it in UTF-8") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from snapkafka import ops
 from snapkafka.errors import InternalError, SnapkafkaError, TimedOutError, UnknownSnapshotError
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster
@@ -44,23 +43,18 @@ def make_app(
     settings: Settings,
     *,
     clock: Callable[[], int] = wall_ms,
-    assemble: Callable[..., Awaitable[Any]] = ops.assemble,
-    verify: Callable[..., Awaitable[Any]] = ops.verify,
-    list_forks: Callable[..., Coroutine[Any, Any, Any]] = ops.list_forks,
 ) -> ASGIApp:
     """Create the application. It follows the ledger from its start-up on.
 
     Args:
         clock: milliseconds since 1970.
-        assemble, verify: the functions that run in the background.
-        list_forks: the function that reads the ledgers of forks.
 
     Raises:
         BadInputError: the settings are invalid.
     """
     settings.validate()
     follower = LedgerFollower(where, namespace, clock)
-    handlers = Handlers(where, follower, settings, assemble=assemble, verify=verify, list_forks=list_forks)
+    handlers = Handlers(where, follower, settings)
     metrics = Metrics(follower, handlers.streams)
 
     def endpoint(path: str, api: Api) -> Callable[[Request], Awaitable[Response]]:

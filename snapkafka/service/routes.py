@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import statistics
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import quote
@@ -64,24 +64,10 @@ SNAPSHOT: Final = "/v1/snapshots/{snapshot_id}"
 
 
 class Handlers:
-    """Every route of /v1, for one namespace.
+    """Every route of /v1, for one namespace."""
 
-    Args:
-        assemble, verify, list_forks: those of `ops`, or their replacements in a test.
-    """
-
-    def __init__(
-        self,
-        where: Connection | Cluster,
-        follower: LedgerFollower,
-        settings: Settings,
-        *,
-        assemble: Callable[..., Awaitable[Any]],
-        verify: Callable[..., Awaitable[Any]],
-        list_forks: Callable[..., Coroutine[Any, Any, Sequence[ops.Fork]]],
-    ) -> None:
+    def __init__(self, where: Connection | Cluster, follower: LedgerFollower, settings: Settings) -> None:
         self._where, self._follower, self._settings = where, follower, settings
-        self._assemble, self._verify = assemble, verify
         self.jobs = Jobs(settings.jobs_max)
         self.streams = Streams(follower, settings.streams_max)
         self._queries = asyncio.Semaphore(settings.queries_max)
@@ -89,7 +75,7 @@ class Handlers:
         self._bounds = ops.Bounds(seconds=settings.query_s, memory_mb=settings.query_memory_mb)
         self._rows = Rows(follower, settings)
         self._forks: Shared[str, Sequence[ops.Fork]] = Shared(
-            partial(list_forks, where), lambda found: FORKS_KEPT_S, most=1
+            lambda namespace: ops.list_forks(where, namespace), lambda found: FORKS_KEPT_S, most=1
         )
 
     # -- asking for snapshots ---------------------------------------------------------------------------------
@@ -219,13 +205,13 @@ class Handlers:
                 hint="only a captured snapshot can be assembled",
             )
         wanted = {"snapshots": (str(view.epoch),), **asdict(asked), "storage": storage}
-        return self._submitted("assemble", view, self._assemble, wanted)
+        return self._submitted("assemble", view, ops.assemble, wanted)
 
     @route("POST", f"{SNAPSHOT}/verify", Job, role=Role.TRIGGER, status=202)
     async def verify(self, asked: VerifyRequest, view: SnapshotView) -> Response:
         """Verify it again, from the log."""
         wanted = {"manifests": (self._manifest_of(view),), **asdict(asked)}
-        return self._submitted("verify", view, self._verify, wanted)
+        return self._submitted("verify", view, ops.verify, wanted)
 
     def _submitted(
         self,

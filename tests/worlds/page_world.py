@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from msgspec import structs
 
@@ -42,7 +43,7 @@ def serving(
     chosen = Settings(port=0, roots=roots, **settings)
     url: list[str] = []
     loop = asyncio.new_event_loop()
-    app = make_app(cluster, "shop", chosen, assemble=assemble, verify=nothing, list_forks=forks)
+    app = make_app(cluster, "shop", chosen)
     task: list[asyncio.Task[None]] = []
 
     async def run() -> None:
@@ -57,7 +58,8 @@ def serving(
         while not url:
             assert time.monotonic() < deadline and thread.is_alive(), "the service did not listen"
             time.sleep(0.05)
-        yield url[0]
+        with patch.multiple(ops, assemble=assemble, verify=nothing, list_forks=forks):
+            yield url[0]
     finally:
         loop.call_soon_threadsafe(task[0].cancel)
         thread.join(30)

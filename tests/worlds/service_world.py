@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from starlette.testclient import TestClient
 
+from snapkafka import ops
 from snapkafka.manifest import Manifest
 from snapkafka.protocol import CheckResult, Verdict
 from snapkafka.service import Settings, make_app
@@ -25,11 +27,15 @@ HOST = "localhost:8023"
 @contextmanager
 def served(cluster: FakeCluster, roots: tuple[str, ...] = (STORAGE,), **more: Any) -> Iterator[TestClient]:
     """A client of the service, once that has read the ledger."""
-    verbs = {name: more.pop(name) for name in ("assemble", "verify", "clock", "list_forks") if name in more}
-    app = make_app(cluster, "ns", Settings(roots=roots, **more), **verbs)
-    with TestClient(
-        app, base_url=f"http://{HOST}", client=("127.0.0.1", 5), raise_server_exceptions=False
-    ) as client:
+    verbs = {name: more.pop(name) for name in ("assemble", "verify", "list_forks") if name in more}
+    clock = {"clock": more.pop("clock")} if "clock" in more else {}
+    app = make_app(cluster, "ns", Settings(roots=roots, **more), **clock)
+    with (
+        patch.multiple(ops, **verbs) if verbs else nullcontext(),
+        TestClient(
+            app, base_url=f"http://{HOST}", client=("127.0.0.1", 5), raise_server_exceptions=False
+        ) as client,
+    ):
         until(lambda: client.get("/readyz").status_code == 200, "the service to be ready")
         yield client
 

@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import Proposal, command, propose
+from snapkafka.cli.build import command, propose
 from snapkafka.cli.running import connect, console, notices, print_json, reach, who
 from snapkafka.cli.screen import COLOURS, written
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, all_errors
@@ -90,15 +90,12 @@ def prune(at: Annotated[Where, ("bootstrap",)], asked: Prune, how: Change) -> No
         return planned
 
     propose(
-        Proposal(
-            plan=plan,
-            act=lambda plan: ops.prune(asked.storage, policy, plan, where=reach(at.bootstrap)),
-            report=lambda plan, done: console.show(done, ("kept",)),
-            question=lambda plan: f"remove {format_bytes(plan.bytes)}?",
-            empty=lambda plan: not (plan.removed or plan.leftovers),
-            change="removed",
-        ),
         how,
+        plan=plan,
+        act=lambda plan: ops.prune(asked.storage, policy, plan, where=reach(at.bootstrap)),
+        report=lambda plan, done: console.show(done, ("kept",)),
+        question=lambda plan: f"remove {format_bytes(plan.bytes)}?",
+        empty=lambda plan: not (plan.removed or plan.leftovers),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from snapkafka import ops
-from snapkafka.cli.build import Proposal, ask_one_way, command, propose, question
+from snapkafka.cli.build import ask_one_way, command, propose, question
 from snapkafka.cli.running import connect, console, notifier, print_json, run, who
 from snapkafka.cli.screen import written
 from snapkafka.errors import EXIT_NOT_GOOD, BadInputError
@@ -66,14 +66,12 @@ def _recover(
     """Plan a restore or a fork, and run that plan."""
     said = notifier()
     propose(
-        Proposal(
-            plan=lambda: ops.plan_recovery(connect(bootstrap), request),
-            act=lambda plan: ops.recover(connect(bootstrap), plan, who=who(), notify=said),
-            report=_print_recovered,
-            question=question,
-            refused=lambda plan: plan.refused,
-        ),
         how,
+        plan=lambda: ops.plan_recovery(connect(bootstrap), request),
+        act=lambda plan: ops.recover(connect(bootstrap), plan, who=who(), notify=said),
+        report=_print_recovered,
+        question=question,
+        refused=lambda plan: plan.refused,
     )
 
 
@@ -132,17 +130,14 @@ def drop(at: Where, asked: ForkDrop, how: Change) -> None:
 
     said = notifier()
     propose(
-        Proposal(
-            plan=plan,
-            act=lambda plan: ops.drop_forks(connect(at.bootstrap), plan, notify=said),
-            show=_print_dropping,
-            report=lambda plan, done: console.table(done, "removed=fork", "refused=kept"),
-            question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
-            refused=lambda plan: bool(plan) and all(it.kept for it in plan),
-            empty=lambda plan: not plan,
-            change="removed",
-        ),
         how,
+        plan=plan,
+        act=lambda plan: ops.drop_forks(connect(at.bootstrap), plan, notify=said),
+        show=_print_dropping,
+        report=lambda plan, done: console.table(done, "removed=fork", "refused=kept"),
+        question=lambda plan: f"remove {', '.join(it.fork for it in plan if not it.kept)}?",
+        refused=lambda plan: bool(plan) and all(it.kept for it in plan),
+        empty=lambda plan: not plan,
     )
 
 

@@ -52,8 +52,10 @@ def describe_app_at(path: str) -> DescribedApp:
         with contextlib.redirect_stdout(sys.stderr):  # what an app prints is no part of the result
             app = find_app(path)
     except (Exception, SystemExit) as error:
+        module, _, name = path.partition(":")
+        lacks = f"module {module} has no {name}" if name and module in sys.modules else ""
         raise BadInputError(
-            f"app {path} cannot be imported: {error!r}",
+            lacks or f"app {path} cannot be imported: {error!r}",
             hint="write module:app, as for `faust -A`, and run it where the module is found",
         ) from error
     return describe_app(app)

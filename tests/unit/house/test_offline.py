@@ -73,7 +73,7 @@ def test_what_no_snapshot_holds_is_named() -> None:
     ("app", "said"),
     [
         ("tests.unit.no_such:app", "cannot be imported: ModuleNotFoundError"),
-        (f"{MODULE}:no_app", "cannot be imported: AttributeError"),
+        (f"{MODULE}:no_app", "has no no_app"),
     ],
 )
 def test_what_is_no_app_is_one_line_and_status_2(app: str, said: str) -> None:
