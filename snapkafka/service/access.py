@@ -14,9 +14,8 @@ from typing import Final
 from snapkafka.errors import BadInputError, SnapkafkaError
 from snapkafka.store.uri import canonical
 
-#: A token that can be guessed protects nothing.
-TOKEN_CHARS_MIN: Final = 16
-TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
+#: A role and its token: one that can be guessed protects nothing.
+LINE: Final = re.compile(r"(?i)\s*(read|trigger|admin)\s*:\s*([a-z0-9._~+/=-]{16,})\s*")
 
 
 class Role(IntEnum):
@@ -64,18 +63,12 @@ class Tokens:
         for number, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
-            name, colon, token = line.strip().partition(":")
-            try:
-                role = Role[name.strip().upper()]
-            except KeyError:
-                role = None
-            token = token.strip()
-            if not colon or role is None or not TOKEN.fullmatch(token) or len(token) < TOKEN_CHARS_MIN:
+            if (given := LINE.fullmatch(line)) is None:
                 raise BadInputError(
                     f"line {number} of {where} is invalid",
-                    hint=f"write ROLE:TOKEN, with {TOKEN_CHARS_MIN} or more letters, digits and any of . _ ~ + / = -",
+                    hint="write ROLE:TOKEN, with 16 or more letters, digits and any of . _ ~ + / = -",
                 )
-            found.append((hashlib.sha256(token.encode()).digest(), role))
+            found.append((hashlib.sha256(given[2].encode()).digest(), Role[given[1].upper()]))
         if not found:
             raise BadInputError(f"{where} has no tokens", hint="write one role:token a line")
         return cls(tuple(found))
@@ -91,24 +84,16 @@ def within(uri: str, roots: Iterable[str]) -> str | None:
     """
     try:
         place = canonical(uri)
-        found = any(_within(_parts(place), _parts(canonical(root))) for root in roots if root)
+        found = any(_is_below(place, canonical(root)) for root in roots if root)
     except SnapkafkaError:
         return None
     return place if found else None
 
 
-def _parts(uri: str) -> tuple[str, str]:
-    """Split a canonical URI into its file system and its path. `s3a` is taken for `s3`."""
-    scheme, separator, rest = uri.partition("://")
-    if not separator:
-        return "", uri
-    bucket, _, path = rest.partition("/")
-    return f"{scheme.replace('s3a', 's3')}://{bucket}", f"/{path}"
-
-
-def _within(place: tuple[str, str], root: tuple[str, str]) -> bool:
-    folder = root[1].rstrip("/")
-    return place[0] == root[0] and (place[1].rstrip("/") == folder or place[1].startswith(folder + "/"))
+def _is_below(place: str, root: str) -> bool:
+    """Compare canonical URIs. `s3a` is taken for `s3`."""
+    place, root = (re.sub("^s3a:", "s3:", uri).rstrip("/") for uri in (place, root))
+    return place == root or place.startswith(f"{root}/")
 
 
 # -- browsers ---------------------------------------------------------------------------------------------------
@@ -132,15 +117,9 @@ def foreign(host: str, origin: str, *, names: Collection[str]) -> str:
         origin: the header Origin, empty if there is none.
         names: by which clients reach this server, besides those of this machine, in lower case.
     """
-    name = _without_port(host.lower())
+    name = host.lower().rpartition("]")[0].lstrip("[") or host.lower().partition(":")[0]
     if not (is_loopback(name) or name in names):
         return f"host {name[:60]!r} is unknown"
     if origin and origin.lower().partition("://")[2] != host.lower():
         return "requests of other origins are refused"
     return ""
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]

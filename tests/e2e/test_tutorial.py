@@ -43,7 +43,7 @@ def test_what_the_tutorial_shows_is_what_happens(tmp_path: Path) -> None:
     with Child(["bash", "-c", f"exec {broker[0]} --port {port}"], env=_environment()):
         (tmp_path / "shop.py").write_text(here(source), encoding="utf-8")
         blocking_until(lambda: cluster_id_at("127.0.0.1", port), 120, "the broker")
-        assert re.search(r"payments +created +2", _run(here(create), tmp_path))
+        assert re.search(r"payments +yes +2", _run(here(create), tmp_path))
         system = RunningSystem(bootstrap=bootstrap, namespace="tutorial", folder=tmp_path)
         try:
             with observing(bootstrap, "tutorial") as observer:
