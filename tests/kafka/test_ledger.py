@@ -14,7 +14,14 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
-from snapkafka.kafka import Connection, KafkaLedger, KafkaTopicAdmin, LedgerRecreatedError, topic_name
+from snapkafka.kafka import (
+    SETTINGS,
+    Connection,
+    KafkaLedger,
+    KafkaTopicAdmin,
+    LedgerRecreatedError,
+    topic_name,
+)
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.ports import HOLE, Entry
@@ -48,6 +55,15 @@ async def test_one_that_an_administrator_made_is_used_as_it_is(
     assert (await admin.topic_settings(topic))[1] == mine
     assert ledger.topic_id == (await admin.describe_topics([topic]))[topic].topic_id
     assert await ledger.append(bye(1)) == 0
+
+
+async def test_a_new_one_inherits_no_setting_of_its_broker_that_could_harm_it(
+    ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
+) -> None:
+    """Operators choose those for other topics: short retention, compaction, small batches."""
+    ledger = ledgers()
+    await ledger.open()
+    assert (await admin.topic_settings(ledger.topic))[1] == {**SETTINGS, "min.insync.replicas": "1"}
 
 
 async def test_a_tool_does_not_make_it(ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin) -> None:
@@ -99,7 +115,7 @@ async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
     sent = tuple(SentEnd(topic=f"{i:0200}", partition=i, white_end=1, last_seq=1) for i in range(1_400))
     with pytest.raises(LedgerUnusableError, match=r"28\d,\d+"):
         await ledger.append(report(sent))
-    assert await ledger.append(bye(2)) == 0
+    assert await ledger.append(report(sent[:1_200])) == 0
 
 
 # -- read and written ----------------------------------------------------------------------------------------
