@@ -11,8 +11,7 @@ from typing import Any, Final
 from snapkafka.checks import CutView, ReadRange, questions
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.bulk import client_settings
-from snapkafka.kafka.records.exact_ranges import headers_of, messages_of
+from snapkafka.kafka.records.bulk import client_settings, headers_of, messages_of
 from snapkafka.wire import headers as wire
 
 from .examine import Examination, Part, Reading

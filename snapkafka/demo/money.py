@@ -15,7 +15,7 @@ from pathlib import Path
 from snapkafka.demo.settings import CREDITS, PARTITIONS, TRANSFERS, changelog
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.to_end import records_to_end
+from snapkafka.kafka.records.read import records_to_end
 from snapkafka.protocol.records import TopicPartition
 
 

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.gulps import Gulps
 from snapkafka.kafka.ledger.kafka_ledger import RecordTooLargeError
-from snapkafka.kafka.ledger.reader import LedgerRecreatedError
+from snapkafka.kafka.ledger.reader import Gulps, LedgerRecreatedError
 from snapkafka.kafka.ledger.tail_marks import LedgerCutShortError
 from snapkafka.protocol.actions import HoldRecord
 from snapkafka.protocol.events import (

@@ -13,7 +13,7 @@ from snapkafka.errors import BadInputError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.ledger.reading import find_captured, find_snapshot, opened
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.to_end import records_to_end
+from snapkafka.kafka.records.read import records_to_end
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.query.engine import MAIN, Placed, engine, in_thread

@@ -24,7 +24,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol import records
 from snapkafka.protocol.gather import contaminated
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.query.stored import StoredFiles, stored
+from snapkafka.query.locate import StoredFiles, stored
 from snapkafka.verbs import Result
 
 from .info import instant

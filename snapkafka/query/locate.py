@@ -1,22 +1,25 @@
-"""The place of the manifest of an assembled snapshot: in a storage, without a broker, or as the ledger has it."""
+"""The place of the manifest of an assembled snapshot: in a storage, without a broker, or as the ledger has it; and a
+summary of it, without the tables."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
+from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in, find_snapshot, read_ledger
 from snapkafka.kafka.ledger.reading import good as verified
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.manifest import LedgerEntry, Manifest, Times
+from snapkafka.manifest import CheckEntry, InvariantEntry, LedgerEntry, Manifest, RestorableEntry, Times
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.store import Store, manifest_name, open_store
+from snapkafka.store import Store, manifest_name, open_store, read_manifest
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,3 +141,50 @@ def _manifest_of(view: SnapshotView) -> str:
     store = open_store(view.trigger.storage)
     store.read(view.trigger.id)
     return store.manifest_place(view.trigger.id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFiles:
+    """An assembled snapshot. `bytes`: of the files of its own tables; `rows` by table; `in_flight`: messages;
+    `restorable`: at the time when the tables were written; `left_open`: why it is open; `assumptions` of its
+    verdict."""
+
+    manifest: str
+    id: str
+    bytes: int
+    rows: Mapping[str, int]
+    in_flight: int
+    checks: tuple[CheckEntry, ...]
+    invariants: tuple[InvariantEntry, ...] = ()
+    restorable: RestorableEntry | None
+    parents: tuple[str, ...]
+    left_open: tuple[str, ...]
+    assumptions: tuple[str, ...]
+
+
+def stored(place: str) -> StoredFiles:
+    """Read the manifest at a path or URI. Blocks.
+
+    Raises:
+        StorageError: it cannot be read.
+        BadInputError: it is not a manifest.
+    """
+    _, found = read_manifest(place)
+    rows = {table.name: table.rows for table in found.tables}
+    return StoredFiles(
+        manifest=place,
+        id=found.id,
+        bytes=sum(file.bytes for table in found.tables for file in table.files),
+        rows=rows,
+        in_flight=rows.get("messages", 0),
+        checks=found.checks,
+        invariants=found.invariants,
+        restorable=found.restorable,
+        parents=tuple(parent.id for parent in found.parents),
+        left_open=(
+            *unseen_paths(found.open),
+            *open_topics(found.external, strict=found.strict),
+            *outside_paths(found.outsiders),
+        ),
+        assumptions=tuple(assumptions(found.external, strict=found.strict)),
+    )

@@ -12,8 +12,8 @@ from snapkafka.lazy import lazily
 if TYPE_CHECKING:
     from .child import Child, start_watchdog
     from .extras import EXTRAS
-    from .homes import cache_dir
     from .jdk import java, java_environment, spark_java_home
+    from .machine import cache_dir
     from .maven import jars, locked_jars
     from .signals import exit_status
 else:

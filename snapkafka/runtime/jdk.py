@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import DependencyMissingError
-from snapkafka.runtime.homes import cache_dir
+from snapkafka.runtime.machine import cache_dir
 
 #: Spark 4.1 and Kafka 4.4 run on these; Spark does not on 25.
 JAVA_MAJORS: Final = range(17, 22)

@@ -19,7 +19,7 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime.extras import extra_missing
-from snapkafka.runtime.homes import cache_dir
+from snapkafka.runtime.machine import cache_dir
 
 LOCKS: Final = Path(__file__).with_name("locks")
 #: A jar is a matter of seconds; a repository may answer slowly.

@@ -21,7 +21,7 @@ from snapkafka.ops import Details, SnapshotInfo
 from snapkafka.ops.doctoring import Checkup
 from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView, Status
-from snapkafka.query.stored import StoredFiles
+from snapkafka.query.locate import StoredFiles
 
 from .access import Role, within
 from .api import EVENTS, ROUTES, SVG, document, route

@@ -12,7 +12,7 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import Details, SnapshotInfo, check_info, details, summary
 from snapkafka.protocol.ledger_state import SnapshotView
-from snapkafka.query.stored import StoredFiles, stored
+from snapkafka.query.locate import StoredFiles, stored
 
 from .access import within
 from .cache import Shared

@@ -10,15 +10,18 @@ with store.staging(id) as folder:  # tables are written here ...
 """
 
 from .database import sql_name, sql_of_files, sql_text
-from .integrity import HASHED_BYTES_MAX, altered, file_damage, require_unaltered
-from .local_files import LocalFiles
-from .state_chain import (
+from .integrity import (
+    HASHED_BYTES_MAX,
+    altered,
     chained_sql,
+    file_damage,
     places_of,
+    require_unaltered,
     require_unaltered_state,
     state_parents,
     state_parts,
     state_sql,
 )
+from .local_files import LocalFiles
 from .store import LEFTOVER_AFTER_S, Damage, Leftover, Store, manifest_name
 from .uri import lies_in, open_manifest, open_store, read_manifest, written_down

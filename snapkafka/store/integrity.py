@@ -1,4 +1,8 @@
-"""The integrity of a stored snapshot: its manifest compared with its files, and with its own checksum.
+"""The state of an incremental snapshot, and the integrity of a stored one: its manifest compared with its files, and
+with its own checksum.
+
+A snapshot that builds on another one has only the keys that have changed since: those with a new value, and those that
+were deleted. So if several snapshots of the chain have a key, the latest one counts.
 
 Only the files are read: no broker, no ledger, no Spark. So this finds damage done after the assembly (a flipped bit, a
 lost or foreign file, an edited number, a value under a renewed SHA-256). Who renews the checksum as well is found by
@@ -8,15 +12,108 @@ snapshot was consistent when it was taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
 from snapkafka.errors import SnapkafkaError, StorageError
-from snapkafka.manifest import FileEntry, Manifest, checksum_of, state_table
+from snapkafka.manifest import FileEntry, Manifest, TableEntry, checksum_of, state_table
 
-from .state_chain import state_parents
+from .database import sql_name, sql_of_files
 from .store import Damage, Store
+
+#: The columns that identify a key of a table; `key_raw` may be null.
+KEY: Final = ("app", "table_name", "changelog_topic", "partition", "key_raw")
+
+
+def state_parts(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
+    """List the snapshots whose tables (`manifest.state_table`) make up the state of one: a full one, then those that
+    build on it, oldest first; the last is the requested one. A full snapshot has only itself.
+
+    Each is checked to be the one that was built on, and its files to exist in their sizes.
+
+    Raises:
+        StorageError: a snapshot of the chain, or a file of its state, is missing or is not what it was.
+        BadInputError: the manifest names no table of state.
+    """
+    parents = state_parents(store, manifest)
+    _require_state(store, manifest)
+    return *parents, manifest
+
+
+def state_parents(store: Store, manifest: Manifest) -> tuple[Manifest, ...]:
+    """List `state_parts` without the last one, which may itself be broken."""
+    parents = []
+    for parent in manifest.parents:
+        lost, hint = f"snapshot {manifest.id} builds on {parent.id}, which", _again(parent.id, manifest.id)
+        try:
+            part = store.read(parent.id)
+            table = state_table(part)
+        except SnapkafkaError as error:
+            raise StorageError(f"{lost} cannot be used: {error.message}", hint=hint) from error
+        if (part.namespace, part.epoch) != (
+            manifest.namespace,
+            parent.epoch,
+        ) or table.digest != parent.digest:
+            raise StorageError(f"{lost} has changed: its rows differ", hint=hint)
+        _require_state(store, part)
+        parents.append(part)
+    return tuple(parents)
+
+
+def _require_state(store: Store, part: Manifest) -> None:
+    try:
+        store.require_files(state_table(part))
+    except StorageError as error:
+        raise StorageError(f"snapshot {part.id}: {error.message}", hint=_again(part.id)) from error
+
+
+def require_unaltered_state(store: Store, part: Manifest) -> None:
+    """Refuse state whose files are not, byte for byte, those that were written.
+
+    Raises:
+        StorageError: names the snapshot and the first such file.
+    """
+    if change := store.change_in(part, [state_table(part)]):
+        raise StorageError(f"snapshot {part.id}: {change}", hint=_again(part.id))
+
+
+def _again(*names: str) -> str:
+    return (
+        f"`snapkafka assemble {' '.join(names)}` makes them again"
+        " while the log holds them; else take a full snapshot"
+    )
+
+
+def state_sql(store: Store, parts: Iterable[Manifest]) -> str:
+    """Return a query of DuckDB for the state of `state_parts`, with the columns of the table `state`."""
+    return chained_sql([places_of(store, state_table(part)) for part in parts])
+
+
+def chained_sql(parts: Sequence[Iterable[str]]) -> str:
+    """Return the query of `state_sql`.
+
+    Args:
+        parts: the places of the files of each part.
+    """
+    full, *deltas = map(sql_of_files, parts)
+    if not deltas:
+        return f"SELECT * FROM {full}"
+    changes = " UNION ALL BY NAME ".join(f"SELECT *, {n} AS nth FROM {rows}" for n, rows in enumerate(deltas))
+    key = ", ".join(map(sql_name, KEY))
+    same = " AND ".join(f"f.{sql_name(column)} IS NOT DISTINCT FROM c.{sql_name(column)}" for column in KEY)
+    return (
+        f"WITH changed AS (SELECT * FROM ({changes}) "
+        f"QUALIFY nth = max(nth) OVER (PARTITION BY {key})) "
+        f"SELECT * FROM {full} f WHERE NOT EXISTS (SELECT 1 FROM changed c WHERE {same}) "
+        "UNION ALL BY NAME SELECT * EXCLUDE (deleted, nth) FROM changed WHERE NOT deleted"
+    )
+
+
+def places_of(store: Store, table: TableEntry) -> list[str]:
+    """Return the places of the files of a table."""
+    return [store.place(file.path) for file in table.files]
+
 
 #: Files with more bytes in all are compared by their sizes alone: to read them takes about as long as to query them.
 HASHED_BYTES_MAX: Final = 2 << 30

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, NamedTuple
 
-from snapkafka.runtime.homes import expand_home
+from snapkafka.runtime.machine import expand_home
 
 PIECE_BYTES: Final = 1 << 20
 #: In the name of a file that is still being written.

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest, load
-from snapkafka.runtime.homes import expand_home
+from snapkafka.runtime.machine import expand_home
 
 from .local_files import LocalFiles
 from .remote_files import SCHEMES, RemoteFiles

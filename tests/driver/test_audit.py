@@ -20,7 +20,7 @@ from msgspec import to_builtins
 
 from snapkafka import ops
 from snapkafka.kafka import Connection
-from snapkafka.kafka.records.to_end import records_to_end
+from snapkafka.kafka.records.read import records_to_end
 from snapkafka.protocol import TopicPartition
 from snapkafka.testing import Broker, RunningSystem, create_topics, wait_until
 from snapkafka.until import until

@@ -17,7 +17,6 @@ from confluent_kafka import Consumer
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka import Connection, KafkaBulk, KafkaTopicAdmin, compose_trigger
 from snapkafka.kafka.login import clients
-from snapkafka.kafka.records import to_end
 from snapkafka.kafka.records.read import KafkaConsumer
 from snapkafka.ports import Group
 from snapkafka.protocol import Assigned, Hello, InputTopic, LedgerState, TopicPartition
@@ -229,7 +228,7 @@ async def test_when_records_were_written(
 ) -> None:
     """Of many partitions at once, large records among them; where nothing follows, nothing is told, and nobody waits
     for it."""
-    monkeypatch.setattr(to_end, "WITHIN_S", 600.0)
+    monkeypatch.setattr("snapkafka.kafka.records.read.WITHIN_S", 600.0)
     topic = f"{topic_prefix}a"
     await admin.create_topic(topic, partitions=4)
     tps = [TopicPartition(topic, partition) for partition in range(4)]

@@ -23,7 +23,7 @@ from snapkafka.kafka import (
     topic_name,
 )
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
-from snapkafka.kafka.ledger.gulps import Gulps
+from snapkafka.kafka.ledger.reader import Gulps
 from snapkafka.ports import HOLE, Entry
 from snapkafka.protocol import Bye, Hello, Report, SentEnd
 from tests.freezing import freeze, thaw

@@ -51,7 +51,7 @@ def _starts(view: CutView, written: list[Written]) -> Starts:
 
 
 def _resolved(full: Rows, *deltas: Rows) -> Rows:
-    """The whole state, as `store.state_chain` has it."""
+    """The whole state, as `store.state_sql` has it."""
     found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for row in (row for rows in (full, *deltas) for row in rows):
         key = (row["changelog_topic"], row["partition"], row["key_raw"])

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from snapkafka.errors import BadInputError
-from snapkafka.runtime.homes import expand_home
+from snapkafka.runtime.machine import expand_home
 
 CHECK: Final = "check --invariants"
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}")

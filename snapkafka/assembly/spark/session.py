@@ -17,8 +17,8 @@ from typing import Final
 
 from snapkafka.errors import DependencyMissingError
 from snapkafka.runtime.jdk import UTF8, spark_java_home
+from snapkafka.runtime.machine import memory_bytes
 from snapkafka.runtime.maven import locked_jars
-from snapkafka.runtime.memory import memory_bytes
 
 try:
     from pyspark.sql import SparkSession

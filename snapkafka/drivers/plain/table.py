@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapkafka.errors import BadInputError
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.records.to_end import records_to_end
+from snapkafka.kafka.records.read import records_to_end
 from snapkafka.protocol.events import RecordMet
 from snapkafka.protocol.records import ChangelogEnd, TopicPartition
 from snapkafka.wire import headers as wire

@@ -18,16 +18,15 @@ from aiokafka.structs import OffsetAndMetadata
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
-from snapkafka.kafka.records.to_end import records_to_end
+from snapkafka.kafka.records.read import records_to_end
 from snapkafka.ports import Cluster, Group, Member, Topic
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
 from .broker_errors import PASSING, ExistingOffsets, ask_patiently, raise_refusal
-from .descriptions import default_settings, descriptions, may_describe
 from .group_hold import GroupHold
 from .groups import group_members, list_groups
-from .requests import DeleteTopics, DescribeCluster, Metadata
+from .requests import DeleteTopics, DescribeCluster, Metadata, default_settings, descriptions, may_describe
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3

@@ -258,7 +258,7 @@ class KafkaLedger:
         """Yield the entries from `start` on, in order, live; or up to `until`.
 
         Args:
-            gulps: see `gulps`; None: every entry is yielded as soon as it is there.
+            gulps: see `reader.Gulps`; None: every entry is yielded as soon as it is there.
 
         Raises:
             LedgerRecreatedError: the ledger was deleted, or deleted and made again; noticed within a few seconds.

@@ -1,4 +1,9 @@
-"""The reader of the ledger: from an offset on, live, past garbage, and no further once the topic was recreated."""
+"""The reader of the ledger: from an offset on, live, past garbage, and no further once the topic was recreated.
+
+While snapshots are under way a reader rests, and then takes at once what was written meanwhile (a gulp). Every record
+would wake every process, and the broker with each: of a snapshot of N processes N times 2N fetches. Nobody waits for
+what a worker reads of the others, so it may come late. Who does wait ends the rest (`hurry`).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +16,38 @@ from typing import Any, Final, Self
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka import errors
 
+from snapkafka import ports
 from snapkafka.errors import LedgerUnusableError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.logs import about
-from snapkafka.ports import HOLE, Entry, Gulps
+from snapkafka.ports import HOLE, Entry
 from snapkafka.wire.codec import UndecodableError, decode
+
+
+class Gulps:
+    """The rests of one reader.
+
+    Args:
+        seconds: asked after each gulp for how long the reader rests; 0: not at all.
+    """
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._ended = asyncio.Event()
+
+    def hurry(self) -> None:
+        """End the present rest, or leave out the next one: somebody waits for what stands in the ledger."""
+        self._ended.set()
+
+    async def rest(self) -> None:
+        """Rest for a while, or until somebody is in a hurry."""
+        if (seconds := self._seconds()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._ended.wait()
+        self._ended.clear()
+
 
 logger = logging.getLogger("snapkafka")
 
@@ -53,7 +84,7 @@ async def read_entries(
     until: int | None,
     same: Callable[[], Awaitable[bool]],
     suspect: asyncio.Event,
-    gulps: Gulps | None = None,
+    gulps: ports.Gulps | None = None,
 ) -> AsyncIterator[Entry]:
     """Yield the entries from `start` on, in order; end at `until`, or never.
 

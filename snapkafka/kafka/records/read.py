@@ -1,11 +1,13 @@
-"""A consumer of assigned partitions, for code that reads on behalf of a process, which commits its positions.
+"""The records of partitions to the ends of their logs, or the first of each; and a consumer of assigned partitions, for
+code that reads on behalf of a process, which commits its positions.
 
 The partitions are assigned by hand, so the group has no members and no rebalances; it only holds the positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from aiokafka import TopicPartition as KafkaPartition
@@ -15,9 +17,64 @@ from snapkafka.errors import LedgerUnusableError, OffsetsGoneError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.until import Tries
 from snapkafka.wire.headers import find
 
-from .to_end import records_to_end
+#: Where one record of each partition is wanted, and not what comes behind it; a larger one is sent all the same.
+FETCH_BYTES_MAX: Final = 4_096
+#: Partitions that nothing has come of by then are reported as having no record.
+WITHIN_S: Final = 10.0
+POLL_MS: Final = 200
+
+
+async def records_to_end(
+    connection: Connection,
+    positions: Mapping[TopicPartition, int],
+    what: str = "read",
+    *,
+    first: bool = False,
+    committed: Mapping[Any, int] | None = None,
+) -> AsyncIterator[tuple[TopicPartition, Any]]:
+    """Read records, also those of aborted transactions, from positions to the present ends of their logs.
+
+    Args:
+        positions: the offsets to start from; one that was deleted counts as that of the first record.
+        what: what is done, for errors.
+        first: only the first record of each partition, and within `WITHIN_S`.
+        committed: read to these ends, and no records of aborted transactions.
+
+    Raises:
+        BrokerUnavailableError, LedgerUnusableError: they cannot be read.
+    """
+    if not positions:
+        return
+    more: dict[str, Any] = {"max_partition_fetch_bytes": FETCH_BYTES_MAX} if first else {}
+    more |= {} if committed is None else {"isolation_level": "read_committed"}
+    consumer = clients.consumer(connection, group_id=None, auto_offset_reset="earliest", **more)
+    topics = ", ".join(sorted({tp.topic for tp in positions}))
+    async with translated(connection, f"{what} {topics}"):
+        try:
+            await consumer.start()
+            unread = {KafkaPartition(*tp) for tp in positions}
+            consumer.assign(unread)
+            for tp, offset in positions.items():
+                consumer.seek(KafkaPartition(*tp), offset)
+            ends = {**await consumer.end_offsets(unread), **(committed or {})}
+            # Where only markers of transactions are left, nothing comes, and the position is moved all the same.
+            unread = {tp for tp in unread if await consumer.position(tp) < ends[tp]}
+            async for _ in Tries(WITHIN_S if first else math.inf, every_s=0):
+                if not unread:
+                    return
+                for tp, records in (await consumer.getmany(*unread, timeout_ms=POLL_MS)).items():
+                    for record in records[:1] if first else records:
+                        if record.offset < ends[tp]:
+                            yield TopicPartition(tp.topic, tp.partition), record
+                    if first and records:
+                        unread.discard(tp)
+                unread = {tp for tp in unread if await consumer.position(tp) < ends[tp]}
+        finally:
+            await consumer.stop()
+
 
 #: Of one partition, in one answer of a broker: not more than Kafka's own default, and enough for a large batch.
 PARTITION_BYTES: Final = range(64 * 1024, 1024 * 1024)

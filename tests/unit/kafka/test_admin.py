@@ -17,8 +17,7 @@ from aiokafka.structs import TopicPartition as KafkaPartition
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster import broker_errors
-from snapkafka.kafka.cluster.descriptions import descriptions
-from snapkafka.kafka.cluster.requests import Metadata
+from snapkafka.kafka.cluster.requests import Metadata, descriptions
 from snapkafka.protocol import TopicPartition
 
 POLICY: Final = errors.PolicyViolationError.errno

@@ -59,7 +59,7 @@ async def test_without_a_ticket_of_kerberos_the_reason_and_what_to_do_are_in_one
     async def no_login(*_: object, **settings: object) -> None:
         raise no_ticket
 
-    monkeypatch.setattr("snapkafka.kafka.login.diagnosis.create_conn", no_login)
+    monkeypatch.setattr("snapkafka.kafka.login.connection.create_conn", no_login)
     with pytest.raises(AuthenticationError) as error:
         async with translated(HERE, "connect"):
             raise no_ticket if found_by == "client" else errors.KafkaConnectionError("refused")
@@ -84,7 +84,7 @@ async def test_too_few_replicas_in_sync_are_not_taken_for_a_broker_that_is_away(
     async def log_in(*_: object, **settings: object) -> SimpleNamespace:
         return SimpleNamespace(send=answer, close=lambda: None)
 
-    monkeypatch.setattr("snapkafka.kafka.login.diagnosis.create_conn", log_in)
+    monkeypatch.setattr("snapkafka.kafka.login.connection.create_conn", log_in)
     with pytest.raises(BrokerUnavailableError) as error:
         async with translated(HERE, "append to ledger x"):
             raise late

@@ -13,8 +13,7 @@ from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.kafka import Connection
 from snapkafka.kafka.ledger import reader
-from snapkafka.kafka.ledger.gulps import Gulps
-from snapkafka.kafka.ledger.reader import SLICE_S, read_entries
+from snapkafka.kafka.ledger.reader import SLICE_S, Gulps, read_entries
 from snapkafka.kafka.ledger.tail_marks import Marks, lost_range
 from snapkafka.kafka.login import clients
 from snapkafka.ports import Entry

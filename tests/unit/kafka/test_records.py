@@ -16,8 +16,7 @@ from snapkafka.errors import BadInputError, LedgerUnusableError, TimedOutError
 from snapkafka.kafka import Connection
 from snapkafka.kafka.cluster.group_hold import SESSION_S
 from snapkafka.kafka.records import bulk
-from snapkafka.kafka.records.bulk import PRODUCER
-from snapkafka.kafka.records.exact_ranges import IDLE_S, messages_of
+from snapkafka.kafka.records.bulk import IDLE_S, PRODUCER, messages_of
 
 
 def test_a_header_that_the_client_cannot_return_is_named() -> None:

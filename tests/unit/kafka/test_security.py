@@ -17,7 +17,7 @@ from snapkafka.errors import (
     SnapkafkaError,
 )
 from snapkafka.kafka import Connection, KafkaBulk, Security
-from snapkafka.kafka.login import oauth
+from snapkafka.kafka.login import security
 from snapkafka.kafka.login.security import variable
 from snapkafka.kafka.records.bulk import client_settings
 from tests.kafka.secured import Certificates, make_certificates, token
@@ -181,9 +181,9 @@ def test_a_restore_by_kerberos_names_what_its_client_was_built_without(
 
 def test_the_expiry_of_a_token_is_its_own_or_assumed(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    provider = oauth.TokenProvider(f"file:{file}", "", "", "")
+    provider = security.TokenProvider(f"file:{file}", "", "", "")
     file.write_text(f"{(given := token('one', holds_s=100))}\n")
     fetched, expires = provider.fetch()
     assert fetched == given and abs(expires - time.time() - 100) < 5
     file.write_text(json.dumps("no JWT"))
-    assert provider.fetch()[1] == pytest.approx(time.time() + oauth.ASSUMED_S, abs=5)
+    assert provider.fetch()[1] == pytest.approx(time.time() + security.ASSUMED_S, abs=5)

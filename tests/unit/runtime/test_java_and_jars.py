@@ -15,8 +15,8 @@ from jgo import maven
 from snapkafka.assembly import load
 from snapkafka.errors import BadInputError, DependencyMissingError
 from snapkafka.runtime import cache_dir, jars, java, locked_jars, spark_java_home
-from snapkafka.runtime.homes import expand_home
 from snapkafka.runtime.jdk import java_environment
+from snapkafka.runtime.machine import expand_home
 from snapkafka.store import written_down
 
 CHECKOUT = Path(__file__).parents[3]

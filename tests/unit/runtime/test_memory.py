@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.runtime import memory
+from snapkafka.runtime import machine
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -19,7 +19,7 @@ MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 def test_the_least_limit_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, expected: int
 ) -> None:
-    monkeypatch.setattr(memory, "LIMITS", (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"))
+    monkeypatch.setattr(machine, "LIMITS", (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"))
     if text is not None:
-        memory.LIMITS[1].write_text(f"{text}\n")
-    assert memory.memory_bytes() == expected
+        machine.LIMITS[1].write_text(f"{text}\n")
+    assert machine.memory_bytes() == expected

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from snapkafka.assembly import JobResult, JobSpec
 from snapkafka.errors import StorageError, all_errors
 from snapkafka.protocol import Abort, Trigger, Verdict
-from snapkafka.query.stored import stored
+from snapkafka.query.locate import stored
 from snapkafka.service.problems import REFUSALS
 from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.service_world import STORAGE, asked, assembled, served, until

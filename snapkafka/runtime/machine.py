@@ -1,11 +1,28 @@
-"""Home directories, which not every user has (containers run as users without a name), and the cache."""
+"""What this machine gives: home directories, which not every user has (containers run as users without a name), the
+cache, and memory."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 from snapkafka.errors import BadInputError, DependencyMissingError
+
+#: What a container sees of its own control group: version 2, or 1.
+LIMITS: Final = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+def memory_bytes() -> int:
+    """Return the least of the machine's memory and the limit of this container."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in LIMITS:
+        if limit.exists() and (text := limit.read_text().strip()).isdecimal():  # else "max"
+            found.append(int(text))
+    return min(found)
 
 
 def expand_home(path: str | Path) -> Path:
