@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerClosed, RecordListTooLargeError
 from aiokafka.producer import message_accumulator
@@ -27,7 +27,21 @@ from snapkafka.protocol.actions import SendMarkers
 from snapkafka.protocol.events import MarkerFailed
 from snapkafka.wire import headers as wire
 
-from .sends import FullError, Partition, Run, Sends, Stamp, Transaction, outcome_of
+from .patches import contained
+from .sends import (
+    RECORDING,
+    FullError,
+    Partition,
+    Run,
+    Sends,
+    Stamp,
+    Transaction,
+    Unacknowledged,
+    outcome_of,
+)
+
+if TYPE_CHECKING:
+    from .process import Process
 
 #: What a broker answers where a batch is too large for the topic, or for a segment of its log.
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
@@ -41,6 +55,7 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
     """A batch whose records are stamped as they are appended, and settled as it is."""
 
     client: AioClient
+    _driver: Process
     partition: Partition
     runs: list[Run]
     _msg_futures: list[Any]
@@ -60,7 +75,7 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
         except FullError:
             return None
         except Exception as error:
-            client.sends.stand_down(error)
+            self._driver.stand_down(RECORDING, error)
         if headers:  # those of a record that is forwarded may have one of ours
             headers = [pair for pair in headers if pair[0] != wire.HEADER]
         if stamp is not None and stamp[2] is not None:
@@ -90,15 +105,13 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
                 if waiting is not None or seq is None:
                     client.sends.appended(self.partition, stamp)
             except Exception as error:
-                client.sends.stand_down(error)
+                self._driver.stand_down(RECORDING, error)
         return future
 
+    @contained(RECORDING)
     def _not_appended(self, stamp: Stamp | None) -> None:
-        try:
-            if stamp is not None:
-                self.client.sends.not_appended(self.partition, stamp)
-        except Exception as error:
-            self.client.sends.stand_down(error)
+        if stamp is not None:
+            self.client.sends.not_appended(self.partition, stamp)
 
     # -- markers ------------------------------------------------------------------------------------------------------
 
@@ -125,39 +138,28 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
     def done(self, base_offset: int, *more: Any, **named: Any) -> None:
         """Settle the records by the offset of the first."""
         super().done(base_offset, *more, **named)
-        try:
-            if base_offset < 0:
-                self._fail(None)
-            runs, self.runs = self.runs, []
-            for run in runs:
-                self.client.sends.settled(run, base_offset + run.place, None)
-        except Exception as error:
-            self.client.sends.stand_down(error)
+        self._settle(base_offset, outcome_of(None) if base_offset < 0 else None)
 
     def done_noack(self) -> None:
         """Settle records of which the broker reports no offset."""
         super().done_noack()
-        try:
-            self._fail(None)
-        except Exception as error:
-            self.client.sends.stand_down(error)
+        self._settle(-1, outcome_of(None))
 
     def failure(self, exception: BaseException) -> None:
         """Send the records again without our headers if these are too much; settle them otherwise."""
-        try:
-            if isinstance(exception, TOO_LARGE) and self._sent_again():
-                return
-            self._fail(exception)
-        except Exception as error:
-            self.client.sends.stand_down(error)
+        if isinstance(exception, TOO_LARGE) and self._sent_again():
+            return
+        self._settle(-1, outcome_of(exception))
         super().failure(exception)
 
-    def _fail(self, error: BaseException | None) -> None:
+    @contained(RECORDING)
+    def _settle(self, base_offset: int, failure: Unacknowledged | None) -> None:
         runs, self.runs = self.runs, []
         for run in runs:
-            self.client.sends.settled(run, -1, outcome_of(error))
+            self.client.sends.settled(run, -1 if failure else base_offset + run.place, failure)
 
-    def _sent_again(self) -> bool:
+    @contained(RECORDING)
+    def _sent_again(self) -> bool | None:
         """Enqueue the batch again without our headers; False: it has none, or it is a batch of the app's own."""
         accumulator = self.client.accumulator
         if self not in accumulator._pending_batches or all(run.last is None for run in self.runs):
@@ -204,6 +206,7 @@ class AioClient:
         put: Callable[[Any, str, Any], None] = setattr,
     ) -> None:
         self.sends, self.producer, self.transaction = sends, producer, transaction
+        self._driver = sends.host
         self.accumulator = producer._message_accumulator
         self._send, self._append_batch = producer.send, self.accumulator._append_batch
         self._cluster = producer._metadata
@@ -224,14 +227,15 @@ class AioClient:
 
     def _stamped_batch(self, builder: Any, tp: Any) -> Any:
         batch = self._append_batch(builder, tp)
-        try:
-            if type(batch) is MessageBatch:
-                batch.__class__ = StampedBatch
-                batch.client, batch.runs = self, []
-                batch.partition = self.sends.partitions[tp.topic, tp.partition]
-        except Exception as error:
-            self.sends.stand_down(error)
+        self._adopt(batch, tp)
         return batch
+
+    @contained(RECORDING)
+    def _adopt(self, batch: Any, tp: Any) -> None:
+        if type(batch) is MessageBatch:
+            batch.__class__ = StampedBatch
+            batch.client, batch._driver, batch.runs = self, self._driver, []
+            batch.partition = self.sends.partitions[tp.topic, tp.partition]
 
     async def send(
         self,
@@ -249,7 +253,7 @@ class AioClient:
             if waiting is None or waiting.effect is None:
                 future, partition = self.append_now(topic, value, key, partition, timestamp_ms, headers)
         except Exception as error:
-            self.sends.stand_down(error)
+            self._driver.stand_down(RECORDING, error)
         if future is not None:
             return future
         if waiting is not None and waiting.effect is not None:

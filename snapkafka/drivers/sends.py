@@ -26,6 +26,8 @@ from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire import headers as wire
 
+from .patches import contained
+
 if TYPE_CHECKING:
     from snapkafka.protocol.actions import SendMarkers
     from snapkafka.protocol.colours import Cause, Effect
@@ -56,6 +58,8 @@ FENCED: Final = tuple(
     if hasattr(errors, name)
 )
 ACKED: Final = (SendOutcome.ACKED, "")
+#: The work in which a fault of ours is contained.
+RECORDING: Final = "to record a send"
 #: Between two lines in the log about unstamped records of one topic.
 LOG_AGAIN_S: Final = 60.0
 
@@ -171,50 +175,37 @@ class Sends:
 
     def __init__(self, host: Process, cause: Callable[[], Cause | None]) -> None:
         self.host, self.cause = host, cause
+        self._driver = host  # as `contained` knows it
         self._machine, self._with_cause = host.machine, host.config.cause
         self.partitions = Partitions()
         #: The record that a client is about to append here: what has to wait takes it along.
         self.waiting: ContextVar[Waiting | None] = ContextVar("snapkafka_waiting", default=None)
         self._logged: dict[str, float] = {}  # when, by topic
 
-    def stand_down(self, error: Exception) -> None:
-        """Stand down after a fault of ours in the midst of a client's work (R15)."""
-        self.host.stand_down("to record a send", error)
-
     # -- records that wait --------------------------------------------------------------------------------------------
 
+    @contained(RECORDING)
     def enter(self) -> Effect | None:
         """Return the effect of what is sent here and now; None: it is unknown (R15)."""
-        try:
-            if not self.host.absent:
-                return self._machine.send_entered(self.cause())
-        except Exception as error:
-            self.stand_down(error)
-        return None
+        return None if self.host.absent else self._machine.send_entered(self.cause())
 
     @contextlib.contextmanager
     def entered(self, effect: Effect | None) -> Iterator[Waiting]:
         """Send a record that has entered inside this block; it is withdrawn if it was not appended."""
-        waiting, token = Waiting(effect), None
-        try:
-            token = self.waiting.set(waiting)
-        except Exception as error:
-            self.stand_down(error)
+        waiting = Waiting(effect)
+        token = self.waiting.set(waiting)
         try:
             yield waiting
         finally:
-            if token is not None:
-                self.waiting.reset(token)
+            self.waiting.reset(token)
             if waiting.effect is not None:
                 self.withdraw(waiting.effect)
 
+    @contained(RECORDING)
     def withdraw(self, effect: Effect) -> None:
         """Take an effect back: its record is not sent, or not as one of ours."""
-        try:
-            if not self.host.absent:
-                self.host.do(self._machine.send_withdrawn(effect))
-        except Exception as error:
-            self.stand_down(error)
+        if not self.host.absent:
+            self.host.do(self._machine.send_withdrawn(effect))
 
     # -- stamp and append ---------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
-from ..sends import Partition, Run, Sends, Stamp, Unacknowledged, outcome_of
+from ..sends import RECORDING, Partition, Run, Sends, Stamp, Unacknowledged, outcome_of
 from .running_events import Events
 
 UNASSIGNED: Final = -1
@@ -134,11 +134,8 @@ class Producer(confluent_kafka.Producer):
         """Stamp a record that has its partition, and put it into the queue; may be called under the lock."""
         host, others = sends.host, wire.without_header(headers)
         with host.lock:
-            partition, stamp = sends.partitions[topic, record["partition"]], None
-            try:
-                stamp = sends.stamp(partition, self, lambda: False)
-            except Exception as error:
-                sends.stand_down(error)
+            partition = sends.partitions[topic, record["partition"]]
+            stamp = host.note(RECORDING, sends.stamp, partition, self, lambda: False)
             if stamp is None or stamp[2] is None:
                 self._append(sends, partition, stamp, record, others or None, notify)
                 return
@@ -184,7 +181,7 @@ class Producer(confluent_kafka.Producer):
             with sends.host.lock:
                 sends.settled(run, offset, failure)
         except Exception as fault:
-            sends.stand_down(fault)
+            sends.host.stand_down(RECORDING, fault)
         if notify is not None:
             notify(error, message)
 

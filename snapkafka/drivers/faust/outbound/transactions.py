@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapkafka.protocol.hot_path import SendOutcome
 
-from ...sends import Transaction, Unacknowledged, not_committed
+from ...sends import RECORDING, Transaction, Unacknowledged, not_committed
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver
@@ -76,7 +76,7 @@ class Transactions:
                     if raised is not None or not goes_on:
                         sent.ended(failure or (None if raised is None else not_committed(raised)))
                 except Exception as error:
-                    self._driver.sends.stand_down(error)
+                    self._driver.stand_down(RECORDING, error)
 
         return ended
 
