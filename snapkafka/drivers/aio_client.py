@@ -188,14 +188,8 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
 
 
 class AioClient:
-    """A producer of aiokafka whose records are stamped from now on.
-
-    Args:
-        producer: the app's.
-        sends: of this process.
-        transaction: holds outcomes back, where it has transactions.
-        put: replaces an attribute of an object.
-    """
+    """A producer of aiokafka whose records are stamped from now on. `transaction`: holds outcomes back, where it has
+    transactions; `put`: replaces an attribute of an object."""
 
     def __init__(
         self,
@@ -264,12 +258,8 @@ class AioClient:
     def append_now(
         self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Any
     ) -> tuple[Any, int | None]:
-        """Append a record where that has to wait for nothing and does not fail.
-
-        Returns:
-            its future, None: nothing has happened; and its partition, if it has one: a partitioner that takes turns is
-            asked once.
-        """
+        """Append a record where that has to wait for nothing and does not fail. Return its future, None: nothing has
+        happened; and its partition, if it has one: a partitioner that takes turns is asked once."""
         accumulator, producer = self.accumulator, self.producer
         partitions = self._cluster._partitions.get(topic)
         if not self._direct or accumulator._closed or accumulator._exception is not None or not partitions:
@@ -296,11 +286,7 @@ class AioClient:
         return future, partition
 
     async def send_marker(self, partition: Partition, upto: SendMarkers) -> None:
-        """Append the markers of a partition that are still due up to this one.
-
-        Raises:
-            KafkaError: they cannot be sent, or their order would be unknown.
-        """
+        """Append the markers of a partition that are still due up to this one, unless their order would be unknown."""
         accumulator, due, tp = self.accumulator, partition.due, TheirTopicPartition(*partition.tp)
         await self.producer.client._wait_on_metadata(tp.topic)
         while due and due[0].epoch <= upto.epoch:

@@ -210,15 +210,8 @@ class Sends:
     # -- stamp and append ---------------------------------------------------------------------------------------------
 
     def stamp(self, partition: Partition, batch: Any, add_marker: Callable[[], bool]) -> Stamp | None:
-        """Stamp a record that is appended in this instant; None: it leaves as without us, and counts for nothing.
-
-        Args:
-            batch: what it is appended to.
-            add_marker: appends the first marker that is due.
-
-        Raises:
-            FullError: there is no room for a marker before it.
-        """
+        """Stamp a record that is appended to a batch in this instant; None: it leaves as without us, and counts for
+        nothing. `add_marker`: appends the first marker that is due, if there is room for it (else: `FullError`)."""
         machine, waiting = self._machine, self.waiting.get()
         if self.host.absent:
             return None

@@ -38,7 +38,7 @@ HELD_LOOK_S: Final = 0.02
 FINISHES: Final = 0.5
 
 
-class AioParticipant(Participant):
+class AioParticipant(Participant, ConsumerRebalanceListener):
     """A loop with aiokafka in a snapshot; its clients have started. Arguments: see `Participant`."""
 
     def __init__(self, plan: Plan) -> None:
@@ -73,7 +73,7 @@ class AioParticipant(Participant):
             await self.join()
             self._patch()
             if self._consumer is not None:
-                self._consumer.subscribe(list(self.plan.inputs), listener=_Listener(self))
+                self._consumer.subscribe(list(self.plan.inputs), listener=self)
         except BaseException:
             self._leave_clients()
             await self.leave(in_order=True)
@@ -143,14 +143,11 @@ class AioParticipant(Participant):
     # -- for the loop -----------------------------------------------------------------------------------------------
 
     async def poll(self, quiet_s: float | None = None) -> AsyncIterator[Any]:
-        """Yield the messages of the inputs, each to be processed in its `event`.
-
-        Args:
-            quiet_s: end when there was no message for so many seconds; None: go on until `stop`.
+        """Yield the messages of the inputs, each to be processed in its `event`, until `stop`, or until there was none
+        for `quiet_s` seconds. Errors of the client are its own.
 
         Raises:
             BadInputError: the last message was processed outside of an event.
-            KafkaError: the client's own errors.
         """
         if self._consumer is None:
             raise BadInputError("a participant without a consumer has nothing to poll", hint="give it one")
@@ -184,11 +181,7 @@ class AioParticipant(Participant):
                 await self.changes.send()
 
     async def rewind(self) -> None:
-        """Go back to the committed positions, after an aborted transaction.
-
-        Raises:
-            KafkaError: the committed positions are unknown.
-        """
+        """Go back to the committed positions, after an aborted transaction."""
         if self._consumer is not None and (tps := self._consumer.assignment()):
             self.events.on_revoked()
             self.changes.forget()
@@ -234,7 +227,6 @@ class AioParticipant(Participant):
         return message if self._has_message else None
 
     def _hold_back(self) -> None:
-        """Pause what is held back, and resume what is not any more."""
         self.host.held.apply(
             pause=lambda tps: self._pause(*(Partition(*tp) for tp in tps)),
             resume=lambda tps: self._resume(*(Partition(*tp) for tp in tps)),
@@ -247,7 +239,7 @@ class AioParticipant(Participant):
 
     # -- inputs that come and go --------------------------------------------------------------------------------------
 
-    async def on_assigned(self, tps: Collection[Any]) -> None:
+    async def on_partitions_assigned(self, tps: Collection[Any]) -> None:
         """Announce the inputs that aiokafka assigns."""
         if self.stopping:
             return
@@ -272,14 +264,19 @@ class AioParticipant(Participant):
         for tp in tps:
             consumer.seek(tp, starts[TopicPartition(*tp)])
 
-    async def on_revoked(self, tps: Collection[Any]) -> None:
-        """Forget the inputs that aiokafka revokes, once the loop has finished its message.
-
-        aiokafka rebalances beside the loop. What it processes would have effects, but its position could no longer be
-        committed; a fetch that goes on would take a record of the next assignment.
-        """
+    async def on_partitions_revoked(self, tps: Collection[Any]) -> None:
+        """Forget the inputs that aiokafka revokes, once the loop has finished and committed what it got, as long as the
+        group waits for this member: aiokafka rebalances beside the loop. A fetch that goes on would take a record of
+        the next assignment."""
         self._assigned.clear()
-        await self._finished()
+        limit_s = self._consumer._rebalance_timeout_ms / 1_000 * FINISHES
+        with self.finishing(limit_s):
+            await until(
+                lambda: not (self._has_message or self.events.run()),
+                limit_s,
+                UNFINISHED,
+                every_s=FINISHED_EVERY_S,
+            )
         if self.stopping:
             return
         if self._fetching is not None:
@@ -293,31 +290,9 @@ class AioParticipant(Participant):
             self.revoked()
             self.host.held.forget()
 
-    async def _finished(self) -> None:
-        """Wait until the loop has finished and committed what it got, as long as the group waits for this member."""
-        limit_s = self._consumer._rebalance_timeout_ms / 1_000 * FINISHES
-        with self.finishing(limit_s):
-            await until(
-                lambda: not (self._has_message or self.events.run()),
-                limit_s,
-                UNFINISHED,
-                every_s=FINISHED_EVERY_S,
-            )
-
     def change(self, partition: int, key: bytes, value: bytes | None) -> None:
         """Note a change of the table, which is sent when its event ends."""
         self.changes.add(partition, key, value)
-
-
-class _Listener(ConsumerRebalanceListener):
-    def __init__(self, participant: AioParticipant) -> None:
-        self._participant = participant
-
-    async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
-        await self._participant.on_revoked(revoked)
-
-    async def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        await self._participant.on_assigned(assigned)
 
 
 async def _send_batch(*arguments: Any, **more: Any) -> Any:
@@ -341,11 +316,7 @@ async def _called(callback: Callable[[Any], Any], tps: Collection[Any]) -> None:
 
 
 def require_usable(plan: Plan) -> None:
-    """Refuse clients that cannot take part.
-
-    Raises:
-        BadInputError: names the setting.
-    """
+    """Refuse clients that cannot take part, by the name of the setting."""
     consumer = plan.consumer
     commits = consumer is not None and consumer._enable_auto_commit
     strategy = () if consumer is None else tuple(consumer._partition_assignment_strategy)

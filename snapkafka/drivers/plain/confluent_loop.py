@@ -52,18 +52,13 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, name="snapkafka", daemon=True)
         self._thread.start()
 
-    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Run a coroutine there, and wait for it.
-
-        Raises:
-            TimeoutError: it took longer; it is cancelled.
-        """
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there, and wait for it."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
-            return future.result(timeout_s)
-        except BaseException:
-            future.cancel()
-            raise
+            return future.result()
+        finally:
+            future.cancel()  # if this thread was interrupted
 
     def close(self) -> None:
         """End the loop and its thread."""
@@ -137,14 +132,11 @@ class ConfluentParticipant(Participant):
     # -- for the loop -----------------------------------------------------------------------------------------------
 
     def poll(self, quiet_s: float | None = None) -> Iterator[Any]:
-        """Yield the messages of the inputs, each to be processed in its `event`.
-
-        Args:
-            quiet_s: end when there was no message for so many seconds; None: go on until `stop`.
+        """Yield the messages of the inputs, each to be processed in its `event`, until `stop`, or until there was none
+        for `quiet_s` seconds. Errors of the client are its own.
 
         Raises:
             BadInputError: the last message was processed outside of an event.
-            KafkaException: the client's own errors.
         """
         consumer = self._consumer
         if consumer is None:
@@ -167,11 +159,7 @@ class ConfluentParticipant(Participant):
             quiet_since = time.monotonic()
 
     def rewind(self) -> None:
-        """Go back to the committed positions, after an aborted transaction.
-
-        Raises:
-            KafkaException: the committed positions are unknown.
-        """
+        """Go back to the committed positions, after an aborted transaction."""
         consumer = self._consumer
         if consumer is not None and (tps := consumer.assignment()):
             self.events.on_revoked()
@@ -266,11 +254,7 @@ class ConfluentParticipant(Participant):
 
 
 def require_usable(plan: Plan) -> None:
-    """Refuse clients that cannot take part.
-
-    Raises:
-        BadInputError: names the setting.
-    """
+    """Refuse clients that cannot take part, by the name of the setting."""
     for client, ours in ((plan.consumer, Consumer), (plan.producer, Producer)):
         if client is not None and not isinstance(client, ours):
             raise BadInputError(
@@ -283,7 +267,7 @@ def require_usable(plan: Plan) -> None:
     commits = all(str(config.get(name, True)).lower() != "false" for name in COMMITS_BY_ITSELF)
     strategy = str(
         config.get("partition.assignment.strategy", "range")
-    )  # librdkafka's own default begins with it
+    )  # librdkafka's default begins with it
     plan.require_usable(
         group=config.get("group.id"),
         commits="set enable.auto.commit to False, and commit after the event; or enable.auto.offset.store, and store"
@@ -310,11 +294,7 @@ def connection_of(config: Mapping[str, Any]) -> Connection:
 
 
 def generation_of(metadata: object) -> tuple[int, str]:
-    """Return the generation and the member id in librdkafka's metadata of a consumer group.
-
-    Raises:
-        BadInputError: it has another form.
-    """
+    """Return the generation and the member id in librdkafka's metadata of a consumer group."""
     if not isinstance(metadata, bytes) or not metadata.startswith(MAGIC):
         raise BadInputError(
             "this release of confluent-kafka does not show the generation of the group",

@@ -95,11 +95,7 @@ class Producer(confluent_kafka.Producer):
             self.append(self.sends, topic, record, headers, notify)
 
     def produce_batch(self, *arguments: Any, **more: Any) -> Any:
-        """Send a batch; outside of a participant only.
-
-        Raises:
-            BadInputError: in a participant, as its records get no stamps.
-        """
+        """Send a batch; outside of a participant only, as its records get no stamps."""
         if self.sends is not None:
             raise BadInputError(
                 "produce_batch is not supported in a participant", hint="call produce for each record"
@@ -113,11 +109,7 @@ class Producer(confluent_kafka.Producer):
             self.events.began()
 
     def commit_transaction(self, *arguments: Any) -> None:
-        """Commit the transaction: what was sent in it counts from now on.
-
-        Raises:
-            BadInputError: inputs were revoked in it.
-        """
+        """Commit the transaction, unless inputs were revoked in it: what was sent in it counts from now on."""
         with nullcontext() if self.events is None else self.events.committing():
             super().commit_transaction(*arguments)
 
@@ -224,11 +216,7 @@ class Producer(confluent_kafka.Producer):
 
 
 def partitioner_of(config: Mapping[str, object]) -> Partitioner:
-    """Return the partitioner that a producer with these settings has.
-
-    Raises:
-        BadInputError: it is one that only librdkafka has.
-    """
+    """Return the partitioner that a producer with these settings has, unless it is one that only librdkafka has."""
     name = str(config.get("partitioner", "consistent_random"))  # librdkafka's own default
     if name not in PARTITIONERS:
         raise BadInputError(

@@ -87,13 +87,8 @@ class PlainDriver(Process):
 
 
 class Participant:
-    """The common parts of a participant.
-
-    Args:
-        plan: what takes part.
-        connection: the cluster, for clients of our own.
-        reset: where an input without a committed offset starts; empty: it must have one.
-    """
+    """The common parts of a participant. `reset`: where an input without a committed offset starts; empty: it must have
+    one."""
 
     def __init__(self, plan: Plan, connection: Connection, *, reset: str) -> None:
         self.plan, self._reset = plan, reset
@@ -120,11 +115,7 @@ class Participant:
         return self.events.sent
 
     def take_clients(self) -> None:
-        """Make the clients those of this participant.
-
-        Raises:
-            BadInputError: one of them is another one's, or this one has ended.
-        """
+        """Make the clients those of this participant, unless one is another one's, or this one has ended."""
         if self._begun:
             raise BadInputError("a participant begins once", hint="make another one for another loop")
         if taken := next((client for client in self.plan.clients if client in TAKEN), None):
@@ -177,12 +168,8 @@ class Participant:
     def takes_in(
         self, decided: Decision, tp: TopicPartition, offset: int, *, waits: bool, times: int
     ) -> bool:
-        """Return whether the loop gets a record now, whose event starts then.
-
-        Args:
-            waits: the machine wants it held back.
-            times: how often inputs had been let go before it was asked.
-        """
+        """Return whether the loop gets a record now, whose event starts then. `waits`: the machine wants it held back;
+        `times`: how often inputs had been let go before it was asked."""
         held = self.host.held
         if waits:
             held.hold(tp, times)
@@ -232,11 +219,7 @@ class Participant:
 
         Args:
             committed: the offsets that the group has committed; None: none.
-            generation: of the group.
-            member: the id of this process in it.
-
-        Raises:
-            SnapkafkaError: the table cannot be recovered, or where an input starts is unknown.
+            generation, member: of the group, and of this process in it.
         """
         host, table = self.host, self.plan.table
         host.feed(InputsRevoked())  # what starts from here on starts under this assignment
@@ -279,11 +262,7 @@ class Participant:
 
     async def join(self) -> None:
         """Start the tasks of the ledger, and join it before the group (R11), once no restore of this app is open: it
-        sets the offsets of the group.
-
-        Raises:
-            BadInputError: the inputs or the changelog are not as they have to be.
-        """
+        sets the offsets of the group."""
         plan, host = self.plan, self.host
         admin = KafkaTopicAdmin(host.connection)
         if not plan.config.enabled or plan.config.mode in ("off", "observe"):

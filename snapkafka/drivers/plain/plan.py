@@ -42,15 +42,12 @@ class Plan:
         return [client for client in (self.consumer, self.producer) if client is not None]
 
     def require_usable(self, *, group: str | None, commits: str, unequal: str) -> None:
-        """Refuse what cannot take part.
+        """Refuse what cannot take part, by name.
 
         Args:
             group: that of the consumer.
             commits: what to do as the consumer commits by itself; empty: it does not.
             unequal: what to do as a member may have other partitions of each input; empty: it has the same ones.
-
-        Raises:
-            BadInputError: names what is wrong.
         """
         self.config.validate(BadInputError)
         if not self.clients:
@@ -80,13 +77,7 @@ class Plan:
             raise BadInputError(f"table {self.table.name} needs equal partitions of all inputs", hint=unequal)
 
     async def hello(self, admin: KafkaTopicAdmin, reset: str) -> Hello:
-        """Return what the loop states about itself (R11). The changelog of its table is created where it is missing.
-
-        Raises:
-            BadInputError: an input does not exist, or has another number of partitions than the others or the
-                changelog.
-            SnapkafkaError: Kafka cannot be used.
-        """
+        """Return what the loop states about itself (R11). The changelog of its table is created where it is missing."""
         tables: tuple[Any, ...] = ()
         described = await admin.describe_topics(list(self.inputs)) if self.inputs else {}
         if missing := sorted(set(self.inputs) - described.keys()):

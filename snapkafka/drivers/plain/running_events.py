@@ -97,11 +97,7 @@ class Events:
                 self._host.do(self._host.machine.event_started(run.cause))
 
     def require_in_order(self) -> None:
-        """Refuse to hand out a record while the loop is not ready for it.
-
-        Raises:
-            BadInputError: the last one was processed outside of an event, or an aborted transaction is not undone.
-        """
+        """Refuse to hand out a record while the last one is in no event, or an aborted transaction is not undone."""
         if (left := self._unclaimed) is not None:
             raise BadInputError(
                 f"record {left.cause.tp}@{left.cause.offset} was processed outside of an event",
@@ -114,11 +110,7 @@ class Events:
             )
 
     def claim(self, message: Any) -> Run:
-        """Return the event of a record that was handed out.
-
-        Raises:
-            BadInputError: it was not, or it has an event already.
-        """
+        """Return the event of a record that was handed out, and has none yet; refuse any other record."""
         run, (tp, offset) = self._unclaimed, place_of(message)
         if run is None or run.cause != Cause(LOOP, tp, offset):
             raise BadInputError(
@@ -192,11 +184,7 @@ class Events:
         self.unwound, self._revoked = False, self.open
 
     def require_kept(self) -> None:
-        """Refuse to commit what another member processes as well.
-
-        Raises:
-            BadInputError: inputs were revoked in this transaction.
-        """
+        """Refuse to commit what another member processes as well, as inputs were revoked in this transaction."""
         if self._revoked:
             raise BadInputError(
                 "inputs were revoked in this transaction, and another member processes their messages again",
@@ -205,11 +193,7 @@ class Events:
 
     @contextlib.contextmanager
     def committing(self) -> Iterator[None]:
-        """Commit the transaction inside this block.
-
-        Raises:
-            BadInputError: see `require_kept`.
-        """
+        """Commit the transaction inside this block; see `require_kept`."""
         self.require_kept()
         try:
             yield

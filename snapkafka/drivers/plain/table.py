@@ -61,14 +61,7 @@ class Table:
         events: Events,
         send: Callable[[int, bytes, bytes | None], None],
     ) -> None:
-        """Make this the table of a loop.
-
-        Args:
-            send: appends a change to a partition of the changelog, under the lock.
-
-        Raises:
-            BadInputError: it is the table of another one.
-        """
+        """Make this the table of a loop, and of no other. `send`: appends a change to a partition of the changelog."""
         if self._host is not None and not self._host.absent:
             raise BadInputError(
                 f"table {self.name} is in use", hint="give each participant a table of its own"
@@ -148,11 +141,7 @@ class Table:
                 data[key] = value
 
     def _of(self, run: Run, key: bytes, *, write: bool) -> dict[bytes, bytes]:
-        """Return the partition of an event, which touches a key there (R6).
-
-        Raises:
-            BadInputError: it was revoked meanwhile.
-        """
+        """Return the partition of an event, which touches a key there (R6), unless it was revoked meanwhile."""
         host, partition = self._bound(), run.cause.tp.partition
         if not run.current or partition not in self._data:
             raise BadInputError(
@@ -194,11 +183,7 @@ class Recovered:
 
 
 async def recover(host: Any, connection: Connection, table: Table, partitions: Collection[int]) -> Recovered:
-    """Read these partitions of a changelog to their ends; records of aborted transactions are none.
-
-    Raises:
-        SnapkafkaError: they cannot be read.
-    """
+    """Read these partitions of a changelog to their ends; records of aborted transactions are none."""
     tps = [TopicPartition(table.changelog, partition) for partition in partitions]
     ends: Mapping[Any, int] = await host.admin.log_ends(tps) if tps else {}  # there may be more members
     found = Recovered({partition: {} for partition in partitions}, {tp.partition: ends[tp] for tp in tps})
@@ -269,11 +254,7 @@ class Changes:
                 self._sends.withdraw(change.effect)
 
     async def send(self) -> None:
-        """Send all changes that wait. Errors of the client are its own.
-
-        Raises:
-            BadInputError: changes of the event that runs here were withdrawn.
-        """
+        """Send all changes that wait, unless some of this event were withdrawn. Errors of the client are its own."""
         run = self._events.here()
         if run is not None and run.withdrawn:
             raise BadInputError(

@@ -88,10 +88,7 @@ async def resolve(admin: Any, node: str, inputs: Sequence[Input]) -> Starts:
     the log.
 
     Raises:
-        BadInputError: there is no such topic, partition or codec, or a position is beyond the end of the log.
-        OffsetsGoneError: the records at a position were deleted.
-        TriggerRefusedError: the consumer group `node` has members.
-        SnapkafkaError: Kafka cannot be used.
+        SnapkafkaError: a topic, a position or a codec cannot be, or the group `node` has members.
     """
     if not inputs:
         return Starts()
@@ -169,11 +166,7 @@ def hello_of(
 
 
 def require_alone(node: str, ledger: LedgerView) -> None:
-    """Refuse a name under which an app speaks Kafka.
-
-    Raises:
-        TriggerRefusedError: it runs, or snapshots still hold it.
-    """
+    """Refuse a name under which an app speaks Kafka, if it runs, or snapshots still hold it."""
     for view in ledger.processes.values():
         if view.hello.app != node or view.hello.mode in (REMOTE, RESTORE):
             continue
@@ -197,11 +190,7 @@ def changed_input(known: Mapping[str, InputTopic], described: Mapping[str, Topic
 
 
 def require_node(node: str) -> None:
-    """Refuse a name that cannot be part of a topic name.
-
-    Raises:
-        BadInputError: the name is invalid.
-    """
+    """Refuse a name that cannot be part of a topic name."""
     if not NODE.fullmatch(node) or node in (".", ".."):
         raise BadInputError(
             f"node_id {node[:40]!r} is invalid", hint="use 1 to 100 letters, digits and any of . _ -"
@@ -214,11 +203,7 @@ def changelog_of(namespace: str, node: str) -> str:
 
 
 def key_of(channel: str, chunk: int) -> bytes:
-    """Encode the key of a piece of state as JSON.
-
-    Raises:
-        BadInputError: the channel's name is too long, or the number is out of range.
-    """
+    """Encode the key of a piece of state as JSON."""
     if len(channel) > CHANNEL_CHARS_MAX:
         raise BadInputError(
             f"channel_id has {len(channel)} characters", hint=f"use at most {CHANNEL_CHARS_MAX}"

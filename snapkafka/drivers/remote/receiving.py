@@ -57,11 +57,7 @@ class HandedOutRecords:
         self._committing = asyncio.Lock()
 
     async def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Connect, where there are inputs, and start at these positions.
-
-        Raises:
-            SnapkafkaError: Kafka cannot be used.
-        """
+        """Connect, where there are inputs, and start at these positions."""
         if positions:
             await self._consumer.start(positions)
         for first in (self.processed, self.received, self.begun):
@@ -80,13 +76,7 @@ class HandedOutRecords:
     # -- to the process ---------------------------------------------------------------------------------------
 
     async def records(self, node: str) -> AsyncIterator[Record]:
-        """Yield records until the process leaves; once, for who reads them again joins again.
-
-        Raises:
-            BadInputError: the process has no inputs, or the next record is too large.
-            TriggerRefusedError: it has left, or has received before.
-            SnapkafkaError: they cannot be read.
-        """
+        """Yield records until the process leaves; once, for who reads them again joins again."""
         if not self.processed:
             raise BadInputError(f"{node} has no inputs", hint="name them in Join")
         if self._streams:
@@ -138,11 +128,7 @@ class HandedOutRecords:
 
     def cause(self, tp: TopicPartition, offset: int) -> Cause | None:
         """Start the event of a record when a send that it causes enters; None: the event is over, or a later one has
-        begun.
-
-        Raises:
-            BadInputError: the record was not received, or too many are unprocessed.
-        """
+        begun."""
         event = Cause(READER, tp, offset)
         if event in self._running:
             return event
@@ -171,12 +157,8 @@ class HandedOutRecords:
     def merged(
         self, positions: Iterable[tuple[TopicPartition, int]], *, of_state: bool = False
     ) -> dict[TopicPartition, int]:
-        """Return the positions of all inputs, updated by these. `of_state`: they belong to a state.
-
-        Raises:
-            BadInputError: a position is below the processed one, above the received one, of another topic, or named
-                twice; or a record past that of a state is the cause of a send before it.
-        """
+        """Return the positions of all inputs, updated by these. `of_state`: they belong to a state, so no record past
+        them is the cause of a send."""
         found: dict[TopicPartition, int] = {}
         for tp, offset in positions:
             self._require_input(tp)
@@ -219,12 +201,7 @@ class HandedOutRecords:
                 self._do(self._machine.event_ended(event))
 
     async def commit(self) -> None:
-        """Commit what is processed.
-
-        Raises:
-            LedgerUnusableError: the group has members, or committing is not authorized.
-            BrokerUnavailableError: the broker does not answer.
-        """
+        """Commit what is processed."""
         async with self._committing:
             due = {tp: at for tp, at in self.processed.items() if at != self._committed.get(tp)}
             if due:

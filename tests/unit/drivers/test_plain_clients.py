@@ -251,7 +251,7 @@ async def loop_of(revoked: list[int], **more: Any) -> AsyncIterator[tuple[AioPar
     part = disabled(consumer=client, on_revoke=lambda tps: revoked.append(len(tps)))
     source = Input(client)
     part._getone = source.getone
-    await part.on_assigned([ORDERS])
+    await part.on_partitions_assigned([ORDERS])
     yield part, source
 
 
@@ -259,8 +259,8 @@ async def test_a_record_that_arrives_for_a_fetch_from_before_a_rebalance_is_not_
     async with loop_of([]) as (part, source):
         fetched = asyncio.ensure_future(anext(part.poll(quiet_s=2)))
         await source.asked.wait()
-        await part.on_revoked([ORDERS])
-        await part.on_assigned([ORDERS])
+        await part.on_partitions_revoked([ORDERS])
+        await part.on_partitions_assigned([ORDERS])
         source.append()
         assert (await fetched).offset == 0
 
@@ -271,7 +271,7 @@ async def test_a_revocation_waits_until_the_loop_has_committed_its_record() -> N
         source.append()
         messages = part.poll(quiet_s=0.5)
         async with part.event(await anext(messages)):
-            revoking = asyncio.ensure_future(part.on_revoked([ORDERS]))
+            revoking = asyncio.ensure_future(part.on_partitions_revoked([ORDERS]))
             await asyncio.wait({revoking}, timeout=0.3)
             assert not revoking.done() and not revocations, "it is in an event"
         await asyncio.wait({revoking}, timeout=0.3)
@@ -313,7 +313,7 @@ async def test_inputs_are_revoked_although_the_loops_own_callback_fails(client: 
         if client is consumer:
             part._revoked(part.plan.consumer, [])
         else:
-            await part.on_revoked([])
+            await part.on_partitions_revoked([])
 
     with pytest.raises(RuntimeError, match="a bug of the loop"):
         await revoke()
