@@ -25,7 +25,6 @@ from snapkafka.wire import headers as wire
 from ..aio_client import AioClient, send_markers
 from ..patches import Patches
 from ..reading import watch_positions
-from ..sends import FENCED
 from .participant import FINISHED_EVERY_S, READ_AROUND, READ_BY, UNFINISHED, Participant
 from .plan import Plan
 from .running_events import Run, place_of
@@ -63,7 +62,7 @@ class AioParticipant(Participant, ConsumerRebalanceListener):
             manager = plan.producer._txn_manager
             # One without an id is idempotent alone.
             if manager is not None and manager.transactional_id is not None:
-                self.transact(lambda error: isinstance(error, FENCED))
+                self.transact()
 
     # -- life -------------------------------------------------------------------------------------------------------
 

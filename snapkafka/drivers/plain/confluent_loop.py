@@ -41,7 +41,6 @@ COMMITTED_S: Final = 10.0
 COMMITS_BY_ITSELF: Final = ("enable.auto.commit", "enable.auto.offset.store")
 #: What librdkafka writes before the generation in the metadata of a consumer group.
 MAGIC: Final = b"CGMDv2:"
-FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
 class LoopThread:
@@ -79,7 +78,7 @@ class ConfluentParticipant(Participant):
         if self._producer is not None:
             self.host.marked = self._producer.send_markers
             if "transactional.id" in self._producer.config:
-                self.transact(_is_fenced)
+                self.transact()
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -310,7 +309,3 @@ def _reset(consumer: Consumer | None) -> str:
     if reset == "error":
         return ""
     return "earliest" if reset in ("smallest", "earliest", "beginning") else "latest"
-
-
-def _is_fenced(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() in FENCED

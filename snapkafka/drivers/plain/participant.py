@@ -108,11 +108,10 @@ class Participant:
         """Read a record again, once its partition is not held back any more."""
         raise NotImplementedError
 
-    def transact(self, fenced: Callable[[BaseException], bool]) -> Transaction:
+    def transact(self) -> None:
         """Prepare for a producer with transactions: a marker would open one, or overtake one, so none is sent."""
         self.host.machine.send_no_markers()
-        self.events.fenced, self.events.sent = fenced, Transaction(self.sends)
-        return self.events.sent
+        self.events.sent = Transaction(self.sends)
 
     def take_clients(self) -> None:
         """Make the clients those of this participant, unless one is another one's, or this one has ended."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,7 +55,6 @@ class Events:
 
     Attributes:
         sent: the sends of a transaction; None: the producer has none.
-        fenced: does this error mean that the transaction was aborted?
         open: a transaction is.
         unwound: one was aborted: the loop is to be rewound before it goes on.
     """
@@ -69,7 +68,6 @@ class Events:
         self._deferred: list[Run] = []  # they end with their transaction
         self._kept: dict[TopicPartition, int] = {}  # one past the last event whose effects no abort undoes
         self.sent: Transaction | None = None
-        self.fenced: Callable[[BaseException], bool] = lambda error: False
         self.open = self.unwound = False
         self._in_doubt = False  # a commit failed, and may have gone through
         self._revoked = False  # inputs were, in this transaction
@@ -197,11 +195,8 @@ class Events:
         self.require_kept()
         try:
             yield
-        except BaseException as error:
-            if self.fenced(error):
-                self.aborted(confirmed=False)
-            else:  # it stays open: the client says that it is to be aborted
-                self._in_doubt = True
+        except BaseException:
+            self._in_doubt = True  # it stays open: the client says that it is to be aborted
             raise
         self._transaction_ended(None)
 
