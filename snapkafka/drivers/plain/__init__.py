@@ -2,8 +2,7 @@
 
 | module | what it does |
 |---|---|
-| `plan`, `participant` | what takes part, and how: whichever library it has |
-| `holding` | its inputs that are held back |
+| `plan`, `participant` | what takes part, and how, whichever library it has; its inputs that are held back |
 | `running_events` | which event runs where; what became of a transaction |
 | `table` | its table, and the changelog of that |
 | `confluent_*` | clients that block: threads, and a loop of asyncio beside them |

@@ -12,8 +12,7 @@ from snapkafka.errors import BadInputError
 from snapkafka.protocol.records import TopicPartition as OurPartition
 
 from ..reading import UNKNOWN, Moved
-from .holding import HeldInputs
-from .participant import READ_AROUND, READ_BY
+from .participant import READ_AROUND, READ_BY, HeldInputs
 
 #: While something is held back, one call takes no longer.
 HELD_POLL_S: Final = 0.02
