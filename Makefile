@@ -64,7 +64,7 @@ prove: $(READY) .venv/airflow/.ready .venv/web/.ready  ## the tests marked night
 	@$(MAKE) --no-print-directory power
 
 chaos: $(READY)  ## workers that die, sleep, come and go for twenty minutes, a snapshot every second (MINUTES=n, SEED=n)
-	@$(VENV)/python -m tests.chaos
+	@MINUTES=$${MINUTES:-20} $(PYTEST) -s tests/chaos/test_storm.py
 
 # Help is laid out by typer and rich, so the golden files are those of the newest versions.
 oldest: .venv/oldest/.ready  ## run the tests on the oldest versions that pyproject.toml allows (ARGS="tests/unit" picks some)
