@@ -128,34 +128,27 @@ class Producer(confluent_kafka.Producer):
         with host.lock:
             partition = sends.partitions[topic, record["partition"]]
             stamp = host.note(RECORDING, sends.stamp, partition, self, lambda: False)
-            if stamp is None or stamp[2] is None:
-                self._append(sends, partition, stamp, record, others or None, notify)
-                return
             try:
-                self._append(sends, partition, stamp, record, [*others, (wire.HEADER, stamp[2])], notify)
+                self._put(sends, partition, stamp, record, others, notify)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                if not (stamp and stamp[2]) or error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
                     raise
                 bare = host.machine.send_entered(sends.cause()), None, None, None
-                self._append(sends, partition, bare, record, others or None, notify)
+                self._put(sends, partition, bare, record, others, notify)
 
-    def _append(
-        self,
-        sends: Sends,
-        partition: Partition,
-        stamp: Stamp | None,
-        record: dict[str, Any],
-        headers: Any,
-        notify: Any,
+    def _put(
+        self, sends: Sends, partition: Partition, stamp: Stamp | None, record: Any, others: Any, notify: Any
     ) -> None:
         """Put a record into the queue; where that fails, its stamp is taken back."""
+        topic = partition.tp.topic
         if stamp is None:
-            self.plainly(partition.tp.topic, **record, headers=headers, on_delivery=notify)
+            self.plainly(topic, **record, headers=others or None, on_delivery=notify)
             return
+        headers = [*others, (wire.HEADER, stamp[2])] if stamp[2] else others or None
         run = Run(partition.tp, stamp[0], stamp[1])
         delivered = partial(self._delivered, sends, run, notify)
         try:
-            self.plainly(partition.tp.topic, **record, headers=headers, on_delivery=delivered)
+            self.plainly(topic, **record, headers=headers, on_delivery=delivered)
         except BaseException:
             sends.not_appended(partition, stamp)
             raise
