@@ -1,6 +1,6 @@
 """The run of a story: the real machines, driven by the markers alone, over one log per channel.
 
-Theory of operation ------------------- A channel is a topic with one partition, so it is FIFO, as in 1985. The state
+A channel is a topic with one partition, so it is FIFO, as in 1985. The state
 of a process is the list of the events executed there; each of them is a write to a table, so it lies in a changelog,
 as any state does. The machines learn of snapshots by markers only (`hear`), except of those that they start
 themselves; they report in the ledger, and read it up to the trigger when a marker has to be believed (R2). Nothing is
@@ -15,7 +15,7 @@ docs/guide/simulator.md describes how the results then differ.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, NamedTuple, assert_never
@@ -66,20 +66,12 @@ def changelog_of(process: str) -> TopicPartition:
     return TopicPartition(f"{process}-{TABLE}-changelog", 0)
 
 
-class StoryStamp(NamedTuple):
-    """The content of a record's header, for one ledger."""
-
-    process: int
-    epoch: int
-    seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StoryEntry:
-    """A record: a message or a table write with its stamp per ledger, or the marker of one ledger."""
+    """A record: a message or a table write with its epoch per ledger, or the marker of one ledger."""
 
     what: str
-    stamps: tuple[StoryStamp, ...] = ()
+    epochs: tuple[int, ...] = ()
     marker: MarkerBody | None = None
 
 
@@ -176,7 +168,7 @@ class StoryMember(MachineDriver):
         for tp in action.tps:
             self.machine.marker_stamped(tp)
             body = MarkerBody(self.ledger.index, self.machine.process, action.epoch, action.previous)
-            self._logs[tp].append(StoryEntry(what="marker", marker=body))
+            self._logs[tp].append(StoryEntry("marker", marker=body))
             self.feed(MarkerSent(epoch=action.epoch, tp=tp, offset=len(self._logs[tp]) - 1))
 
     def start_timer(self, action: StartTimer) -> None:
@@ -205,24 +197,18 @@ class Place:
 
     def send(self, tp: TopicPartition, what: str, cause: Cause | None = None) -> None:
         """Send a record: it enters, is stamped, appended and acknowledged."""
-        stamped = []
-        for member in self.members:
-            effect = member.machine.send_entered(cause)
-            assert member.machine.process is not None
-            seq = member.machine.send_stamped(effect, tp)
-            stamped.append((member, effect, StoryStamp(member.machine.process, effect.epoch, seq)))
+        sent = [member.machine.send_at_once(cause, tp) for member in self.members]
         log = self._logs[tp]
-        log.append(StoryEntry(what=what, stamps=tuple(stamp for _, _, stamp in stamped)))
-        for member, effect, stamp in stamped:
-            member.do(member.machine.send_appended(effect))
-            member.do(member.machine.settled(effect, tp, stamp.seq, SendOutcome.ACKED, offset=len(log) - 1))
+        log.append(StoryEntry(what, tuple(effect.epoch for effect, _ in sent)))
+        for member, (effect, seq) in zip(self.members, sent, strict=True):
+            member.do(member.machine.settled(effect, tp, seq, SendOutcome.ACKED, offset=len(log) - 1))
 
     def receive(self, tp: TopicPartition, offset: int, event: str) -> None:
         """Process a message: an event starts on it, and ends."""
         cause = Cause(AGENT, tp, offset)
-        for member, stamp in zip(self.members, self._logs[tp][offset].stamps, strict=True):
+        for member, epoch in zip(self.members, self._logs[tp][offset].epochs, strict=True):
             # What 1985 promises: on a FIFO channel the marker has come before the first red message.
-            assert stamp.epoch <= member.machine.colours.epoch, "a white process was about to take in red"
+            assert epoch <= member.machine.colours.epoch, "a white process was about to take in red"
             member.do(member.machine.event_started(cause))
         self.act(event, cause)
         for member in self.members:
@@ -242,12 +228,9 @@ class StoryRun:
     Args:
         story: the steps.
         one_ledger: all snapshots in one ledger, not each in its own.
-        watch: called after every step, and after every record that a step hands over.
     """
 
-    def __init__(
-        self, story: Story, *, one_ledger: bool = False, watch: Callable[[StoryRun], None] | None = None
-    ) -> None:
+    def __init__(self, story: Story, *, one_ledger: bool = False) -> None:
         self.story = story
         self.logs: Logs = defaultdict(list)
         ids = story.snapshot_ids
@@ -255,7 +238,6 @@ class StoryRun:
         self.ledgers = [StoryLedger(index) for index in range(min(len(ids), 1) if one_ledger else len(ids))]
         self.places = {name: Place(name, self.ledgers, self.logs) for name in story.processes}
         self.heads = dict.fromkeys(story.channels, 0)  # the first offset not handed over
-        self._watch = watch or (lambda _: None)
         for place in self.places.values():
             for member in place.members:
                 member.join(
@@ -274,7 +256,6 @@ class StoryRun:
                 self._step(step)
             except BadInputError as error:
                 raise step_error(index, self.story.texts[index], str(error)) from None
-            self._watch(self)
 
     def _step(self, step: Step) -> None:
         match step:
@@ -322,4 +303,3 @@ class StoryRun:
             receiver.receive(tp, offset, event)
         else:
             receiver.meet_marker(tp, offset, marker)
-        self._watch(self)

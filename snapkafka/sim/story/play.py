@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka.errors import EXIT_OK, BadInputError
-from snapkafka.protocol.ledger_state import LedgerState, SnapshotView
-from snapkafka.protocol.records import TopicPartition
 
 from .file import Story, StoryChannel, load_story
 from .performance import Logs, StoryLedger, StoryRun, changelog_of, topic_of
 
-NOTHING: Final = 0
 WHAT: Final = (
     "A scenario from outside, and the snapshots that come of it. The file states who sends what to whom, when which "
     "message is handed over, and who starts a snapshot when; see docs/guide/simulator.md."
@@ -55,15 +52,6 @@ class StoryOutcome:
             "channels": {str(channel): list(found) for channel, found in self.channels.items() if found},
             **({} if self.complete else missing),
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Offsets:
-    """A snapshot as the ledger has it: only offsets. Positions are per topic, as each has one reader."""
-
-    changelog_ends: Mapping[int, int]
-    positions: Mapping[TopicPartition, int]
-    white_ends: Mapping[tuple[int, TopicPartition], int]
 
 
 def outcomes(run: StoryRun) -> list[StoryOutcome]:
@@ -108,56 +96,30 @@ def main(arguments: list[str]) -> int:
 
 
 def _outcome(story: Story, ledger: StoryLedger, logs: Logs, name: str) -> StoryOutcome:
-    epoch = ledger.epochs[name]
-    view = ledger.fold.snapshots[epoch]
-    complete = view.captured_at is not None
-    offsets = _captured(ledger.fold, epoch) if complete else _so_far(view)
-    ids = {member.hello.app: process for process, member in ledger.fold.processes.items()}
-    cut = [process for process in story.processes if ids[process] in offsets.changelog_ends]
+    """Read the outcome from the ledger, which has only offsets: a process is an end of its changelog, and a channel
+    leads from the position of its receiver to the white end of its sender."""
+    fold, view = ledger.fold, ledger.fold.snapshots[ledger.epochs[name]]
+    reports = {fold.processes[process].hello.app: report for process, (_, report) in view.reports.items()}
+    cut = [process for process in story.processes if process in reports]
 
     def events(process: str) -> tuple[str, ...]:
-        end = offsets.changelog_ends[ids[process]]
+        (end,) = (end.end for end in reports[process].changelogs)
         return tuple(entry.what for entry in logs[changelog_of(process)][:end])
 
     def messages(channel: StoryChannel) -> tuple[str, ...]:
         tp = topic_of(channel)
-        start, end = offsets.positions[tp], offsets.white_ends.get((ids[channel.sender], tp), NOTHING)
-        return tuple(entry.what for entry in logs[tp][start:end] if entry.marker is None)
+        (start,) = (p.offset for p in reports[channel.receiver].positions if p.topic == tp.topic)
+        ends = (sent.white_end for sent in reports[channel.sender].sent if sent.topic == tp.topic)
+        return tuple(entry.what for entry in logs[tp][start : max(ends, default=0)] if entry.marker is None)
 
     reached = _reached(story, cut)
     return StoryOutcome(
         id=name,
-        complete=complete,
+        complete=view.captured_at is not None,
         processes={process: events(process) for process in cut},
         channels={c: messages(c) for c in story.channels if c.sender in cut and c.receiver in cut},
         unreached=tuple(p for p in story.processes if p not in reached),
         under_way=tuple(p for p in story.processes if p in reached and p not in cut),
-    )
-
-
-def _captured(fold: LedgerState, epoch: int) -> _Offsets:
-    """Return the offsets of a captured snapshot."""
-    captured = fold.captured(epoch)
-    return _Offsets(
-        changelog_ends={end.process: end.end for end in captured.changelogs},
-        positions={TopicPartition(i.topic, i.partition): i.position for i in captured.inputs},
-        white_ends={(s.process, TopicPartition(s.topic, s.partition)): s.white_end for s in captured.senders},
-    )
-
-
-def _so_far(view: SnapshotView) -> _Offsets:
-    """Return the offsets of a snapshot that is not captured: from the reports of the processes that have reported."""
-    reports = {process: report for process, (_, report) in view.reports.items()}
-    return _Offsets(
-        changelog_ends={p: end.end for p, report in reports.items() for end in report.changelogs},
-        positions={
-            TopicPartition(p.topic, p.partition): p.offset for r in reports.values() for p in r.positions
-        },
-        white_ends={
-            (process, TopicPartition(sent.topic, sent.partition)): sent.white_end
-            for process, report in reports.items()
-            for sent in report.sent
-        },
     )
 
 
