@@ -18,9 +18,8 @@ partition.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from snapkafka.checks import CutView, in_flight, read_before, received
@@ -71,24 +70,45 @@ class Violation:
     what: str
 
 
-class _Truth:
-    """The snapshot, compared with the history."""
+@dataclass(slots=True, kw_only=True)
+class Truth:
+    """A snapshot, and the true history.
 
-    def __init__(
-        self,
-        view: CutView,
-        steps: Sequence[Step],
-        executions: Sequence[Execution],
-        records: Sequence[LogRecord],
-        replays: bool,
-        without: Set[tuple[TopicPartition, int]],
-        stripped: Set[tuple[TopicPartition, int]],
-        outgrown: Mapping[tuple[TopicPartition, int], int],
-    ) -> None:
-        self.view, self.steps, self.executions, self.replays = view, steps, executions, replays
-        self.without, self.stripped, self.outgrown = {*without, *outgrown}, stripped, outgrown
-        self.at = {(record.tp, record.offset): record for record in records}
-        self.sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
+    Args:
+        view: the snapshot.
+        steps, executions: the history.
+        records: the content of the logs.
+        replays: whether its verdict lists replays.
+        readers: per topic, the apps that read it.
+        without: the places of records by workers without snapkafka.
+        stripped: the places of records that lost their headers in transit.
+        outgrown: the places of records that participants sent without a header, and their senders.
+    """
+
+    view: CutView
+    steps: Sequence[Step]
+    executions: Sequence[Execution]
+    records: Sequence[LogRecord]
+    replays: bool
+    readers: Mapping[str, Collection[str]]
+    without: Set[tuple[TopicPartition, int]] = frozenset()
+    stripped: Set[tuple[TopicPartition, int]] = frozenset()
+    outgrown: Mapping[tuple[TopicPartition, int], int] = field(default_factory=dict)
+    at: dict[tuple[TopicPartition, int], LogRecord] = field(init=False)
+    sources: dict[tuple[str, TopicPartition], InputCut] = field(init=False)
+    apps: set[str] = field(init=False)
+    #: By step, whether its record is in the snapshot.
+    inside: dict[int, bool | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.at = {(record.tp, record.offset): record for record in self.records}
+        self.sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in self.view.captured.inputs}
+        self.apps = {cut.app for cut in self.view.processes.values()} | {app for app, _ in self.sources}
+        self.inside = {step.number: self.record_in(step) for step in self.steps}
+
+    def reads_unknown(self, app: str, tp: TopicPartition) -> bool:
+        """Return whether an app of the snapshot reads a partition of which the snapshot knows no position."""
+        return app in self.apps and app in self.readers.get(tp.topic, ()) and (app, tp) not in self.sources
 
     def logged(self, step: Step) -> bool:
         """Return whether the record that a step sent arrived."""
@@ -117,7 +137,9 @@ class _Truth:
             process, epoch = step.instant
             return epoch < self.view.epoch if self.view.living(process) else None
         record = self.at.get(step.record) if step.record is not None else None
-        if record is None or (record.process < 0 and step.record not in self.without):
+        if record is None or (
+            record.process < 0 and step.record not in self.without and step.record not in self.outgrown
+        ):
             return None
         tp = record.tp
         if self.outsiders(record):  # what is past a position is replayable input
@@ -198,45 +220,21 @@ class _Truth:
         return {self.at[place].process for place in places if place is not None}
 
 
-def causal(
-    view: CutView,
-    steps: Sequence[Step],
-    executions: Sequence[Execution],
-    records: Sequence[LogRecord],
-    *,
-    replays: bool,
-    readers: Mapping[str, Collection[str]] = MappingProxyType({}),
-    without: Set[tuple[TopicPartition, int]] = frozenset(),
-    stripped: Set[tuple[TopicPartition, int]] = frozenset(),
-    outgrown: Mapping[tuple[TopicPartition, int], int] = MappingProxyType({}),
-) -> list[Violation]:
-    """Find what is wrong with a snapshot, by the true history.
-
-    Args:
-        view: the snapshot.
-        steps, executions: the history.
-        records: the content of the logs.
-        replays: whether its verdict lists replays.
-        readers: per topic, the apps that read it.
-        without: the places of records by workers without snapkafka.
-        stripped: the places of records that lost their headers in transit.
-        outgrown: the places of records that participants sent without a header, and their senders.
-    """
-    truth = _Truth(view, steps, executions, records, replays, without, stripped, outgrown)
-    inside: dict[int, bool | None] = {step.number: truth.record_in(step) for step in steps}
+def causal(truth: Truth) -> list[Violation]:
+    """Find what is wrong with a snapshot, by the true history."""
     runs: dict[tuple[str, str, TopicPartition, int], list[Execution]] = defaultdict(list)
-    for execution in executions:
+    for execution in truth.executions:
         runs[execution.app, execution.agent, execution.tp, execution.offset].append(execution)
-    found = [violation for same in runs.values() for violation in _whole(truth, same, inside)]
+    found = [violation for same in runs.values() for violation in _whole(truth, same)]
     found += _channels(truth)
-    found += _unread(truth, readers, (step for step in steps if inside[step.number]))
-    found += _unplaced(truth, readers, executions, inside)
-    return [*found, *_depends(truth, inside)]
+    found += _unread(truth)
+    found += _unplaced(truth)
+    return [*found, *_depends(truth)]
 
 
-def _depends(truth: _Truth, inside: Mapping[int, bool | None]) -> Iterator[Violation]:
+def _depends(truth: Truth) -> Iterator[Violation]:
     """Check that the snapshot contains what each of its steps depends on, also by way of apps out of its scope."""
-    apps = {cut.app for cut in truth.view.processes.values()} | {app for app, _ in truth.sources}
+    apps, inside = truth.apps, truth.inside
     passed_on: set[int] = set()  # steps of other apps that something in the snapshot depends on
     for step in reversed(truth.steps):
         if not (inside[step.number] or step.number in passed_on):
@@ -251,11 +249,11 @@ def _depends(truth: _Truth, inside: Mapping[int, bool | None]) -> Iterator[Viola
                 passed_on |= {before} if outside else set()
 
 
-def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None]) -> Iterator[Violation]:
+def _whole(truth: Truth, runs: list[Execution]) -> Iterator[Violation]:
     """Check that all effects of an event are in the snapshot, or none. It may have run several times (a replay): then
     each run is in or out as a whole, and of an event in the snapshot one run is in. Set `inside` for the steps that
     left no record."""
-    taken = truth.execution_in(runs[0])
+    inside, taken = truth.inside, truth.execution_in(runs[0])
     if taken is None:
         return
     some_run_is_in = False
@@ -295,7 +293,7 @@ def _whole(truth: _Truth, runs: list[Execution], inside: dict[int, bool | None])
         yield Violation("whole", f"no run of {_name(runs[0])} is in the snapshot")
 
 
-def _channels(truth: _Truth) -> Iterator[Violation]:
+def _channels(truth: Truth) -> Iterator[Violation]:
     """Check that every app that reads a partition agrees on what was sent before: it is received, or in its channel."""
     born_red = (r for r in truth.at.values() if r.process >= truth.view.epoch and not r.marker)
     for record in born_red:
@@ -326,33 +324,22 @@ def _channels(truth: _Truth) -> Iterator[Violation]:
                     yield Violation("channels", f"{tp}@{record.offset} is in a channel and was received")
 
 
-def _unread(
-    truth: _Truth, readers: Mapping[str, Collection[str]], inside: Iterable[Step]
-) -> Iterator[Violation]:
+def _unread(truth: Truth) -> Iterator[Violation]:
     """Check that records for an app of the snapshot went into a partition that the snapshot knows."""
-    apps = {cut.app for cut in truth.view.processes.values()}
-    for step in inside:
-        if step.record is not None and truth.logged(step):
+    for step in truth.steps:
+        if truth.inside[step.number] and step.record is not None and truth.logged(step):
             tp = step.record[0]
-            for app in readers.get(tp.topic, ()):
-                if app in apps and (app, tp) not in truth.sources:
-                    yield Violation(
-                        "channels", f"{_name_step(step)} is in the snapshot, and {tp} of app {app} is not"
-                    )
+            for app in truth.readers.get(tp.topic, ()):
+                if truth.reads_unknown(app, tp):
+                    what = f"{_name_step(step)} is in the snapshot, and {tp} of app {app} is not"
+                    yield Violation("channels", what)
 
 
-def _unplaced(
-    truth: _Truth,
-    readers: Mapping[str, Collection[str]],
-    executions: Iterable[Execution],
-    inside: Mapping[int, bool | None],
-) -> Iterator[Violation]:
+def _unplaced(truth: Truth) -> Iterator[Violation]:
     """Check that the snapshot knows the position of each input whose events have effects in it."""
-    apps = {cut.app for cut in truth.view.processes.values()} | {app for app, _ in truth.sources}
-    for execution in executions:
-        app, tp = execution.app, execution.tp
-        unknown = app in apps and app in readers.get(tp.topic, ()) and (app, tp) not in truth.sources
-        if unknown and any(inside[n] for n in execution.steps):
+    for execution in truth.executions:
+        unknown = truth.reads_unknown(execution.app, execution.tp)
+        if unknown and any(truth.inside[n] for n in execution.steps):
             what = f"an effect of {_name(execution)} is in the snapshot, and its input is not"
             yield Violation("channels", what)
 

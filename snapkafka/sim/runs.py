@@ -26,7 +26,7 @@ from snapkafka.protocol.alignment import UNKNOWN
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Dead, TopicPartition
 
-from .judge import Violation, causal
+from .judge import Truth, Violation, causal
 from .world.broker_log import COMMITTED
 from .world.cut_ledger import hide
 from .world.world import World
@@ -111,17 +111,18 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     world.counts.update(f"found: {finding.kind}" for finding in findings)
     # Who was told that a send failed knows of it: for the rest the snapshot is to be as sound as any other.
     otherwise = verdict_of(view, [finding for finding in findings if finding.kind not in REPORTED], ())
-    found = causal(
-        view,
-        world.history.steps,
-        world.history.executions,
-        world.broker.records(truth=True),
+    truth = Truth(
+        view=view,
+        steps=world.history.steps,
+        executions=world.history.executions,
+        records=world.broker.records(truth=True),
         replays=otherwise is Verdict.VERIFIED_WITH_REPLAYS,
         readers=world.readers,
         without=world.broker.without,
         stripped=_stripped(world),
         outgrown=world.broker.outgrown,
     )
+    found = causal(truth)
     found += [] if not verdict.good else list(_unreported(world, view))
     found += _aligned(world, view, in_flight_of_living)
     if world.plan.stripped and not _shows_stripping(world, view):
