@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,7 @@ class Stored:
     seq: int
     marker: bool = False
     previous: int = 0
+    name: str = ""  # for the reader of a scenario
 
 
 @dataclass
@@ -80,12 +82,17 @@ class World:
         options.setdefault("stopped", self.stopped())
         return self.append(Trigger(n=self.numbers, id=name, **options)) + 1  # type: ignore[arg-type]
 
-    def ends(self) -> tuple[LogEnd, ...]:
-        """The ends of all inputs."""
-        inputs = sorted({tp for _, tp in self.fold.inputs_of(self.fold.standing())})
-        return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.log(tp))) for tp in inputs)
+    def ends(self, tps: Iterable[TopicPartition] | None = None) -> tuple[LogEnd, ...]:
+        """The ends of all inputs, or of these partitions."""
+        if tps is None:
+            tps = {tp for _, tp in self.fold.inputs_of(self.fold.standing())}
+        return tuple(
+            LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.log(tp))) for tp in sorted(tps)
+        )
 
-    def stopped(self, committed: dict[TopicPartition, int] | None = None) -> tuple[StoppedApp, ...]:
+    def stopped(
+        self, committed: dict[TopicPartition, int] | None = None, apps: Sequence[str] = ()
+    ) -> tuple[StoppedApp, ...]:
         """The apps that do not run, at their beginnings or at what they have committed."""
         return tuple(
             StoppedApp(
@@ -101,7 +108,7 @@ class World:
                     for name, tp in self.fold.changelogs_of(view)
                 ),
             )
-            for view in self.fold.stopped()
+            for view in self.fold.stopped(apps)
         )
 
     def snapshot(self, epoch: int) -> SnapshotView:

@@ -51,7 +51,7 @@ class Play:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._lines: list[str] = []
-        self.stage = Stage(self._lines.append)
+        self.stage = Stage(says=self._lines.append)
         self._entered: dict[str, Sending] = {}
         self._asked: tuple[int, tuple[LogEnd, ...]] | None = (
             None  # how far the ledger was read, and the log ends then
@@ -136,7 +136,7 @@ class Play:
             marker_topics=() if command.option("markers") == "none" else tuple(sorted(topics)),
             ends=ends,
             asked_at=asked_at,
-            stopped=self.stage.stopped(apps),
+            stopped=self.stage.stopped(self.stage.committed, apps),
             align=command.flag("align"),
             sends=known_graph(fold, fold.topics_of(fold.standing(apps))).stated(),
         )
@@ -152,9 +152,7 @@ class Play:
         self._asked = self._asks()
 
     def _asks(self) -> tuple[int, tuple[LogEnd, ...]]:
-        fold = self.stage.fold
-        tps = sorted({tp for _, tp in fold.inputs_of(fold.standing())})
-        return len(self.stage.ledger), self.stage.ends(tps)
+        return len(self.stage.ledger), self.stage.ends()
 
     def do_read(self, command: Words) -> None:
         """read P1 [upto=5] | read all"""
@@ -342,9 +340,9 @@ class Play:
         taker.catch_up()
 
     def do_commits(self, command: Words) -> None:
-        """commits APP A[0]@3: what the group of an app has committed, for when it does not run"""
-        app, (tp, offset) = command.next(), place_of(command.next())
-        self.stage.committed[app, tp] = offset
+        """commits A[0]@3: what the group of its reader has committed, for when it does not run"""
+        tp, offset = place_of(command.next())
+        self.stage.committed[tp] = offset
 
     def do_reply(self, command: Words) -> None:
         """reply P1 A[0]@3 B[0]@1: the running event takes in the reply that lies there"""
@@ -405,7 +403,7 @@ class Play:
         apps = tuple(command.options_list("apps"))
         if by and by not in self.stage.names.values():
             hello = Hello(n=self.stage.number(), app=f"restore-{plan}", host=by, mode=RESTORE)
-            self.stage.names[self.stage.append(hello)] = by
+            self.stage.append(hello)
         author = next((process for process, name in self.stage.names.items() if name == by), NOBODY)
         places: dict[TopicPartition, list[int]] = {}
         for item in command.options_list("at"):
@@ -419,7 +417,7 @@ class Play:
                 snapshot="s1",
                 apps=apps,
                 author=author,
-                ends=self.stage.ends(sorted(self.stage.logs)) if reached == "done" else (),
+                ends=self.stage.ends(self.stage.logs) if reached == "done" else (),
                 positions=tuple(
                     AgentPosition(
                         app=app,

@@ -1,7 +1,7 @@
 """The stage of the golden scenarios: logs and a ledger in memory, and processes that do nothing unless told to.
 
-An `Actor` is a machine and its driver. What the machine asks for is done at once, and told in words, unless the
-scenario holds it back (`hold`): then it is done when that is released.
+An `Actor` is a machine and the loop of every driver. What the machine asks for is done at once, and told in words,
+unless the scenario holds it back (`hold`): then it is done when that is released.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from snapkafka.checks import LogRecord
-from snapkafka.drivers import First
+from snapkafka.drivers import MachineDriver
 from snapkafka.protocol import (
     HEAR_ALL,
     Action,
@@ -21,9 +21,7 @@ from snapkafka.protocol import (
     Cause,
     ChangelogEnd,
     ChannelEnded,
-    CutTimed,
     Effect,
-    Event,
     Hello,
     HoldInputs,
     HoldRecord,
@@ -31,47 +29,29 @@ from snapkafka.protocol import (
     Joined,
     LedgerRead,
     LedgerRecord,
-    LedgerState,
     LetGo,
-    LogEnd,
     MarkerFailed,
     MarkerMet,
     MarkerSent,
-    Position,
     ReadLedgerTo,
     RecordMet,
     SendMarkers,
     SendOutcome,
-    StoppedApp,
+    StartTimer,
     Table,
     TopicPartition,
     Trigger,
     TurnedRed,
     WorkerProtocol,
 )
-from snapkafka.protocol.ledger_state import ProcessView
+from tests.protocol.world import Stored, World
 
 from . import words
 
 AGENT = "agent"
 
-#: What a scenario can hold back, and by which actions it is asked for.
-HELD: dict[str, type] = {
-    "ledger": AppendToLedger,
-    "markers": SendMarkers,
-}
-
-
-@dataclass
-class Stored:
-    """A record in a partition, as the wire would have it; `name` is for the reader of the scenario."""
-
-    name: str
-    process: int
-    epoch: int
-    seq: int
-    marker: bool = False
-    previous: int = 0
+#: What a scenario can hold back.
+HELD = ("ledger", "markers")
 
 
 @dataclass
@@ -86,19 +66,16 @@ class Sending:
 
 
 @dataclass
-class Stage:
+class Stage(World):
     """The ledger, the partitions, the actors; `says` takes every line that the reader is to see."""
 
-    says: Callable[[str], None]
-    ledger: list[LedgerRecord] = field(default_factory=list)
     logs: defaultdict[TopicPartition, list[Stored]] = field(default_factory=lambda: defaultdict(list))
-    fold: LedgerState = field(default_factory=LedgerState)
+    says: Callable[[str], None] = print
     actors: dict[str, Actor] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)  # process id -> actor
     ids: dict[int, str] = field(default_factory=dict)  # epoch -> snapshot
-    committed: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)  # by the group of an app
+    committed: dict[TopicPartition, int] = field(default_factory=dict)  # by the groups of their readers
     generation: int = 0
-    numbers: int = 1000
 
     def number(self) -> int:
         self.numbers += 1
@@ -106,12 +83,13 @@ class Stage:
 
     def append(self, record: LedgerRecord) -> int:
         """Append to the ledger, and say what."""
-        self.ledger.append(record)
-        offset = len(self.ledger) - 1
         before = {epoch: view.status for epoch, view in self.fold.snapshots.items()}
-        self.fold.apply(offset, record)
-        if (epoch := offset + 1) in self.fold.snapshots:
+        offset = super().append(record)
+        epoch = offset + 1
+        if epoch in self.fold.snapshots:
             self.ids[epoch] = words.snapshot_name(self.fold, epoch)
+        if isinstance(record, Hello):
+            self.names[offset] = record.host
         self.says(f"ledger {offset}: {words.record(record, self)}")
         if isinstance(record, Trigger) and epoch not in self.fold.snapshots:
             self.says("  this is no epoch")
@@ -119,9 +97,6 @@ class Stage:
             if epoch in before and view.status is not before[epoch] and not view.open:
                 self.says(f"  so {words.status(view, self)}")
         return offset
-
-    def ends(self, tps: Iterable[TopicPartition]) -> tuple[LogEnd, ...]:
-        return tuple(LogEnd(topic=tp.topic, partition=tp.partition, end=len(self.logs[tp])) for tp in tps)
 
     def recovered(self, tables: Iterable[Table], partitions: Iterable[int]) -> tuple[ChangelogEnd, ...]:
         """The tables, recovered to the ends of their changelogs."""
@@ -136,94 +111,82 @@ class Stage:
             for partition in sorted(set(partitions)) or [0]
         )
 
-    def stopped(self, apps: Sequence[str]) -> tuple[StoppedApp, ...]:
-        """What the broker knows of the apps that do not run."""
-        return tuple(map(self._stopped, self.fold.stopped(apps)))
-
-    def _stopped(self, view: ProcessView) -> StoppedApp:
-        app, inputs = view.hello.app, sorted(tp for _, tp in self.fold.inputs_of([view]))
-        positions = tuple(
-            Position(agent=AGENT, topic=tp[0], partition=tp[1], offset=self.committed.get((app, tp), 0))
-            for tp in inputs
-        )
-        changelogs = self.recovered(view.hello.tables, (tp.partition for tp in inputs))
-        return StoppedApp(app=app, positions=positions, changelogs=changelogs)
-
     def actor_of(self, process: int) -> str:
         return self.names.get(process, f"process {process}")
 
     def log_records(self) -> list[LogRecord]:
         return [
-            LogRecord(
-                tp.topic, tp.partition, offset, stored.process, stored.epoch, stored.seq, marker=stored.marker
-            )
+            LogRecord(tp.topic, tp.partition, offset, it.process, it.epoch, it.seq, marker=it.marker)
             for tp, log in sorted(self.logs.items())
-            for offset, stored in enumerate(log)
+            for offset, it in enumerate(log)
         ]
 
 
-class Actor:
+class Actor(MachineDriver):
     """One process on the stage."""
 
+    clock_ns = staticmethod(lambda: 0)
+
     def __init__(self, stage: Stage, name: str, hello: Hello, *, hear: frozenset[str] = HEAR_ALL) -> None:
+        super().__init__(WorkerProtocol(hear=hear, aligns=True))
         self.stage, self.name, self.hello = stage, name, hello
-        self.machine = WorkerProtocol(hear=hear, aligns=True)
         self.read = 0
         self.held: dict[str, deque[Action]] = {}
         self.sending: list[Sending] = []  # entered, and neither acknowledged nor failed
         stage.actors[name] = self
 
-    # -- the machine and the ledger ---------------------------------------------------------------------------
+    # -- the hooks of the loop, and the ledger ------------------------------------------------------------------
 
-    def append_hello(self) -> None:
+    def do(self, actions: Sequence[Action], *, us: int = 1) -> ReadLedgerTo | HoldRecord | None:
+        """Do the actions in their order, and say so where nothing else shows it."""
+        for action in actions:
+            if isinstance(action, (TurnedRed, AppendHello, ReadLedgerTo, HoldRecord, HoldInputs, LetGo)):
+                self.stage.says(f"{self.name} {words.action(action, self.stage)}")
+            asked = super().do([action], us=us)
+            if asked is not None:
+                return asked
+        return None
+
+    def _holds(self, kind: str, action: Action) -> bool:
+        if kind in self.held:
+            self.stage.says(f"{self.name} holds back: {words.action(action, self.stage)}")
+            self.held[kind].append(action)
+        return kind in self.held
+
+    def append(self, record: LedgerRecord) -> None:
+        if not self._holds("ledger", AppendToLedger(record=record)):
+            self.stage.append(record)
+
+    def send_markers(self, action: SendMarkers) -> None:
+        if self._holds("markers", action):
+            return
+        machine, epoch, previous = self.machine, action.epoch, action.previous
+        for tp in action.tps:
+            log = self.stage.logs[tp]
+            log.append(Stored(self._id, epoch, machine.marker_stamped(tp), marker=True, previous=previous))
+            which = words.epochs(previous, epoch, self.stage)
+            self.stage.says(f"{tp}@{len(log) - 1}: marker of {self.name} for {which}")
+            self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
+
+    def start_timer(self, action: StartTimer) -> None:
+        """It runs out when the scenario says so."""
+
+    def hold_inputs(self) -> None:
+        """The scenario starts nothing."""
+
+    def let_go(self) -> None:
+        """Nothing waits."""
+
+    def append_hello(self, was: int = -1) -> None:
         """Join; the id comes with what is read back."""
         self.hello = replace(self.hello, n=self.stage.number())
         self.feed(Joined(hello=self.hello))
-        offset = self.stage.append(self.hello)
-        self.stage.names[offset] = self.name
+        self.stage.append(self.hello)
 
-    def feed(self, event: Event) -> First | None:
-        actions = self.machine.handle(event)
-        self.do(actions)
-        return next((action for action in actions if isinstance(action, First)), None)
-
-    def do(self, actions: Sequence[Action]) -> None:
-        """Do the actions in their order, or hold them back."""
-        for action in actions:
-            kind = next((kind for kind, cls in HELD.items() if isinstance(action, cls)), "")
-            if kind in self.held:
-                self.stage.says(f"{self.name} holds back: {words.action(action, self.stage)}")
-                self.held[kind].append(action)
-            else:
-                self._do(action)
-
-    def _do(self, action: Action) -> None:
-        match action:
-            case AppendToLedger(record=record):
-                self.stage.append(record)
-            case SendMarkers(epoch=epoch, previous=previous, tps=tps):
-                for tp in tps:
-                    self._send_marker(tp, epoch, previous)
-            case TurnedRed(epoch=epoch):
-                self.stage.says(f"{self.name} {words.action(action, self.stage)}")
-                self.feed(CutTimed(epoch=epoch, us=1))
-            case AppendHello():
-                self.stage.says(f"{self.name} {words.action(action, self.stage)}")
-                self.append_hello()
-            case ReadLedgerTo() | HoldRecord() | HoldInputs() | LetGo():
-                self.stage.says(f"{self.name} {words.action(action, self.stage)}")
-            case _:
-                pass  # timers run out when the scenario says so
-
-    def _send_marker(self, tp: TopicPartition, epoch: int, previous: int) -> None:
-        machine, log = self.machine, self.stage.logs[tp]
-        assert machine.process is not None
-        seq = machine.marker_stamped(tp)
-        log.append(Stored("", machine.process, epoch, seq, marker=True, previous=previous))
-        self.stage.says(
-            f"{tp}@{len(log) - 1}: marker of {self.name} for {words.epochs(previous, epoch, self.stage)}"
-        )
-        self.feed(MarkerSent(epoch=epoch, tp=tp, offset=len(log) - 1))
+    @property
+    def _id(self) -> int:
+        assert self.machine.process is not None
+        return self.machine.process
 
     def lose_markers(self, reason: str) -> None:
         """The markers held back cannot be sent."""
@@ -234,8 +197,7 @@ class Actor:
 
     def release(self, kinds: Sequence[str]) -> None:
         for kind in kinds:
-            for action in self.held.pop(kind, ()):
-                self._do(action)
+            self.do([*self.held.pop(kind, ())])
 
     def catch_up(self, upto: int | None = None) -> None:
         """Read the ledger to its end, or up to and including `upto`."""
@@ -258,30 +220,22 @@ class Actor:
 
     # -- what comes in ----------------------------------------------------------------------------------------
 
-    def meet(self, event: RecordMet | MarkerMet) -> bool:
-        """R2: may it be taken in? Read the ledger first where the machine says so. Did that help?"""
+    def meet(self, event: RecordMet | MarkerMet) -> None:
+        """R2: may it be taken in? Read the ledger first where the machine says so."""
         asked = self.feed(event)
         if isinstance(asked, ReadLedgerTo):
             self.catch_up(asked.offset)
-            asked = self.feed(event)
-        return asked is None
+            self.feed(event)
 
     def come_to(self, tp: TopicPartition, offset: int) -> Stored:
         """The record at this offset is about to be taken in, as every reader of a partition does it."""
         stored = self.stage.logs[tp][offset]
+        sender, epoch, previous = stored.process, stored.epoch, stored.previous
         if stored.marker:
-            self.meet(MarkerMet(epoch=stored.epoch))
-            self.feed(
-                ChannelEnded(
-                    tp=tp,
-                    offset=offset,
-                    sender=stored.process,
-                    epoch=stored.epoch,
-                    previous=stored.previous,
-                )
-            )
-        elif stored.epoch > self.machine.colours.epoch:
-            self.meet(RecordMet(epoch=stored.epoch, may_wait=True))
+            self.meet(MarkerMet(epoch=epoch))
+            self.feed(ChannelEnded(tp=tp, offset=offset, sender=sender, epoch=epoch, previous=previous))
+        elif epoch > self.machine.colours.epoch:
+            self.meet(RecordMet(epoch=epoch, may_wait=True))
         return stored
 
     # -- what goes out ----------------------------------------------------------------------------------------
@@ -293,22 +247,18 @@ class Actor:
 
     def leave(self, sending: Sending) -> None:
         """Stamp and append."""
-        machine, log = self.machine, self.stage.logs[sending.tp]
-        assert machine.process is not None
-        sending.seq, sending.offset = machine.send_stamped(sending.effect, sending.tp), len(log)
-        log.append(Stored(sending.name, machine.process, sending.effect.epoch, sending.seq))
-        self.do(machine.send_appended(sending.effect))
+        log = self.stage.logs[sending.tp]
+        sending.seq, sending.offset = self.machine.send_stamped(sending.effect, sending.tp), len(log)
+        log.append(Stored(self._id, sending.effect.epoch, sending.seq, name=sending.name))
+        self.do(self.machine.send_appended(sending.effect))
 
     def ack(self, sending: Sending) -> None:
-        self.sending.remove(sending)
-        self.do(
-            self.machine.settled(
-                sending.effect, sending.tp, sending.seq, SendOutcome.ACKED, offset=sending.offset
-            )
-        )
+        self._settled(sending, SendOutcome.ACKED, offset=sending.offset)
 
     def fail(self, sending: Sending, reason: str) -> None:
+        self._settled(sending, SendOutcome.REFUSED, reason=reason)
+
+    def _settled(self, sending: Sending, how: SendOutcome, *, offset: int = -1, reason: str = "") -> None:
         self.sending.remove(sending)
-        self.do(
-            self.machine.settled(sending.effect, sending.tp, sending.seq, SendOutcome.REFUSED, reason=reason)
-        )
+        settled = self.machine.settled
+        self.do(settled(sending.effect, sending.tp, sending.seq, how, offset=offset, reason=reason))
