@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
+from .problems import RefusedError
+
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
@@ -34,7 +36,7 @@ class Shared(Generic[_K, _V]):
         """Return the kept answer, or ask and wait.
 
         Raises:
-            TimeoutError: it was asked for `within_s` seconds ago and has not come.
+            RefusedError: it was asked for `within_s` seconds ago and has not come.
             Exception: asking failed.
         """
         now = asyncio.get_running_loop().time()
@@ -45,8 +47,11 @@ class Shared(Generic[_K, _V]):
             self._asked[key] = began, task
             while len(self._asked) > self._most:
                 self._asked.popitem(last=False)
-        async with asyncio.timeout_at(began + within_s):
-            return await asyncio.shield(task)  # it goes on when who waits is cancelled
+        try:
+            async with asyncio.timeout_at(began + within_s):
+                return await asyncio.shield(task)  # it goes on when who waits is cancelled
+        except TimeoutError:
+            raise RefusedError("busy", "no answer has come yet", "ask again soon") from None
 
     def _is_over(self, task: asyncio.Task[_V], age_s: float) -> bool:
         return task.cancelled() or task.exception() is not None or age_s >= self._kept_s(task.result())

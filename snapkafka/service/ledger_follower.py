@@ -219,8 +219,7 @@ class LedgerFollower:
             None: it is not captured.
 
         Raises:
-            TimeoutError: the broker does not answer within `within_s` seconds.
-            SnapkafkaError: the broker cannot be asked.
+            SnapkafkaError: the broker cannot be asked, or does not answer within `within_s` seconds.
         """
         if find_snapshot(self.reading.state, epoch).captured_at is None:
             return None

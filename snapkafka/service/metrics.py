@@ -68,7 +68,7 @@ class Metrics:
         good = follower.latest_good() if follower.version and follower.followed else None
         self._kept = None
         if good is not None:
-            with contextlib.suppress(SnapkafkaError, TimeoutError):  # the other metrics are still known
+            with contextlib.suppress(SnapkafkaError):  # the other metrics are still known
                 self._kept = await follower.restorable(good)
         return generate_latest(self._registry)
 

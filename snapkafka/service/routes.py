@@ -138,8 +138,6 @@ class Handlers:
             restorable = await self._follower.restorable(view.epoch, BROKER_S)
         except SnapkafkaError as error:
             restorable = RestorableEntry(how="unknown", why=error.message)
-        except TimeoutError:
-            restorable = RestorableEntry(how="unknown", why="the broker has not answered yet; ask again")
         return await self._rows.whole(view, restorable)
 
     @route("GET", "/v1/events", EVENTS)
@@ -156,10 +154,7 @@ class Handlers:
     @route("GET", "/v1/doctor")
     async def doctor(self) -> Checkup:
         """What would spoil a snapshot."""
-        try:
-            return await self._follower.checkup.get(self._follower.namespace, CHECKUP_S)
-        except TimeoutError:
-            raise RefusedError("busy", "the cluster is still being examined", "try again soon") from None
+        return await self._follower.checkup.get(self._follower.namespace, CHECKUP_S)
 
     @route("GET", "/v1/invariants")
     async def invariants(self) -> dict[str, builtins.list[ops.Invariant]]:
@@ -188,10 +183,7 @@ class Handlers:
     @route("GET", "/v1/forks")
     async def forks(self) -> dict[str, builtins.list[ops.Fork]]:
         """Forks."""
-        try:
-            return {"forks": [*await self._forks.get(self._follower.namespace, FORKS_S)]}
-        except TimeoutError:
-            raise RefusedError("busy", "the ledgers of the forks are being read", "try again soon") from None
+        return {"forks": [*await self._forks.get(self._follower.namespace, FORKS_S)]}
 
     # -- assembling and verifying -----------------------------------------------------------------------------
 
@@ -229,13 +221,11 @@ class Handlers:
     @route("GET", "/v1/jobs/{job_id}", fresh=False)
     async def job(self, job_id: str) -> Job:
         """A job of this instance."""
-        found = self.jobs.get(job_id)
-        if found is None:
-            raise RefusedError(
-                "not-found",
-                "this instance of the service has no such job",
-                "jobs end with their service; GET /v1/snapshots/{id} shows the verdict of one that was done",
+        if (found := self.jobs.get(job_id)) is None:
+            hint = (
+                "jobs end with their service; GET /v1/snapshots/{id} shows the verdict of one that was done"
             )
+            raise RefusedError("not-found", "this instance of the service has no such job", hint)
         return found
 
     # -- asking tables ----------------------------------------------------------------------------------------

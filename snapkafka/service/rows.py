@@ -17,6 +17,7 @@ from snapkafka.query.locate import StoredFiles, stored
 from .access import within
 from .cache import Shared
 from .ledger_follower import LedgerFollower
+from .problems import RefusedError
 from .settings import Settings
 
 #: The numbers of so many manifests are kept in memory.
@@ -76,7 +77,7 @@ class Rows:
             return None
         try:
             return await self._stored.get((place, verdict.manifest_sha256 or verdict.digest), STORAGE_S)
-        except TimeoutError:
+        except RefusedError:
             return None
 
 

@@ -24,6 +24,7 @@ from .settings import Settings
 HEAD_BYTES_MAX: Final = 16 * 1024
 #: So many files are wanted; others than connections: Kafka, storage, queries, jobs.
 FILES_MAX: Final = 16_384
+FILES: Final = resource.RLIMIT_NOFILE
 OTHER_FILES: Final = 256
 #: Streams are cut off then when the service stops.
 STOP_WITHIN_S: Final = 3
@@ -68,13 +69,11 @@ class BoundedProtocol(H11Protocol):
 
 def connections_max() -> int:
     """Raise the limit of open files as far as it may be; return how many connections REST and gRPC may each have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= FILES_MAX:
-        soft = FILES_MAX
-    else:
-        soft = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(1, (soft - OTHER_FILES) // 2)
+    soft, hard = (FILES_MAX if it == resource.RLIM_INFINITY else it for it in resource.getrlimit(FILES))
+    most = min(FILES_MAX, max(soft, hard))
+    if soft < most:
+        resource.setrlimit(FILES, (most, resource.getrlimit(FILES)[1]))
+    return max(1, (most - OTHER_FILES) // 2)
 
 
 def server_context(settings: Settings) -> ssl.SSLContext | None:
