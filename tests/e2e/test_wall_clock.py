@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import urllib.parse
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +23,6 @@ from tests.driver.served import service, trigger
 from tests.driver.test_operators import get
 from tests.e2e.parts import live
 from tests.e2e.test_page import ROOT, WEB
-from tests.e2e.test_service_assembly import submit, text
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1700)]
 
@@ -128,3 +128,17 @@ def on_the_page(url: str, shots: Path, wall: dict[str, Any]) -> None:
     assert points == read == 4
     assert 1 <= backward <= wall["backward"]
     assert (seen["serious"], seen["errors"]) == ([], [])
+
+
+def text(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        found: str = answer.read().decode()
+        return found
+
+
+def submit(url: str) -> dict[str, Any]:
+    headers = {"Content-Type": "application/json"}
+    asked = urllib.request.Request(f"{url}/v1/snapshots/friday/assemble", data=b"{}", headers=headers)
+    with urllib.request.urlopen(asked, timeout=20) as answer:
+        found: dict[str, Any] = json.loads(answer.read())
+        return found
