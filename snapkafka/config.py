@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, fields
@@ -14,9 +13,6 @@ from msgspec import Meta
 from snapkafka.errors import BadInputError, InstallError, SnapkafkaError
 from snapkafka.units import duration_ms
 
-#: The ways in which a process may learn of a snapshot (R2).
-Way = Literal["ledger", "markers", "headers"]
-HEAR_ALL: Final[frozenset[Way]] = frozenset(get_args(Way))
 #: How far an app is rolled out.
 Mode = Literal["off", "observe", "stamp", "on"]
 MODES: Final = get_args(Mode)
@@ -34,11 +30,9 @@ class Config:
 
     Args:
         namespace: names the ledger; systems that are snapshotted together share one. There is no default.
-        enabled: `False`: nothing is installed.
         mode: the stage of the roll-out. `"off"`: not at all; `"observe"`: only report at the start what a snapshot
             would hold and what not; `"stamp"`: join and add headers to sent records, but take no part in snapshots;
             `"on"`. The environment variable `SNAPKAFKA` takes precedence.
-        hear: by what the app may learn of a snapshot; less than all is for tests and for proof.
         cause: stamp on each record which event it comes from (8 or 9 bytes more); V5 needs it.
         ttl_ms: milliseconds until a snapshot that this app triggers is aborted, if it is not captured; 100 to
             86,400,000.
@@ -54,9 +48,7 @@ class Config:
     """
 
     namespace: str
-    enabled: bool = True
     mode: Mode = "on"
-    hear: Annotated[frozenset[Way], Meta(min_length=1)] = HEAR_ALL
     cause: bool = True
     ttl_ms: Annotated[int, Meta(ge=TTL_MS_RANGE[0], le=TTL_MS_RANGE[1])] = 5_000
     # Somebody who wants more than one a second triggers by himself; 1e9 s are for ever.
@@ -67,12 +59,6 @@ class Config:
     changelog_lag: str | None = None
 
     def __post_init__(self) -> None:
-        given: object = self.hear  # one way may be given as it is, several as any collection
-        if isinstance(given, str):
-            object.__setattr__(self, "hear", frozenset({given}))
-        elif isinstance(given, (list, tuple, set)):
-            with contextlib.suppress(TypeError):  # what cannot be in a set: `problem` names it
-                object.__setattr__(self, "hear", frozenset(given))
         topics: object = self.sources
         if isinstance(topics, (list, set, frozenset)):
             object.__setattr__(self, "sources", tuple(sorted(topics, key=str)))
@@ -106,9 +92,7 @@ class Config:
 class Settings(TypedDict, total=False):
     """The keyword arguments of `snapkafka.install`: the fields of `Config`, for type checkers."""
 
-    enabled: bool
     mode: str
-    hear: str | Collection[str]
     cause: bool
     ttl_ms: int
     every: float | None

@@ -34,7 +34,7 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
 
     Returns:
         The driver, also available as `app.snapkafka`: `await app.snapkafka.trigger()` requests a snapshot. None where
-        `enabled=False`, SNAPKAFKA=off or the mode "observe" leaves the app as it is, or the driver cannot be loaded.
+        SNAPKAFKA=off or the mode "off" or "observe" leaves the app as it is, or the driver cannot be loaded.
 
     Raises:
         InstallError: the app has snapkafka already, there is no namespace, or settings are unknown (all of them are
@@ -53,7 +53,7 @@ def install(app: Any, namespace: str | None = None, **config: Unpack[Settings]) 
         run_without(app, f"{SWITCH}=off")
         return None
     settings = _checked(namespace, config, switch)
-    if not settings.enabled or settings.mode == "off":
+    if settings.mode == "off":
         run_without(app, "snapkafka is disabled")
         return None
     if settings.mode == "observe":
@@ -99,9 +99,8 @@ def _install_fork(app: Any, namespace: str | None, config: Settings, switch: str
         if switch == "off":
             raise ForkIsolationError(f"{SWITCH} is off")
         settings = _checked(namespace, config, switch)
-        if not settings.enabled or settings.mode in ("off", "observe"):
-            why = f"the mode is {settings.mode}" if settings.enabled else "snapkafka is disabled"
-            raise ForkIsolationError(why)
+        if settings.mode in ("off", "observe"):
+            raise ForkIsolationError(f"the mode is {settings.mode}")
         settings = replace(
             settings,
             namespace=prefixed(fork, settings.namespace),

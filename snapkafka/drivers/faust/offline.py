@@ -98,7 +98,7 @@ def _findings(app: Any, agents: Sequence[Agent]) -> Iterator[tuple[str, Weight, 
     """Yield code, weight, what was found, and the remedy."""
     problem, note = Weight.PROBLEM, Weight.NOTE
     if getattr(app, "snapkafka", None) is None and os.environ.get("SNAPKAFKA") != "off":
-        do = 'call snapkafka.install(app, namespace="...") once, or leave enabled=False out'
+        do = 'call snapkafka.install(app, namespace="...") once, or leave the mode "off" out'
         yield "not-installed", problem, "snapkafka is not installed on this app: no snapshot holds it", do
     if releases := not_as_expected():
         what = f"this release of Faust is not supported: {', '.join(releases)}"

@@ -344,7 +344,7 @@ class Participant:
         sets the offsets of the group."""
         plan, host = self.plan, self.host
         admin = KafkaTopicAdmin(host.connection)
-        if not plan.config.enabled or plan.config.mode in ("off", "observe"):
+        if plan.config.mode in ("off", "observe"):
             host.absent, host.admin = "is disabled", admin
         else:
             host.metrics.counts["requests"] = host.connection.requests

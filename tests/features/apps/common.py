@@ -16,7 +16,6 @@ from typing import Any
 import faust
 
 import snapkafka
-from snapkafka.config import Settings
 
 ID = os.environ["FEATURES_ID"]
 INPUT = os.environ["FEATURES_INPUT"]
@@ -93,9 +92,9 @@ def end_of_module(app: Any) -> None:
 
 
 def _install(app: Any) -> None:
-    ways: Settings = {"hear": os.environ["FEATURES_HEAR"]} if "FEATURES_HEAR" in os.environ else {}
-    ways["mode"] = MODE
-    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], **ways)
+    snapkafka.install(app, namespace=os.environ["SNAPKAFKA_NAMESPACE"], mode=MODE)
+    if "FEATURES_HEAR" in os.environ:
+        app.snapkafka.machine.hear = frozenset({os.environ["FEATURES_HEAR"]})
 
 
 def commit_on_signal(app: Any) -> None:

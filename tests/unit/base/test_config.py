@@ -6,24 +6,19 @@ from typing import Any
 
 import pytest
 
-from snapkafka.config import HEAR_ALL, Config
+from snapkafka.config import Config
 from snapkafka.errors import InstallError
-from snapkafka.protocol import HEAR_ALL as HEAR_ALL_OF_THE_MACHINE
 
 
 def test_the_defaults_are_good() -> None:
-    config = Config(namespace="shop")
-    config.validate()
-    assert config.hear == HEAR_ALL == HEAR_ALL_OF_THE_MACHINE
+    Config(namespace="shop").validate()
 
 
 @pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
-def test_hear_and_sources_may_be_any_collection(kind: Any) -> None:
-    config = Config(namespace="shop", hear=kind(["markers"]), sources=kind(["a", "b"]))
+def test_sources_may_be_any_collection(kind: Any) -> None:
+    config = Config(namespace="shop", sources=kind(["a", "b"]))
     config.validate()
-    assert (config.hear, config.sources) == (frozenset({"markers"}), ("a", "b"))
-    one: Any = "markers"
-    assert Config(namespace="shop", hear=one) == Config(namespace="shop", hear=frozenset({"markers"}))
+    assert config.sources == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -34,11 +29,7 @@ def test_hear_and_sources_may_be_any_collection(kind: Any) -> None:
         ("namespace", "two words"),
         ("namespace", "a/b"),
         ("namespace", "x" * 151),
-        ("hear", []),
-        ("hear", "rumours"),
-        ("hear", 7),
         ("cause", "yes"),
-        ("enabled", None),
         ("mode", "stamps"),
         ("ttl_ms", 99),
         ("ttl_ms", "5 s"),

@@ -103,7 +103,6 @@ def test_the_namespace_and_the_declared_sources_are_of_the_fork() -> None:
     [
         ({"SNAPKAFKA": "off"}, {}, "SNAPKAFKA is off"),
         ({"SNAPKAFKA": "observe"}, {}, "the mode is observe"),
-        ({}, {"enabled": False}, "snapkafka is disabled"),
         ({}, {"mode": "off"}, "the mode is off"),
         ({"SNAPKAFKA_FORK": "a.b"}, {}, "invalid name"),
     ],

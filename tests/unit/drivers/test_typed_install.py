@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import get_type_hints
 
-from snapkafka.config import Config, Mode, Settings, Way
+from snapkafka.config import Config, Mode, Settings
 
 #: Kept between runs: what mypy makes of the package takes it seconds.
 CACHE = Path(__file__).parents[3] / ".mypy_cache" / "install"
@@ -19,7 +19,7 @@ import snapkafka
 
 app = object()
 snapkafka.install(app)
-snapkafka.install(app, "shop", every=60, hear=["ledger"], mode="stamp", ttl_ms=10_000)
+snapkafka.install(app, "shop", every=60, mode="stamp", ttl_ms=10_000)
 snapkafka.install(app, namespace="shop", evry=60)
 snapkafka.install(app, namespace="shop", every="1m")
 snapkafka.install(app, namespace=7)
@@ -29,8 +29,6 @@ snapkafka.install(app, namespace=7)
 def test_the_typed_settings_are_those_of_the_config() -> None:
     typed, config = get_type_hints(Settings), get_type_hints(Config)
     del config["namespace"]
-    assert typed.pop("hear") == str | Collection[str], "one way, or any collection of them"
-    assert config.pop("hear") == frozenset[Way], "what these become"
     assert (typed.pop("mode"), config.pop("mode")) == (str, Mode)
     assert typed.pop("sources") == Collection[str], "any collection of topics"
     assert config.pop("sources") == tuple[str, ...], "what these become"
