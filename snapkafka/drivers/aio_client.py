@@ -36,7 +36,6 @@ from .sends import (
     Sends,
     Stamp,
     Transaction,
-    Unacknowledged,
     outcome_of,
 )
 
@@ -138,25 +137,32 @@ class StampedBatch(MessageBatch):  # type: ignore[misc]
     def done(self, base_offset: int, *more: Any, **named: Any) -> None:
         """Settle the records by the offset of the first."""
         super().done(base_offset, *more, **named)
-        self._settle(base_offset, outcome_of(None) if base_offset < 0 else None)
+        try:
+            runs, self.runs = self.runs, []
+            for run in runs:
+                unknown = base_offset < 0
+                offset, failure = (-1, outcome_of(None)) if unknown else (base_offset + run.place, None)
+                self.client.sends.settled(run, offset, failure)
+        except Exception as error:
+            self._driver.stand_down(RECORDING, error)
 
     def done_noack(self) -> None:
         """Settle records of which the broker reports no offset."""
         super().done_noack()
-        self._settle(-1, outcome_of(None))
+        self._fail(None)
 
     def failure(self, exception: BaseException) -> None:
         """Send the records again without our headers if these are too much; settle them otherwise."""
         if isinstance(exception, TOO_LARGE) and self._sent_again():
             return
-        self._settle(-1, outcome_of(exception))
+        self._fail(exception)
         super().failure(exception)
 
     @contained(RECORDING)
-    def _settle(self, base_offset: int, failure: Unacknowledged | None) -> None:
+    def _fail(self, error: BaseException | None) -> None:
         runs, self.runs = self.runs, []
         for run in runs:
-            self.client.sends.settled(run, -1 if failure else base_offset + run.place, failure)
+            self.client.sends.settled(run, -1, outcome_of(error))
 
     @contained(RECORDING)
     def _sent_again(self) -> bool | None:
@@ -221,15 +227,14 @@ class AioClient:
 
     def _stamped_batch(self, builder: Any, tp: Any) -> Any:
         batch = self._append_batch(builder, tp)
-        self._adopt(batch, tp)
+        try:
+            if type(batch) is MessageBatch:
+                batch.__class__ = StampedBatch
+                batch.client, batch._driver, batch.runs = self, self._driver, []
+                batch.partition = self.sends.partitions[tp.topic, tp.partition]
+        except Exception as error:
+            self._driver.stand_down(RECORDING, error)
         return batch
-
-    @contained(RECORDING)
-    def _adopt(self, batch: Any, tp: Any) -> None:
-        if type(batch) is MessageBatch:
-            batch.__class__ = StampedBatch
-            batch.client, batch._driver, batch.runs = self, self._driver, []
-            batch.partition = self.sends.partitions[tp.topic, tp.partition]
 
     async def send(
         self,
