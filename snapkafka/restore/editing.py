@@ -236,7 +236,7 @@ class Editing:
             covered = [at for at, it in enumerate(found) if it.tp.topic in topics and it.value is not None]
             if not (covered and mask.parts):
                 continue
-            values = {at: self._maskable(mask, found[at]) for at in covered}
+            values, changed = {at: self._maskable(mask, found[at]) for at in covered}, set[int]()
             self._fill([found[at] for at in covered])
             for part, sql in mask.parts.items():
                 for at, new in zip(covered, self._replacements(mask, sql), strict=True):
@@ -247,9 +247,10 @@ class Editing:
                         made = replace_field(values[at], part.removeprefix("field "), (new or "").encode())
                     if made is not None:
                         values[at] = made
+                        changed.add(at)
                         matched["mask", part, found[at].tp.topic] += 1
-            for at, value in values.items():
-                found[at] = found[at]._replace(value=value)
+            for at in changed:
+                found[at] = found[at]._replace(value=values[at])
         return [self._with_headers(it) for it in found]
 
     def _replacements(self, mask: Mask, sql: str) -> list[str | None]:

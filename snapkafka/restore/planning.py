@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from snapkafka.errors import (
     BadInputError,
@@ -21,6 +21,7 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.group_hold import HOLDER, GroupHold, GroupTakenError
+from snapkafka.kafka.ledger.kafka_ledger import KafkaLedger
 from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import KafkaBulk, KafkaRecord
@@ -240,7 +241,7 @@ async def recover(
     ):
         raise_changed(plan, await planned(target))
         async with opened(where, target.namespace, create=True) as work:
-            target.topic_id = (await target.admin.describe_topics())[work.ledger.topic].topic_id
+            target.topic_id = cast(KafkaLedger, work.ledger).topic_id
             run = RecoveryRun(
                 target=target, work=work, holds=holds, plan=plan, who=who, notify=notify, crash=crash
             )

@@ -29,7 +29,6 @@ FILE_HINT: Final = "see docs/guide/fork.md for its form"
 #: Control characters that are no whitespace: they belong to binary formats (framed Avro, integers of Java's).
 CONTROLS: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
-
 #: The columns that an expression may use. `app`, `table_name`: empty for an input.
 COLUMNS: Final = {
     "app": "VARCHAR",
@@ -43,7 +42,6 @@ COLUMNS: Final = {
     "value_raw": "BLOB",
 }
 SQL_HINT: Final = f"it is an expression over the columns {', '.join(COLUMNS)}"
-
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 T = TypeVar("T")
 

@@ -51,7 +51,7 @@ from .topics import NO_LOG, Contents, NewTopic, StoredTables, load, rows_of_stat
 
 #: No stamp is of this ledger.
 NO_LEDGER: Final = -1
-AUTO_CREATED: Final = "delete it, and run this again; see auto.create.topics.enable of the brokers"
+AUTO_CREATED: Final = "run the same command again; see auto.create.topics.enable of the brokers"
 
 Offsets = Mapping[TopicPartition, int]
 

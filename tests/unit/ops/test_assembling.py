@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly import Step, Work, Working, isolation_of
+from snapkafka.assembly import Step, Work, Working, changed, isolation_of
 from snapkafka.assembly.progress import as_line
 from snapkafka.errors import (
     BadInputError,
@@ -27,6 +27,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.kafka import Connection, find_captured
+from snapkafka.manifest_entries import CheckEntry, WitnessEntry
 from snapkafka.ops import assembling
 from snapkafka.runtime import extras
 from tests.worlds.fakes import FakeCluster, Worker
@@ -35,43 +36,20 @@ from tests.worlds.stores import LocalStore
 
 RUNNER = CliRunner()
 HERE = Connection(bootstrap="127.0.0.1:1")
-RESULT: dict[str, Any] = {
-    "snapshot_id": "mine",
-    "epoch": 7,
-    "verdict": "VERIFIED",
-    "good": True,
-    "checks": [
-        {"name": "V1", "run": True, "status": "passed", "found": 0, "witnesses": [], "noted": 0, "notes": []},
-        {
-            "name": "V2",
-            "run": True,
-            "status": "failed",
-            "found": 1,
-            "witnesses": [
-                {"topic": "t", "partition": 0, "offset": 9, "what": "is red", "process": 3, "seq": 4}
-            ],
-            "noted": 0,
-            "notes": [],
-        },
-    ],
-    "checkpoint_manifest_uri": "/snaps/mine.json",
-    "content": "abc",
-    "tables": {"state": 1200, "messages": 3},
-    "seconds": {"tables": 2.5},
-    "positions_committed": True,
-    "positions_why_not": "",
-}
-
-
-WORK: dict[str, Any] = {
-    "snapshot_id": "mine",
-    "offsets_read": 2_400,
-    "tables_written": 5,
-    "rows_written": 1_203,
-    "bytes_written": 31_000,
-    "checks": ["V1", "V2"],
-    "seconds": 4.5,
-}
+ROW = WitnessEntry(topic="t", partition=0, offset=9, what="is red", process=3, seq=4)
+CHECKS = (
+    CheckEntry(name="V1", run=True, status="passed"),
+    CheckEntry(name="V2", run=True, status="failed", found=1, witnesses=(ROW,)),
+)
+WORK = Work(
+    id="mine", offsets_read=2_400, tables_written=5, rows_written=1_203, bytes_written=31_000,
+    checks=("V1", "V2"), seconds=4.5,
+)  # fmt: skip
+RESULT = ops.JobResult(
+    id="mine", epoch=7, verdict="VERIFIED", good=True, manifest="/snaps/mine.json", checks=CHECKS,
+    tables={"state": 1200, "messages": 3}, work=WORK,
+)  # fmt: skip
+MINE = ops.JobSpec(namespace="ns", snapshots=("mine",))
 
 
 class Job:
@@ -91,7 +69,7 @@ class Job:
             f"pathlib.Path({str(self._called)!r}).write_text(json.dumps([sys.argv[1:], spec]))\n"
             f"for line in {lines!r}: print(line, file=sys.stderr)\n"
             f"print({noise!r})\n"
-            f"result = {reported if isinstance(reported, str) else json.dumps(reported)!r}\n"
+            f"result = {reported if isinstance(reported, str) else msgspec.json.encode(reported).decode()!r}\n"
             "pathlib.Path(sys.argv[3].split('=')[1]).write_text(result)\n"
             f"sys.exit({status})\n"
         )
@@ -118,29 +96,11 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 async def test_results_come_back_and_progress_is_reported(job: Job) -> None:
     job.says({"snapshots": [RESULT]}, lines=("starting Spark", "mine: verifying"))
     said: list[str] = []
-    (found,) = await ops.assemble(
-        HERE,
-        ops.JobSpec(
-            namespace="ns",
-            snapshots=("mine",),
-            storage="/snaps",
-            invariants=("one_token",),
-            parameters=("n=1",),
-        ),
-        notify=said.append,
-    )
+    spec = changed(MINE, storage="/snaps", invariants=("one_token",), parameters=("n=1",))
+    assert await ops.assemble(HERE, spec, notify=said.append) == (RESULT,)
     assert said == ["starting Spark", "mine: verifying"]
-    assert (found.id, found.verdict, found.good, found.tables["state"]) == ("mine", "VERIFIED", True, 1200)
-    assert found.checks[1].witnesses[0].offset == 9
     assert job.arguments == []
-    assert job.spec == ops.JobSpec(
-        bootstrap="127.0.0.1:1",
-        namespace="ns",
-        snapshots=("mine",),
-        storage="/snaps",
-        invariants=("one_token",),
-        parameters=("n=1",),
-    )
+    assert job.spec == changed(spec, bootstrap="127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
@@ -157,14 +117,14 @@ async def test_an_error_of_the_job_is_the_same_error_here(
 ) -> None:
     job.says({"error": {"code": code, "problem": "so it is", "hint": "do this"}}, status=8)
     with pytest.raises(expected, match="so it is") as raised:
-        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
+        await ops.assemble(HERE, MINE)
     assert getattr(raised.value, "hint", "") == "do this"
 
 
 async def test_a_job_that_dies_is_said_with_its_last_words(job: Job) -> None:
     job.says("", status=1, lines=("Traceback", "OutOfMemoryError: heap"))
     with pytest.raises(InternalError, match="ended with status 1: OutOfMemoryError: heap"):
-        await ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)))
+        await ops.assemble(HERE, MINE)
 
 
 @pytest.mark.parametrize(
@@ -182,19 +142,14 @@ async def test_without_an_engine_its_extra_is_named(
 
 
 async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
-    step = Step(name="table state", done=14, tasks=40)
-    working = Working(id="mine", seconds=1.5, steps=(step,))
-    job.says(
-        {"snapshots": [RESULT | {"work": WORK}]}, lines=("starting Spark", as_line(working), "mine: read")
-    )
+    working = Working(id="mine", seconds=1.5, steps=(Step(name="table state", done=14, tasks=40),))
+    job.says({"snapshots": [RESULT]}, lines=("starting Spark", as_line(working), "mine: read"))
     said: list[str] = []
     reported: list[Working] = []
-    (found,) = await ops.assemble(
-        HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)), notify=said.append, progress=reported.append
-    )
+    (found,) = await ops.assemble(HERE, MINE, notify=said.append, progress=reported.append)
     assert (said, reported) == (["starting Spark", "mine: read"], [working])
     assert job.arguments == ["--progress"]
-    assert found.work == msgspec.convert(WORK, Work)
+    assert found.work == WORK
 
 
 async def test_verify_needs_a_manifest_that_is_there(job: Job, tmp_path: Path) -> None:
@@ -284,9 +239,7 @@ async def test_who_is_cancelled_leaves_no_job_behind(job: Job, tmp_path: Path) -
         f"{program.read_text()}\n".replace("result =", "import time; time.sleep(600)\nresult =")
     )
     begun, before = asyncio.Event(), psutil.Process().children(recursive=True)
-    work = asyncio.ensure_future(
-        ops.assemble(HERE, ops.JobSpec(namespace="ns", snapshots=("mine",)), notify=lambda line: begun.set())
-    )
+    work = asyncio.ensure_future(ops.assemble(HERE, MINE, notify=lambda line: begun.set()))
     await asyncio.wait_for(begun.wait(), 60)
     children = set(psutil.Process().children(recursive=True)).difference(before)
     assert children

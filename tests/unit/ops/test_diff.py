@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.ops.diffing import ChannelChange, KeyChange, Progressed, TableChange
+from snapkafka.ops.diffing import TableChange
 from tests.worlds.on_disk import Row, in_channel, in_state, read_up_to, write_snapshot
 from tests.worlds.stores import LocalStore
 
@@ -104,17 +104,8 @@ async def test_keys_are_named_up_to_a_number_and_distinguished_by_their_bytes(st
     ]
     found = await ops.diff(None, "", "monday", "tuesday", storage=storage, keys=100)
     assert len(found.keys) == 10
-    moved = KeyChange(
-        app="bank",
-        table="balances",
-        change="added",
-        partition=1,
-        key="moved",
-        window_start=None,
-        window_end=None,
-        key_raw=b"moved".hex(),
-    )
-    assert moved in found.keys, "in another partition it is another key"
+    moved = {(key.change, key.partition, key.window_start) for key in found.keys if key.key == "moved"}
+    assert moved == {("removed", 0, None), ("added", 1, None)}, "in another partition it is another key"
     windows = [(key.key, key.window_start, key.window_end) for key in found.keys[-2:]]
     assert windows == [
         ("same", "2026-01-01T00:01:00+00:00", "2026-01-01T00:01:59.900000+00:00"),
@@ -149,15 +140,7 @@ async def test_what_was_in_flight_is_compared_per_app_and_topic(storage: str) ->
     assert [
         (c.topic, c.messages_before, c.messages_after, c.bytes_before, c.bytes_after) for c in found.channels
     ] == [("credits", 3, 4, 27, 44), ("late", 0, 0, 0, 0), ("old", 1, 0, 1, 0)]
-    assert found.channels[0] == ChannelChange(
-        sender_app="bank",
-        receiver_app="audit",
-        topic="credits",
-        messages_before=3,
-        messages_after=4,
-        bytes_before=27,
-        bytes_after=44,
-    )
+    assert (found.channels[0].sender_app, found.channels[0].receiver_app) == ("bank", "audit")
 
 
 async def test_progress_is_what_each_app_has_read_of_each_input(storage: str) -> None:
@@ -170,9 +153,7 @@ async def test_progress_is_what_each_app_has_read_of_each_input(storage: str) ->
         ("orders", 1, 50, 50, 0),
     ]
     back = await ops.diff(None, "", "tuesday", "monday", storage=storage)
-    assert Progressed(app="bank", topic="orders", partition=0, before=130, after=100, processed=-30) in (
-        back.progress
-    )
+    assert ("orders", 0, -30) in {(it.topic, it.partition, it.processed) for it in back.progress}
     assert (back.tables[0].added, back.tables[0].removed) == (2, 2)
 
 

@@ -51,38 +51,25 @@ class Ledger:
         """Take a snapshot and judge it, as the job does."""
         ledger, number = self.cluster.the_ledger, self.count
         self.count += 1
-        epoch = (
-            ledger.put(Trigger(n=5_000 + number, id=f"s{number}", who="a-test", storage=str(self.folder))) + 1
-        )
+        name_, place = f"s{number}", self.folder / f"s{number}.json"
+        trigger = Trigger(n=5_000 + number, id=name_, who="a-test", storage=str(self.folder))
+        epoch = ledger.put(trigger) + 1
         status = "unverifiable" if found is None else "failed" if found else "passed"
-        checks = (
-            CheckResult(name="V1", status=v1),
-            CheckResult(name=f"V6 {name}", status=status, found=found or 0),
-        )
-        statuses = {v1, status}
-        verdict = (
-            "INCONSISTENT"
-            if "failed" in statuses
-            else "UNVERIFIABLE"
-            if "unverifiable" in statuses
-            else "VERIFIED"
-        )
-        place = self.folder / f"s{number}.json"
+        worst = next(it for it in ("failed", "unverifiable", "passed") if it in (v1, status))
+        verdict = {"failed": "INCONSISTENT", "unverifiable": "UNVERIFIABLE", "passed": "VERIFIED"}[worst]
         rows = tuple(
             WitnessEntry(topic="orders", partition=0, offset=row, what=json.dumps({"row": row, "of": number}))
             for row in range(found or 0)
         )
         entry = CheckEntry(name=f"V6 {name}", run=True, status=status, found=found or 0, witnesses=rows)
-        manifest = dataclasses.replace(
-            example(),
-            id=f"s{number}",
-            epoch=epoch,
-            verdict=verdict,
-            checks=(entry,),
-        )
+        manifest = dataclasses.replace(example(), id=name_, epoch=epoch, verdict=verdict, checks=(entry,))
         place.write_text(dump(manifest), "utf-8")
         if contaminated:
             ledger.put(Abort(n=6_000 + number, epoch=epoch, code=SENT_BARE, reason=contaminated))
+        checks = (
+            CheckResult(name="V1", status=v1),
+            CheckResult(name=entry.name, status=status, found=found or 0),
+        )
         ledger.put(
             Verdict(n=7_000 + number, epoch=epoch, verdict=verdict, checks=checks, manifest=str(place))
         )
@@ -96,33 +83,25 @@ def judged(folder: Path, rounds: Sequence[Judged]) -> FakeCluster:
     return ledger.cluster
 
 
+H, V, U = Holding.HOLDS, Holding.VIOLATED, Holding.UNPROVEN
+OK: Judged = ("passed", 0)
+
+
 @pytest.mark.parametrize(
     ("rounds", "holding", "last", "last_ok", "broke"),
     [
-        ([("passed", 0), ("passed", 0)], [Holding.HOLDS] * 2, "s1", "s1", None),
-        ([("passed", 0), ("passed", 2), ("passed", 3)], [Holding.HOLDS, *[Holding.VIOLATED] * 2], "s2", "s0", "s1"),
-        (
-            [("passed", 1), ("passed", 0), ("passed", 2), ("passed", 0)],
-            [Holding.VIOLATED, Holding.HOLDS] * 2,
-            "s3",
-            "s3",
-            "s2",
-        ),
+        ([OK, OK], [H, H], "s1", "s1", None),
+        ([OK, ("passed", 2), ("passed", 3)], [H, V, V], "s2", "s0", "s1"),
+        ([("passed", 1), OK, ("passed", 2), OK], [V, H, V, H], "s3", "s3", "s2"),
         # Rows of a snapshot that the log contradicts, or cannot prove, are rows of no instant.
-        ([("passed", 0), ("failed", 2)], [Holding.HOLDS, Holding.UNPROVEN], "s0", "s0", None),
-        ([("passed", 0), ("unverifiable", 0)], [Holding.HOLDS, Holding.UNPROVEN], "s0", "s0", None),
-        ([("passed", 0), ("unverifiable", 2)], [Holding.HOLDS, Holding.UNPROVEN], "s0", "s0", None),
-        (
-            [("passed", 2), ("failed", 0), ("passed", 4)],
-            [Holding.VIOLATED, Holding.UNPROVEN, Holding.VIOLATED],
-            "s2",
-            None,
-            "s0",
-        ),
-        ([("passed", None)], [Holding.UNPROVEN], None, None, None),
-        ([("passed", 0), ("passed", None)], [Holding.HOLDS, Holding.UNPROVEN], "s0", "s0", None),
+        ([OK, ("failed", 2)], [H, U], "s0", "s0", None),
+        ([OK, ("unverifiable", 0)], [H, U], "s0", "s0", None),
+        ([OK, ("unverifiable", 2)], [H, U], "s0", "s0", None),
+        ([("passed", 2), ("failed", 0), ("passed", 4)], [V, U, V], "s2", None, "s0"),
+        ([("passed", None)], [U], None, None, None),
+        ([OK, ("passed", None)], [H, U], "s0", "s0", None),
     ],
-)  # fmt: skip
+)
 async def test_where_it_holds_and_where_it_broke_first(
     tmp_path: Path,
     rounds: list[Judged],

@@ -80,16 +80,12 @@ class Keeper:
         if self.store is not None:
             write_snapshot(self.store, name, epoch, namespace="ns", verdict=self.verdict)
         self.cluster.the_ledger.put(Verdict(n=100 * epoch, epoch=epoch, verdict=self.verdict, manifest=place))
-        found = ops.JobResult(
-            id=name,
-            epoch=epoch,
-            verdict=self.verdict,
-            good=self.verdict == "VERIFIED",
-            manifest=place,
-            checks=self.checks,
-            answers=self.answers.pop(0) if self.answers else (),
+        answers = self.answers.pop(0) if self.answers else ()
+        good, made = (
+            self.verdict == "VERIFIED",
+            {"manifest": place, "checks": self.checks, "answers": answers},
         )
-        return (found,)
+        return (ops.JobResult(id=name, epoch=epoch, verdict=self.verdict, good=good, **made),)  # type: ignore[arg-type]
 
     async def round(self, minutes: float, **request: Any) -> ops.KeptRound:
         """Run the round of a moment."""

@@ -11,6 +11,7 @@ from snapkafka import ops
 from snapkafka.errors import RestoreRefusedError
 from snapkafka.protocol import Hello, TopicPartition
 from snapkafka.restore import Suppression
+from tests.worlds.copies import New
 from tests.worlds.restore import IN, LOG, RAW, SENDER, SETS, System, World
 
 
@@ -93,6 +94,17 @@ async def test_a_system_that_stands_still_at_the_cut_is_equal_without_a_restore(
     assert (checked.equal, checked.plan) == (True, "")
     world.admin.commits["app"][IN] = 2
     assert named(await check(world)) == ["position of app app in in[0] is 2, expected 1"]
+
+
+async def test_another_cluster_is_compared_with_the_snapshot_that_it_was_restored_to(new: New) -> None:
+    done = await new.restore()
+    assert ((checked := await check(new)).equal, checked.plan) == (True, done.plan.plan)
+    new.admin.commits["app"][RAW] = 3
+    new.log.put(LOG, b'"n"', b"3", by=done.author)
+    assert named(await check(new)) == [
+        't: key "n" of partition 0 is unexpected',
+        "position of app app in raw[0] is 3, expected 0",
+    ]
 
 
 async def test_erased_keys_are_to_be_absent(world: World) -> None:
