@@ -143,6 +143,7 @@ def _column(column: Column) -> tuple[str, Callable[[Any], Any]]:
 
 
 def _label(name: str) -> str:
+    name = {"unread": "warning", "notes": "note"}.get(name, name)
     return re.sub("_(ms|us|s)$", "", name).replace("_", " ")
 
 

@@ -67,7 +67,7 @@ def print_triggered(item: SnapshotInfo) -> None:
         storage = "" if item.storage else " --storage DIR"
         console.print(f"captured in {rounded_ms(item.capture_ms)}; the services were not stopped")
         console.print(f"Next: `snapkafka assemble {item.id}{storage}` builds its tables.")
-    console.note("unread", item.unread)
+    console.note("warning", item.unread)
 
 
 def print_details(found: ops.Details) -> None:

@@ -20,7 +20,13 @@ from snapkafka.verbs import Draw, Query, Where
 #: How names of columns with bytes end.
 RAW: Final = "_raw"
 
-question("diff")
+
+def _print_difference(found: ops.Difference) -> None:
+    console.show(found)
+    console.note("note", found.trust.not_compared)
+
+
+question("diff", _print_difference)
 question("trace")
 
 

@@ -23,6 +23,8 @@ from snapkafka.verbs import Audit, Doctor, Drill, Invariants, Where
 
 #: As many others of a kind are named.
 NAMED_MAX: Final = 3
+#: So many findings of an audit are printed.
+FINDINGS_SHOWN: Final = 20
 
 # -- doctor ---------------------------------------------------------------------------------------------------
 
@@ -80,7 +82,14 @@ def doctor(at: Where, asked: Doctor) -> None:
 # -- audit ----------------------------------------------------------------------------------------------------
 
 
-@command("audit", console.show, status=good("same"))
+def _print_audit(found: ops.AuditReport) -> None:
+    console.show(found, ("findings",))
+    console.note("differs", (it.cause for it in found.findings[:FINDINGS_SHOWN]), "red")
+    if (more := len(found.findings) - FINDINGS_SHOWN) > 0:
+        console.print(f"{more:,} more: --json has them")
+
+
+@command("audit", _print_audit, status=good("same"))
 async def audit(
     at: Where, asked: Audit, spec: Annotated[ops.JobSpec, ("storage", "unpickle", "engine")]
 ) -> ops.AuditReport:
