@@ -81,7 +81,7 @@ class Airflow:
         return output
 
 
-def airflow_for(system: Live, folder: Path, *, dags: Path = DAGS, **variables: str) -> Airflow:
+def airflow_for(system: Live, folder: Path) -> Airflow:
     """An Airflow in `folder`, set up; tables lie in its `snapshots`."""
     assert (AIRFLOW / "airflow").exists(), f"no Airflow in {AIRFLOW}: `make test-airflow` makes it"
     home = folder / "airflow"
@@ -101,12 +101,11 @@ def airflow_for(system: Live, folder: Path, *, dags: Path = DAGS, **variables: s
     }
     environ |= {
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW_CONN_SNAPKAFKA_DEFAULT": json.dumps(connection),
         "PATH": f"{AIRFLOW}:{os.environ['PATH']}",
         "PYTHONUNBUFFERED": "1",
-        **variables,
     }
     made = Airflow(home, environ)
     status, output = made.run("db", "migrate")
