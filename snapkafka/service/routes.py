@@ -25,9 +25,8 @@ from snapkafka.query.locate import StoredFiles
 
 from .access import Role, within
 from .api import EVENTS, ROUTES, SVG, document, route
-from .cache import Shared
 from .jobs import Job, Jobs
-from .ledger_follower import LedgerFollower
+from .ledger_follower import LedgerFollower, Shared
 from .live import Streams
 from .problems import RefusedError
 from .requests import (
@@ -43,9 +42,8 @@ from .requests import (
     json_answer,
     require_ready_made,
 )
-from .rows import Rows
 from .settings import Settings
-from .views import Access, Page, Restore, Triggered, describe_restore
+from .views import Access, Page, Restore, Rows, Triggered, describe_restore
 
 __all__ = ["ROUTES", "Handlers", "document"]
 

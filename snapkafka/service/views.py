@@ -1,14 +1,25 @@
-"""The answers of routes whose content is not a result of `ops`."""
+"""The answers of routes: snapshots as the contract has them, with the numbers of their manifests; and what is not a
+result of `ops`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from snapkafka.ops import SnapshotInfo, instant
-from snapkafka.protocol.ledger_state import Status
+from snapkafka.errors import SnapkafkaError
+from snapkafka.manifest import RestorableEntry
+from snapkafka.ops import Details, SnapshotInfo, check_info, details, instant, summary
+from snapkafka.protocol.ledger_state import SnapshotView, Status
 from snapkafka.protocol.restores import RestoreView
+from snapkafka.query.locate import StoredFiles, stored
+
+from .access import within
+from .ledger_follower import LedgerFollower, Shared
+from .problems import RefusedError
+from .settings import Settings
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,3 +85,71 @@ def describe_restore(view: RestoreView, times_ms: Mapping[int, int]) -> Restore:
         begun_at=begun_at,
         closed_at=closed_at,
     )
+
+
+#: The numbers of so many manifests are kept in memory.
+STORED_KEPT: Final = 2_000
+#: A storage that does not answer in this time is taken for one that does not answer; a manifest that cannot be read is
+#: asked for again later.
+STORAGE_S: Final = 5.0
+AGAIN_S: Final = 30.0
+FOR_EVER: Final = float("inf")
+
+
+class Rows:
+    """The rows of one namespace."""
+
+    def __init__(self, follower: LedgerFollower, settings: Settings) -> None:
+        self._follower, self._settings = follower, settings
+        self._stored: Shared[tuple[str, str], StoredFiles | None] = Shared(
+            _read, lambda found: AGAIN_S if found is None else FOR_EVER, most=STORED_KEPT
+        )
+
+    def row(self, view: SnapshotView, stored: StoredFiles | None) -> SnapshotInfo:
+        """Describe a snapshot in a few numbers, as of now."""
+        found = summary(self._follower.reading, view, self._follower.clock())
+        return msgspec.structs.replace(found, **self._of_files(view, stored))
+
+    async def rows(self, views: Sequence[SnapshotView]) -> list[SnapshotInfo]:
+        """Describe each."""
+        found = await asyncio.gather(*map(self.stored, views))
+        return [self.row(view, stored) for view, stored in zip(views, found, strict=True)]
+
+    async def whole(self, view: SnapshotView, restorable: RestorableEntry | None) -> Details:
+        """Return everything that is known of a snapshot."""
+        stored = await self.stored(view)
+        more = self._of_files(view, stored)
+        if stored is not None:
+            more |= {
+                "checks": tuple(map(check_info, stored.checks)),
+                "tables": stored.rows,
+                "ancestors": stored.parents,
+                "left_open": stored.left_open,
+                "assumptions": stored.assumptions,
+            }
+        more |= {"restorable": restorable} if restorable else {}
+        return msgspec.structs.replace(details(self._follower.reading, view, self._follower.clock()), **more)
+
+    def _of_files(self, view: SnapshotView, stored: StoredFiles | None) -> dict[str, Any]:
+        found: dict[str, Any] = {"latest_good": view.epoch == self._follower.latest_good()}
+        if stored is not None:
+            found |= {"bytes": stored.bytes, "in_flight": stored.in_flight, "restorable": stored.restorable}
+        return found | {"assembled": stored is not None}
+
+    async def stored(self, view: SnapshotView) -> StoredFiles | None:
+        """Return the numbers of its manifest, None if there is none to read."""
+        verdict = view.verdict
+        place = within(verdict.manifest, self._settings.roots) if verdict and verdict.manifest else None
+        if verdict is None or place is None:
+            return None
+        try:
+            return await self._stored.get((place, verdict.manifest_sha256 or verdict.digest), STORAGE_S)
+        except RefusedError:
+            return None
+
+
+async def _read(key: tuple[str, str]) -> StoredFiles | None:
+    try:
+        return await asyncio.to_thread(stored, key[0])
+    except SnapkafkaError:
+        return None

@@ -297,7 +297,7 @@ def test_storage_that_hangs_delays_one_list_and_none_after_it(
 ) -> None:
     hangs = threading.Event()
     Worker(cluster.the_ledger, "shop", "orders")
-    monkeypatch.setattr("snapkafka.service.rows.STORAGE_S", 0.3)
+    monkeypatch.setattr("snapkafka.service.views.STORAGE_S", 0.3)
     with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as writes:
         for number in range(8):
             assembled(cluster, writes, tmp_path, f"s{number}")
@@ -306,7 +306,7 @@ def test_storage_that_hangs_delays_one_list_and_none_after_it(
         assert hangs.wait(60)
         return stored(place)
 
-    monkeypatch.setattr("snapkafka.service.rows.stored", late)
+    monkeypatch.setattr("snapkafka.service.views.stored", late)
     try:
         with served(cluster, (str(tmp_path),), clock=lambda: 10_000_000) as client:
             took = []
