@@ -55,8 +55,7 @@ POLL_S: Final = 0.5
 
 async def planned(target: Target) -> Plan:
     """Plan the work, with every reason to refuse it, and examine all records to be written or left out, unless it is
-    refused.
-    """
+    refused."""
     plan, begins = await _plan(target)
     if plan.refused or target.editing.idle:
         return plan

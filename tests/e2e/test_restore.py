@@ -7,7 +7,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from snapkafka import ops
 from snapkafka.errors import OvertakenError, RestoreRefusedError
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, create_topics, wait_until
+from snapkafka.testing import Broker, wait_until
 from tests.altering import alter_settings
 from tests.observing import Observer
 
@@ -196,43 +196,3 @@ def test_a_suspended_restore_is_overtaken_and_changes_nothing_more(killed: Kille
     assert status == OvertakenError.exit_status, err
     assert "Traceback" not in err
     assert (killed.committed(), killed.lengths()) == before, "no offset was set back, no record appended"
-
-
-def test_where_an_input_was_recreated_since_the_restore_all_of_it_is_read(
-    kafka: Broker, killed: Killed
-) -> None:
-    """The restore has put each agent far behind the end of the new topic; nothing of that is skipped."""
-    again, cycle, call, admin = 40, killed.cycle, killed.observer.call, killed.observer.admin
-    killed.restore()
-    topic, tables = f"{cycle.prefix}work", cycle.tables()
-    positions = call(admin.committed(f"{cycle.prefix}left"))
-    skipped = sum(at for tp, (at, _) in positions.items() if tp.topic == topic)
-    assert skipped > again, "else there would be nothing to skip"
-    expected = Counter({key: n for key, n in tables["counts"].items() if isinstance(n, int)})
-    seen: defaultdict[str, set[object]] = defaultdict(set)
-    for key, members in tables["seen"].items():
-        assert isinstance(members, set)
-        seen[key] |= members
-    for key, item in cycle.items[:again]:
-        expected[key] += item["n"]
-        seen[key].add(item["id"])
-    call(admin.delete_topics(topic))
-    wait_until(
-        "the input to be deleted", lambda: topic not in call(admin.describe_topics([topic])), timeout_s=60
-    )
-    create_topics(kafka.bootstrap, topic, partitions=PARTITIONS)
-    cycle.feed(0, again)
-    cycle.start()
-
-    def processed() -> bool:
-        found = cycle.tables()
-        sums = all(found[table] == expected for table in ("counts", "sums", "back"))
-        return sums and found["seen"] == seen
-
-    wait_until(
-        "all of the new input, and what was in flight, to be processed",
-        processed,
-        timeout_s=END_S,
-        period_s=2.0,
-        system=cycle.system,
-    )

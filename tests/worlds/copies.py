@@ -4,7 +4,7 @@ beside production, with workers that run."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,35 +23,14 @@ ALL = (IN, OUT, RAW, LOG, SETS)
 
 
 class Creating(Admin):
-    """Topics can be created, and those of forks deleted; their logs with them.
-
-    `ledgers`: by topic, which exist once somebody has created them. `other`: partition counts of topics that somebody
-    else creates first.
-    """
+    """Topics of forks can be deleted, and their logs with them. `ledgers`: by topic, which exist once somebody has
+    created them."""
 
     ledgers: dict[str, LaterLedger]
-    other: Mapping[str, int]
-    made = 0
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
         there = self.topics | {name: Topic(1, it.topic_id) for name, it in self.ledgers.items() if it.exists}
         return {name: it for name, it in there.items() if topics is None or name in topics}
-
-    async def create_topic(
-        self,
-        topic: str,
-        *,
-        partitions: int = 1,
-        replicas: int | None = None,
-        settings: Mapping[str, str] | None = None,
-        validate_only: bool = False,
-    ) -> bool:
-        if validate_only or topic in self.topics:
-            return topic not in self.topics
-        self.made += 1
-        self.topics[topic] = Topic(self.other.get(topic, partitions), f"{self.made:032x}")
-        self.settings[topic] = dict(settings or {})
-        return topic not in self.other
 
     async def groups(self) -> list[Group]:
         forked = [group for group in self.commits if group.startswith("fork.")]
@@ -95,7 +74,7 @@ class New(System):
     def __post_init__(self) -> None:
         self.ledger = LaterLedger("_snapkafka.shop", NEW_ID, self.admin)
         self.fake.the_ledger, self.fake.the_admin = self.ledger, self.admin
-        self.admin.log, self.admin.other = self.log, {}
+        self.admin.log = self.log
         self.admin.ledgers = {self.ledger.topic: self.ledger}
 
     @property
@@ -159,7 +138,7 @@ class Fork(System):
         self.admin = Creating(
             **known | {"topics": {name: Topic(1, "0" * 32) for name in production.admin.topics}}
         )
-        self.admin.log, self.admin.other, self.admin.ledgers = self.log, {}, {}
+        self.admin.log, self.admin.ledgers = self.log, {}
         self.admin.member_counts = []
         production.admin = production.fake.the_admin = self.admin
         self.ports: Any = Ports(production, self.admin)

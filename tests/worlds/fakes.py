@@ -136,6 +136,10 @@ class FakeAdmin:
     topics: dict[str, Topic] = field(default_factory=dict)
     settings: dict[str, dict[str, str]] = field(default_factory=dict)  # made on the topic itself
     refusals: dict[str, str] = field(default_factory=dict)  # topic -> why it is not created
+    other: dict[str, int] = field(
+        default_factory=dict
+    )  # topic -> its partitions, as another client creates it first
+    made: int = 0
     failure: Exception | None = None
     delay_s: float = 0.0
     member_counts: list[int] = field(default_factory=list)  # of groups, one answer after the other; then 0
@@ -172,9 +176,10 @@ class FakeAdmin:
         if topic in self.refusals:
             raise LedgerUnusableError(f"could not create topic {topic}: {self.refusals[topic]}")
         if not validate_only:
-            self.topics[topic] = Topic(partitions)
+            self.made += 1
+            self.topics[topic] = Topic(self.other.get(topic, partitions), f"{self.made:032x}")
             self.settings[topic] = dict(settings or {})
-        return True
+        return topic not in self.other
 
     async def topic_defaults(self) -> dict[str, str]:
         return (await self.topic_settings(""))[0]

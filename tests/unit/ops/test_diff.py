@@ -38,16 +38,10 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> str:
             in_state("only", "5", table="dropped"),
             BYTES,
         ],
-        channels=[
-            in_channel("credits", 2, 20),
-            in_channel("credits", 1, 7, partition=1),
-            in_channel("old", 1, 1),
-        ],
+        channels=[in_channel(*of) for of in (("credits", 2, 20), ("credits", 1, 7), ("old", 1, 1))],
         cuts=[
-            read_up_to("orders", 0, 100),
-            read_up_to("orders", 1, 50),
-            read_up_to("gone", 0, 5),
-            read_up_to("anew", 0, 900, topic_id="ab"),
+            read_up_to(*of)
+            for of in (("orders", 0, 100), ("orders", 1, 50), ("gone", 0, 5), ("anew", 0, 900))
         ],
     )
     write_snapshot(

@@ -253,18 +253,8 @@ async def test_a_topic_on_whose_way_headers_are_removed_is_named() -> None:
     process, admin, tp = shop.join(), shop.the_admin, TopicPartition("orders", 1)
     epoch = shop.put(Trigger(n=90, id="s", attempt=1)) + 1
     sent = SentEnd(topic="orders", partition=1, white_end=8, last_seq=3, marker=-1)
-    shop.put(
-        Report(
-            process=process,
-            n=92,
-            epoch=epoch,
-            previous=0,
-            heard="ledger",
-            assigned=-1,
-            positions=(),
-            sent=(sent,),
-        )
-    )
+    of: dict[str, Any] = {"process": process, "epoch": epoch, "heard": "ledger", "sent": (sent,)}
+    shop.put(Report(n=92, previous=0, assigned=-1, positions=(), **of))
     admin.ends |= {TopicPartition("orders", partition): 9 for partition in range(4)}
 
     async def lost() -> bool:
