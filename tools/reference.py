@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from typer.main import get_command
 
-from snapkafka.assembly.command_line import FLAGS
+from snapkafka.assembly.command import FLAGS
 from snapkafka.assembly.schemas import SCHEMAS, comments, schema
 from snapkafka.assembly.spec import OPTIONS, SYSTEM
 from snapkafka.checks.kinds import KINDS

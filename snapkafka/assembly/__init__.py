@@ -7,7 +7,6 @@
 | `ledger` | the ledger's side: captured snapshots, and their verdicts |
 | `cluster` | facts about the cluster: existing offsets, topics |
 | `base` | the base of an incremental snapshot |
-| `settings` | how a log is read |
 | `order` | the order of the work on one snapshot, and what an engine is |
 | `examine` | the work on records, piece by piece, in any engine |
 | `state`, `around`, `rows` | the rows of the tables |
@@ -34,17 +33,15 @@ from snapkafka.lazy import lazily
 if TYPE_CHECKING:
     from .base import find_base, require_offsets
     from .command import main
-    from .engines import opened
     from .invariant_files import Invariant, load, parameters_of, parse_parameters, ready_made
     from .invariants import Tables, in_folder, published
-    from .job import Job
+    from .job import Job, Settings
     from .ledger import Desk
     from .manifest import check_entries
     from .order import HandOverError
     from .pipeline import isolation_of
-    from .progress import Step, Work, Working
+    from .progress import Work
     from .schemas import SCHEMAS, columns, comments, schema
-    from .settings import Settings
     from .spark.session import session
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system
     from .stored_tables import compare

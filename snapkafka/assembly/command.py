@@ -8,25 +8,77 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 import msgspec
 
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, InternalError, OutputError, SnapkafkaError
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, OutputError, SnapkafkaError
 from snapkafka.runtime.signals import Interrupted, exit_status
 
-from .command_line import parser, spec_of
-from .failures import Failures
 from .job import Job
 from .pipeline import assemble, verify
-from .progress import LINE_EVERY_S, Working, as_line, now_and_then
-from .spec import JobError, JobReport
+from .progress import PROGRESS
+from .spec import OPTIONS, JobError, JobReport, JobSpec, changed
+
+#: The engine of the job as a program of its own (`spark-submit`), where neither a flag nor a file names another.
+PROGRAM_ENGINE: Final = "spark"
+#: Fields that have a flag under `spark-submit`; the others go into a file (`--spec`).
+FLAGS: Final = (
+    *("bootstrap", "namespace", "snapshots", "manifests", "storage", "invariants", "parameters", "engine"),
+)
+#: With `--progress` a change is reported within this time.
+PROGRESS_S: Final = 0.5
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the job's own command line."""
+    made = argparse.ArgumentParser(
+        prog="snapkafka-assembly",
+        description="Turn captured snapshots into Parquet tables and prove from the log that they are consistent."
+        " The result is printed as JSON.",
+    )
+    for option in (OPTIONS[name] for name in FLAGS):
+        action = "append" if option.many else "store"
+        made.add_argument(
+            option.flag, dest=option.field, metavar=option.metavar, action=action, help=option.help
+        )
+    spec = "Read all options from a JSON object, or from - (standard input); flags override it."
+    made.add_argument("--spec", default="", metavar="FILE", help=spec)
+    made.add_argument("--result", default="", metavar="FILE", help="Write the result to FILE instead.")
+    made.add_argument("--progress", action="store_true", help="Print each change of the progress.")
+    return made
+
+
+def spec_of(given: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> JobSpec:
+    """Return the options of a command line: flags, then the file, then variables, then defaults.
+
+    Raises:
+        BadInputError: the file cannot be read, or one of its fields is unknown or invalid.
+    """
+    spec = _read(given.spec) if given.spec else JobSpec(engine=PROGRAM_ENGINE)
+    flags = {name: getattr(given, name) for name in FLAGS if getattr(given, name) is not None}
+    unset = (option for option in OPTIONS.values() if option.env and not getattr(spec, option.field))
+    variables = {option.field: environ[option.env] for option in unset if environ.get(option.env)}
+    return changed(spec, **(variables | flags))
+
+
+def _read(path: str) -> JobSpec:
+    try:
+        text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        found = msgspec.json.decode(text, type=dict)
+        return msgspec.convert({"engine": PROGRAM_ENGINE, **found}, JobSpec)
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read: {error.strerror}", field="spec") from error
+    except msgspec.MsgspecError as error:
+        raise BadInputError(
+            f"{path}: {error}", hint="docs/reference/settings.md lists its fields", field="spec"
+        ) from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,69 +86,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     # We report an unavailable broker ourselves, once.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    output = sys.stdout
-    try:
-        with _output(options.result) as output:
+    with ExitStack() as stack:
+        output = sys.stdout
+        try:  # before the work, so that it is not done in vain
+            if options.result:
+                output = stack.enter_context(Path(options.result).open("w", encoding="utf-8"))
             return _run(options, output)
-    except OutputError as error:
-        return _failed(error, options, output)
-    except Interrupted as interrupted:
-        return _interrupted(interrupted.number)
+        except OSError as error:
+            what = f"{options.result} cannot be written: {error.strerror}"
+            failed = OutputError(what, hint="check the path and its rights", field="result")
+            return _failed(failed, options, output)
+        except Interrupted as interrupted:
+            return _interrupted(interrupted.number)
 
 
 def _run(options: argparse.Namespace, output: TextIO) -> int:
     from .spark.interrupts import interrupted_by
-    from .spark.spark_errors import translate
+    from .spark.spark_errors import as_ours
 
     try:
         spec = spec_of(options)
-        progress = _print_progress if options.progress else now_and_then(_print_line, LINE_EVERY_S)
-        job = Job(spec=spec, notify=_print_line, progress=progress)
-        failures = Failures(_print_line)
-        results = verify(job, failures) if spec.manifests else assemble(job, failures)
+        job = Job(spec=spec, notify=_print_line, progress=_print_line)
+        if options.progress:
+            job = Job(
+                spec=spec,
+                notify=_print_line,
+                progress=lambda line: _print_line(f"{PROGRESS}{line}"),
+                progress_every_s=PROGRESS_S,
+            )
+        results = verify(job) if spec.manifests else assemble(job)
     except Exception as error:
         if (number := interrupted_by()) is not None:
             return _interrupted(number)
-        if isinstance(error, SnapkafkaError):
-            return _failed(error, options, output)
-        foreseen = translate(error)
-        if foreseen is None:
-            _print_line(traceback.format_exc())
-        unforeseen = InternalError(f"{type(error).__name__}: {error}"[:300])
-        return _failed(foreseen or unforeseen, options, output)
-    failed = tuple(JobError.of(error, name) for name, error in failures.found.items())
+        return _failed(as_ours(error, _print_line), options, output)
+    failed = tuple(JobError.of(error, name) for name, error in job.failed.items())
     _print(JobReport(snapshots=tuple(results), failed=failed), output)
     if failed:
         return failed[0].exit_status
     return EXIT_OK if all(result.good for result in results) else EXIT_NOT_GOOD
 
 
-@contextmanager
-def _output(path: str) -> Iterator[TextIO]:
-    """Open the output for the result, before the work, so that the work is not done in vain.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    if not path:
-        yield sys.stdout
-        return
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(Path(path).open("w", encoding="utf-8"))
-        except OSError as error:
-            raise OutputError(
-                f"{path} cannot be written: {error.strerror}",
-                hint="check the path and its rights",
-                field="result",
-            ) from error
-        yield file
-
-
 def _failed(error: SnapkafkaError, options: argparse.Namespace, output: TextIO) -> int:
     _print(JobReport(error=JobError.of(error)), output)
     if not options.progress:  # else the caller prints the error
-        _print_line(f"error: {_one_line(error.message)}\n       {_one_line(error.hint)}")
+        message, hint = (" ".join(text.split()) for text in (error.message, error.hint))
+        _print_line(f"error: {message}\n       {hint}")
     return error.exit_status
 
 
@@ -109,13 +143,5 @@ def _print_line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _print_progress(working: Working) -> None:
-    _print_line(as_line(working))
-
-
 def _print(report: JobReport, output: TextIO) -> None:
     print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode(), file=output)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -15,9 +15,9 @@ from snapkafka.kafka.records.bulk import client_settings, headers_of, messages_o
 from snapkafka.wire import headers as wire
 
 from .examine import Examination, Part, Reading
+from .job import Settings
 from .order import Engine, HandOverError, Log
 from .records import CLIENT_ID, Record, pieces, record_of
-from .settings import Settings
 from .state import Change, Fold
 from .table_files import Written
 

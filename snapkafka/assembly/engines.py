@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final, TypeVar
 
 from snapkafka.errors import BadInputError
@@ -18,9 +18,8 @@ OFFSETS_MAX: Final = 2_000_000
 _T = TypeVar("_T")
 
 
-@contextmanager
-def opened(job: Job, offsets: int) -> Iterator[Chosen]:
-    """Provide the engine for the length of the block.
+class Chosen(ExitStack):
+    """The embedded engine until it hands over, and Spark from then on, for the length of the block.
 
     Args:
         offsets: about how many one snapshot has to read.
@@ -29,36 +28,33 @@ def opened(job: Job, offsets: int) -> Iterator[Chosen]:
         BadInputError: the options name the embedded engine, and the job has a part that Spark alone does.
         DependencyMissingError: the engine is not installed.
     """
-    require_engine(job.spec.engine)
-    with ExitStack() as stack:
-        engine = Chosen(job, stack)
-        needed = _needs_spark(job, offsets)
-        if job.spec.engine == "spark" or needed:
-            engine.hand_over(needed)
-        yield engine
 
+    def __init__(self, job: Job, offsets: int) -> None:
+        super().__init__()
+        require_engine(job.spec.engine)
+        self._job, self._engine, missing = job, None, missing_of("embedded")
+        self._needed = f"anything without {missing[0]}" if missing else ""
+        if offsets > OFFSETS_MAX:
+            self._needed = f"{offsets:,} offsets (at most {OFFSETS_MAX:,})"
 
-def _needs_spark(job: Job, offsets: int) -> str:
-    """Return the part of a job that Spark alone does; empty: there is none."""
-    if offsets > OFFSETS_MAX:
-        return f"{offsets:,} offsets (at most {OFFSETS_MAX:,})"
-    missing = missing_of("embedded")
-    return f"anything without {missing[0]}" if missing else ""
+    _engine: Engine | None
 
+    def do(self, work: Callable[[Engine], _T]) -> _T:
+        """Do some work with the engine; with Spark, if the embedded one hands over."""
+        if self._engine is None and (self._job.spec.engine == "spark" or self._needed):
+            self._hand_over(self._needed)
+        elif self._engine is None:
+            from .embedded import EmbeddedEngine
 
-class Chosen:
-    """The embedded engine until it hands over, and Spark from then on."""
+            self._engine = EmbeddedEngine(self._job)
+        assert self._engine is not None, "it was chosen"
+        try:
+            return work(self._engine)
+        except HandOverError as reason:
+            self._hand_over(str(reason))
+            return work(self._engine)
 
-    def __init__(self, job: Job, stack: ExitStack) -> None:
-        self._job, self._stack = job, stack
-        self._engine: Engine | None = None
-
-    def hand_over(self, reason: str) -> Engine:
-        """Use Spark from now on.
-
-        Raises:
-            BadInputError: the options name the embedded engine.
-        """
+    def _hand_over(self, reason: str) -> None:
         if self._job.spec.engine == "embedded":
             raise BadInputError(
                 f"the embedded engine does not do {reason}",
@@ -69,16 +65,4 @@ class Chosen:
         require_extra("spark", f"Spark (for {reason})" if reason else "Spark")
         from .spark.engine import spark_engine
 
-        self._engine = self._stack.enter_context(spark_engine(self._job))
-        return self._engine
-
-    def do(self, work: Callable[[Engine], _T]) -> _T:
-        """Do some work with the engine; with Spark, if the embedded one hands over."""
-        if self._engine is None:
-            from .embedded import EmbeddedEngine
-
-            self._engine = EmbeddedEngine(self._job)
-        try:
-            return work(self._engine)
-        except HandOverError as reason:
-            return work(self.hand_over(str(reason)))
+        self._engine = self.enter_context(spark_engine(self._job))

@@ -21,10 +21,10 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
 
 from .around import Around, Near, Reach, leads, per_kind, reach
+from .job import Settings
 from .manifest import unread_ranges
 from .records import Record
 from .rows import Channel, changelog_rows, input_row, message_row
-from .settings import Settings
 from .state import Change, Fold
 from .table_files import Written, write_rows
 from .values.decoder import Decoder

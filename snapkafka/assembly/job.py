@@ -3,34 +3,74 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
 
 from snapkafka.checks import CutView, reading_ranges
-from snapkafka.errors import BadInputError
+from snapkafka.errors import (
+    BadInputError,
+    BrokerUnavailableError,
+    DependencyMissingError,
+    LedgerUnusableError,
+    OutputError,
+    SnapkafkaError,
+)
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry
 
-from .cluster import DEFAULT_ISOLATION, kafka_options
+from .cluster import DEFAULT_ISOLATION
 from .invariant_files import Invariant, load, parse_parameters
-from .progress import Working
-from .settings import Settings
+from .spark.interrupts import interrupted_by
+from .spark.spark_errors import as_ours
 from .spec import JobSpec, changed
 from .values.avro import read_schemas
-from .values.decoding import Decoding
+from .values.decoding import PLAIN, Decoding
 from .values.registry import Registry
+
+#: What befalls every snapshot of a run, so that the others are not tried.
+OF_ALL: Final = (BrokerUnavailableError, LedgerUnusableError, DependencyMissingError, OutputError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the log of one snapshot is read: the options of the job, with an isolation, and the ledger whose headers are
+    ours, with the times of the processes' reports."""
+
+    spec: JobSpec
+    ledger: LedgerEntry
+    decoding: Decoding = PLAIN
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """The options of a job, and what it works with.
 
-    `notify`, `progress`: called with each line of its log, and with its progress.
+    `notify`, `progress`: called with each line of its log, and with its progress, not more often than so.
+    `failed`: the errors of snapshots, by their names. `alone`: only one is named.
     """
 
     spec: JobSpec
     notify: Callable[[str], None]
-    progress: Callable[[Working], None]
+    progress: Callable[[str], None] = lambda line: None
+    progress_every_s: float = 60.0
+    failed: dict[str, SnapkafkaError] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, name: str, *, alone: bool) -> Iterator[None]:
+        """Note a failure in the block as that of a snapshot, as one does not stop the others; raise it if no other is
+        named, or it would befall all."""
+        try:
+            yield
+        except Exception as error:
+            if alone or interrupted_by() is not None:
+                raise
+            ours = as_ours(error, self.notify)
+            if isinstance(ours, OF_ALL):
+                raise
+            self.failed[name] = ours
+            self.notify(f"{name}: {' '.join(ours.message.split())}")
 
     def connection(self) -> Connection:
         if not self.spec.bootstrap:
@@ -60,8 +100,7 @@ class Job:
     def settings(self, ledger: LedgerEntry, decoding: Decoding, isolation: str) -> Settings:
         """Return the settings by which the log of a snapshot is read."""
         spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
-        options = kafka_options(os.environ)
-        return Settings(spec=spec, ledger=ledger, options=options, decoding=decoding)
+        return Settings(spec=spec, ledger=ledger, decoding=decoding)
 
     def offsets(self, view: CutView) -> int:
         ranges = reading_ranges(view, tail_max=self.spec.tail_max, starts=view.starts)

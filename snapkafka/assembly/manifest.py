@@ -32,8 +32,8 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.version import __version__
 
 from .base import Base
+from .job import Settings
 from .ledger import ClusterFacts
-from .settings import Settings
 
 _T = TypeVar("_T")
 

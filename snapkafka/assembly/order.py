@@ -7,7 +7,6 @@ manifest has and the log, so that anybody can run it again. Nothing here uses th
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,7 +27,7 @@ from snapkafka.checks import (
     run,
 )
 from snapkafka.checks.v4_channels import look_back_ranges
-from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, CheckEntry, Manifest, TableEntry
+from snapkafka.manifest import AROUND, INPUTS, STATE, STATE_DELTA, Manifest, ReadEntry, TableEntry
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, open_store, state_parents
 
@@ -37,12 +36,10 @@ from .around import around_rows
 from .base import Base, require_offsets, view_on
 from .examine import Part, Reading
 from .invariant_files import Invariant
-from .job import Job
+from .job import Job, Settings
 from .ledger import ClusterFacts
 from .manifest import Clock, manifest_of
-from .progress import Work, Working, work_of
 from .rows import Channel, channel_rows, position_rows, process_rows
-from .settings import Settings
 from .spec import changed
 from .state import Fold
 from .table_files import Written, entry_of, write_rows
@@ -50,14 +47,15 @@ from .table_files import Written, entry_of, write_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A captured snapshot to assemble: with the bounds of its log, its base, invariants, and facts for its
-    manifest.
+    """A captured snapshot to assemble: with the bounds of its log, how that is read, its base, invariants, and facts
+    for its manifest.
 
     `require_same_log` is called when the log was read, before the manifest is written; it refuses a log that is not the
     one of the bounds any more.
     """
 
     view: CutView
+    settings: Settings
     store: Store
     base: Base | None
     wanted: tuple[Invariant, ...]
@@ -136,32 +134,29 @@ class Engine(ABC):
     def read(self, view: CutView, settings: Settings) -> AbstractContextManager[Log]:
         """Provide the log of a snapshot for the length of the block."""
 
-    def assemble(self, task: Task, settings: Settings) -> tuple[Manifest, Work]:
+    def assemble(self, task: Task) -> Manifest:
         """Write the tables of a snapshot, verify it, and write its manifest; its verdict may be a bad one.
 
         Raises:
             OffsetsGoneError: records that the tables need were deleted; nothing is written.
             StorageError: the storage cannot be written.
         """
-        store, base, clock, began = task.store, task.base, Clock(), time.monotonic()
+        store, base, settings, clock = task.store, task.base, task.settings, Clock()
         view = view_on(base, task.view.captured, task.view.bounds, triggered_ms=settings.ledger.triggered_ms)
-        captured = view.captured
         require_offsets(view, starts=view.starts)
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max, starts=view.starts)
-        self._job.notify(f"{captured.id}: reading {self._amount(ranges)}")
-        with self.read(view, settings) as log, store.staging(captured.id) as folder:
-            parent = None if base is None else CutView(base.parent.captured)
+        with store.staging(view.captured.id) as folder:
             reading = Reading(
-                view=view, ranges=tuple(ranges), settings=settings, tables=(store, folder), parent=parent
+                view=view,
+                ranges=tuple(ranges),
+                settings=settings,
+                tables=(store, folder),
+                parent=None if base is None else CutView(base.parent.captured),
             )
-            parts = clock.timed("reading", lambda: log.examine(reading))
-            entries = clock.timed("tables", lambda: _write(log, reading, parts))
-            checked = clock.timed("checks", Examined(log, reading, parts).check)
+            entries, checked = self._read("reading", reading, clock)
             there = invariants.tables_at(store, entries, () if base is None else base.parts)
-            split = clock.timed("keys", lambda: split_keys.find(view, there))
-            checked = split_keys.noted(checked, split)
+            checked = split_keys.noted(checked, clock.timed("keys", lambda: split_keys.find(view, there)))
             of_tables = clock.timed("invariants", lambda: invariants.check(task.wanted, there))
-            checked = checked._replace(outcomes=checked.outcomes + of_tables)
             manifest = manifest_of(
                 view,
                 settings,
@@ -169,7 +164,7 @@ class Engine(ABC):
                 versions=self.versions(),
                 ranges=ranges,
                 tables=entries,
-                checked=checked,
+                checked=checked._replace(outcomes=checked.outcomes + of_tables),
                 base=base,
                 wanted=task.wanted,
                 facts=task.facts,
@@ -177,48 +172,35 @@ class Engine(ABC):
             )
             task.require_same_log()
             state_parents(store, manifest)  # they may have been pruned meanwhile, or assembled again
-            manifest = store.publish(manifest, folder)
-        return manifest, self._work(captured.id, ranges, began, manifest.checks, manifest)
+            return store.publish(manifest, folder)
 
-    def verify(
-        self, view: CutView, settings: Settings, folder: Path | None
-    ) -> tuple[Checked, Callable[[Manifest], Work]]:
+    def verify(self, view: CutView, settings: Settings, folder: Path | None) -> Checked:
         """Run the checks from the log alone; deleted records are findings here, not errors.
 
         Args:
             view: the snapshot as its manifest has it, with the present bounds of the log.
             folder: for the tables, computed again from the log; None: nobody needs them.
         """
-        began = time.monotonic()
         ranges = reading_ranges(view, tail_max=settings.spec.tail_max)
-        self._job.notify(f"{view.captured.id}: verifying {self._amount(ranges)}")
         bare = replace(settings, spec=changed(settings.spec, around=0, with_inputs=False))
         tables = None if folder is None else (open_store(str(folder.parent)), folder.name)
         reading = Reading(view=view, ranges=tuple(ranges), settings=bare, tables=tables)
-        with self.read(view, settings) as log:
-            parts = log.examine(reading)
-            checked = Examined(log, reading, parts).check()
-            if tables is not None:
-                _write(log, reading, parts)
-        return checked, lambda manifest: self._work(view.captured.id, ranges, began, manifest.checks)
+        return self._read("verifying", reading, Clock())[1]
 
-    def _work(
-        self,
-        name: str,
-        ranges: Iterable[ReadRange],
-        began: float,
-        checks: Iterable[CheckEntry],
-        written: Manifest | None = None,
-    ) -> Work:
-        seconds = time.monotonic() - began
-        self._job.progress(Working(id=name, seconds=round(seconds, 1)))
-        return work_of(name, offsets_in(ranges), seconds, checks, written)
-
-    def _amount(self, ranges: Sequence[ReadRange]) -> str:
-        return f"{offsets_in(ranges):,} offsets of {len(ranges)} partitions by the {self.name} engine"
+    def _read(self, what: str, reading: Reading, clock: Clock) -> tuple[tuple[TableEntry, ...], Checked]:
+        """Read the log, write the tables if they are wanted, and run V1 to V5."""
+        number, partitions = offsets_in(reading.ranges), len(reading.ranges)
+        self._job.notify(
+            f"{reading.view.captured.id}: {what} {number:,} offsets of {partitions} partitions"
+            f" by the {self.name} engine"
+        )
+        with self.read(reading.view, reading.settings) as log:
+            parts = clock.timed("reading", lambda: log.examine(reading))
+            entries = clock.timed("tables", lambda: _write(log, reading, parts)) if reading.tables else ()
+            return entries, clock.timed("checks", Examined(log, reading, parts).check)
 
 
-def offsets_in(ranges: Iterable[ReadRange]) -> int:
+def offsets_in(ranges: Iterable[ReadRange | ReadEntry]) -> int:
     """Count the offsets of ranges."""
     return sum(item.end - item.start for item in ranges)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from snapkafka.manifest import InvariantEntry, Manifest
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.store import Store, open_manifest, open_store, read_manifest, state_parts
 
-from . import engines, split_keys
+from . import split_keys
 from .base import Base, base_or_whole, require_offsets, view_on
 from .cluster import (
     DEFAULT_ISOLATION,
@@ -29,13 +30,13 @@ from .cluster import (
     look,
     require_same_topics,
 )
-from .failures import Failures
+from .engines import Chosen
 from .invariants import check, in_folder, published, require_valid
 from .job import Job
 from .ledger import Desk
 from .manifest import check_entries, openness_of, verdict_of
-from .order import Task
-from .progress import in_words
+from .order import Task, offsets_in
+from .progress import in_words, work_of
 from .spec import JobResult, JobSpec
 from .stored_tables import compare
 from .values.decoding import Decoding
@@ -43,7 +44,7 @@ from .values.decoding import Decoding
 # --- Assembly -------------------------------------------------------------------------------------------------------
 
 
-def assemble(job: Job, failures: Failures) -> list[JobResult]:
+def assemble(job: Job) -> list[JobResult]:
     """Assemble the snapshots of a job, in the order of their epochs; one that fails does not stop the others."""
     spec = job.spec
     if problem := namespace_problem(spec.namespace):
@@ -54,27 +55,26 @@ def assemble(job: Job, failures: Failures) -> list[JobResult]:
     require_valid(asked)
     connection, decoding = job.connection(), job.decoding()
     with Desk(connection, spec.namespace) as desk:
-        work, offsets = _to_assemble(job, desk, failures)
+        work, offsets = _to_assemble(job, desk)
         if not work:
             return []
-        results = []
-        with engines.opened(job, offsets) as engine:
+        results, alone = [], len(set(map(desk.captured, spec.snapshots))) == 1
+        with Chosen(job, offsets) as engine:
             for captured, store in work:
-                with failures.of(captured.id):
+                with job.of(captured.id, alone=alone):
                     results.append(_assembled(job, engine, desk, (captured, store), decoding, wanted, asked))
     return results
 
 
-def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[Captured, Store]], int]:
+def _to_assemble(job: Job, desk: Desk) -> tuple[list[tuple[Captured, Store]], int]:
     """List the snapshots to assemble, each with its storage; and the largest number of offsets that one of them reads.
     What can be refused is refused here, before an engine takes its seconds to start."""
     spec = job.spec
     given = _store(spec.storage) if spec.storage else None
     work, offsets, to_come = [], 0, set()
     named = set(map(desk.captured, spec.snapshots))
-    failures.alone = len(named) == 1
     for captured in sorted(named, key=lambda captured: captured.epoch):
-        with failures.of(captured.id):
+        with job.of(captured.id, alone=len(named) == 1):
             store = given if given is not None else _store(captured.storage)
             view = desk.look(captured, job.isolation)
             # A parent that is assembled on the way is examined once it exists.
@@ -90,7 +90,7 @@ def _to_assemble(job: Job, desk: Desk, failures: Failures) -> tuple[list[tuple[C
 
 def _assembled(
     job: Job,
-    engine: engines.Chosen,
+    engine: Chosen,
     desk: Desk,
     stored: tuple[Captured, Store],
     decoding: Decoding,
@@ -99,19 +99,21 @@ def _assembled(
 ) -> JobResult:
     """Assemble one snapshot, as the cluster is by now."""
     captured, store = stored
+    began = time.monotonic()
     base, why_full = _base(job, desk, captured, store)
     view = desk.look(captured, job.isolation)
-    settings = job.settings(desk.ledger(captured), decoding, job.isolation)
-    facts = desk.facts(captured, job.spec.sinks)
     task = Task(
         view=view,
+        settings=job.settings(desk.ledger(captured), decoding, job.isolation),
         store=store,
         base=base,
         wanted=wanted,
-        facts=facts,
+        facts=desk.facts(captured, job.spec.sinks),
         require_same_log=lambda: desk.require_same_topics(view),
     )
-    manifest, work = engine.do(lambda it: it.assemble(task, settings))
+    manifest = engine.do(lambda it: it.assemble(task))
+    seconds, read = time.monotonic() - began, offsets_in(manifest.read)
+    work = work_of(manifest.id, read, seconds, manifest.checks, written=manifest)
     job.notify(in_words(work))
     place, good = store.manifest_place(captured.id), Verdict(manifest.verdict).good
     desk.record(manifest, place)
@@ -190,39 +192,38 @@ class _Again(NamedTuple):
     not_compared: tuple[str, ...]
 
 
-def verify(job: Job, failures: Failures) -> list[JobResult]:
+def verify(job: Job) -> list[JobResult]:
     """Verify the snapshots of a job's manifests again; one that fails does not stop the others."""
     spec, connection = job.spec, job.connection()
     (given, _), decoding = job.sql(), job.decoding()
-    failures.alone = len(spec.manifests) == 1
-    work, results = [], []
+    work, results, alone = [], [], len(spec.manifests) == 1
     for path in spec.manifests:
-        with failures.of(path):
+        with job.of(path, alone=alone):
             work.append((path, _again(path, connection, spec)))
     if not work:
         return []
     offsets = max(job.offsets(item.view) for _, item in work)
-    with engines.opened(job, offsets) as engine:
+    with Chosen(job, offsets) as engine:
         for path, item in work:
-            with failures.of(path):
+            with job.of(path, alone=alone):
                 results.append(_verified(job, engine, connection, item, decoding, given))
     return results
 
 
 def _verified(
     job: Job,
-    engine: engines.Chosen,
+    engine: Chosen,
     connection: Connection,
     item: _Again,
     decoding: Decoding,
     given: tuple[Invariant, ...],
 ) -> JobResult:
-    spec, manifest = job.spec, item.manifest
+    spec, manifest, began = job.spec, item.manifest, time.monotonic()
     wanted = invariants_of(manifest.invariants, given, record=spec.record)
     settings = job.settings(manifest.ledger, decoding, manifest.isolation)
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
         folder = Path(scratch) if wanted or spec.tables else None
-        found, work_of = engine.do(lambda it: it.verify(item.view, settings, folder))
+        found = engine.do(lambda it: it.verify(item.view, settings, folder))
         if folder is not None:
             computed = in_folder(folder)
             found = split_keys.noted(found, split_keys.find(item.view, computed))
@@ -249,7 +250,8 @@ def _verified(
         strict=openness.strict,
         checks=check_entries(found.outcomes),
     )
-    work = work_of(checked)
+    seconds = time.monotonic() - began
+    work = work_of(manifest.id, job.offsets(item.view), seconds, checked.checks)
     job.notify(in_words(work))
     if spec.record:
         with Desk(connection, manifest.namespace) as desk:

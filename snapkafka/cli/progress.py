@@ -9,7 +9,6 @@ from typing import Final
 
 from rich.text import Text
 
-from snapkafka.assembly.progress import LINE_EVERY_S, Working, in_words
 from snapkafka.ops import CaptureProgress
 from snapkafka.units import rounded_ms
 
@@ -18,10 +17,11 @@ from .screen import printable
 
 #: The first line of progress, where it cannot overwrite itself, comes after so long.
 FIRST_LINE_S: Final = 2.0
+LINE_EVERY_S: Final = 60.0
 
 
 @contextlib.contextmanager
-def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress | Working], None] | None]:
+def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress | str], None] | None]:
     """Provide what prints progress: in a line that is renewed on a terminal, elsewhere after two seconds and then every
     minute.
 
@@ -39,7 +39,7 @@ def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress
         return
     due = time.monotonic() + FIRST_LINE_S
 
-    def notify(reached: CaptureProgress | Working) -> None:
+    def notify(reached: CaptureProgress | str) -> None:
         nonlocal due
         if (now := time.monotonic()) >= due:
             due = now + LINE_EVERY_S
@@ -48,10 +48,10 @@ def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress
     yield notify
 
 
-def progress_line(reached: CaptureProgress | Working) -> str:
+def progress_line(reached: CaptureProgress | str) -> str:
     """Format what runs in one line: how much is done, and what a snapshot waits for."""
-    if isinstance(reached, Working):
-        return in_words(reached)
+    if isinstance(reached, str):
+        return reached
     line = f"{reached.id}: {reached.done} of {reached.needed} after {rounded_ms(reached.waited_ms)}"
     if reached.waits:
         first, *others = reached.waits

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from snapkafka.assembly.entry import CHILD
-from snapkafka.assembly.progress import Working, from_line
+from snapkafka.assembly.progress import PROGRESS
 from snapkafka.assembly.spec import JobReport, JobResult, JobSpec, as_file, changed
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, InternalError, StorageError, UnknownSnapshotError
@@ -97,7 +97,7 @@ async def _job(
     spec: JobSpec,
     launch: Launch = BESIDE_US,
     notify: Callable[[str], None] | None = None,
-    progress: Callable[[Working], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> tuple[JobResult, ...]:
     """Run the job, with credentials in its environment. It ends with this process, whatever happens.
 
@@ -110,9 +110,9 @@ async def _job(
 
     def take_line(text: str) -> None:
         nonlocal last
-        if working := from_line(text):
+        if text.startswith(PROGRESS):
             if progress is not None:
-                progress(working)
+                progress(text.removeprefix(PROGRESS))
         elif text:
             last = text
             if notify is not None:

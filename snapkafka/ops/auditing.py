@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from snapkafka.assembly.progress import Working
 from snapkafka.assembly.spec import JobSpec, changed
 from snapkafka.errors import BadInputError, LedgerUnusableError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -80,7 +79,7 @@ async def audit(
     within_s: float = 300.0,
     capturing: Callable[[CaptureProgress], None] | None = None,
     notify: Callable[[str], None] | None = None,
-    progress: Callable[[Working], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> AuditReport:
     """Compare the tables of the workers with the assembled state, key by key, as both were at one cut.
 

@@ -148,7 +148,7 @@ class Shop:
         }
         settings = settings_of(LEDGER, bootstrap=self.bootstrap, isolation=ISOLATION, namespace="bench")
         began = time.monotonic()
-        manifest, _ = Engine("spark", spark).assembled(CutView(captured, bounds), settings, store)
+        manifest = Engine("spark", spark).assembled(CutView(captured, bounds), settings, store)
         seconds = time.monotonic() - began
         assert manifest.verdict == "VERIFIED", manifest.checks
         return manifest, seconds

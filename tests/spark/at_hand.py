@@ -120,7 +120,7 @@ def tables_of(
 
 def job_of(settings: Settings) -> Job:
     """Return a job that reports to nobody."""
-    return Job(spec=settings.spec, notify=lambda line: None, progress=lambda working: None)
+    return Job(spec=settings.spec, notify=lambda line: None)
 
 
 def checked(engine: Engine, view: CutView, ranges: Sequence[ReadRange], settings: Settings) -> Checked:
@@ -131,7 +131,7 @@ def checked(engine: Engine, view: CutView, ranges: Sequence[ReadRange], settings
 
 
 def verified(engine: Any, view: CutView, settings: Settings, folder: Path | None) -> Checked:
-    found: Checked = engine.verify(view, settings, folder)[0]
+    found: Checked = engine.verify(view, settings, folder)
     return found
 
 

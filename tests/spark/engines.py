@@ -15,8 +15,6 @@ from snapkafka.assembly import (
     Invariant,
     Job,
     Settings,
-    Work,
-    Working,
     find_base,
 )
 from snapkafka.assembly.embedded import EmbeddedEngine
@@ -38,25 +36,23 @@ class Engine:
 
     name: str
     session: Any = None
-    progress: Callable[[Working], None] = lambda working: None
+    progress: Callable[[str], None] = lambda line: None
 
     def of(self, settings: Settings) -> OfJob:
         """Return the engine of a job with these settings."""
-        job = Job(spec=settings.spec, notify=lambda line: None, progress=self.progress)
+        job = Job(spec=settings.spec, notify=lambda line: None, progress=self.progress, progress_every_s=0.01)
         if self.session is None:
             return EmbeddedEngine(job)
         from snapkafka.assembly.spark.engine import SparkEngine
 
         return SparkEngine(self.session, job)
 
-    def assembled(
-        self, view: CutView, settings: Settings, store: LocalStore, **more: Any
-    ) -> tuple[Manifest, Work]:
+    def assembled(self, view: CutView, settings: Settings, store: LocalStore, **more: Any) -> Manifest:
         """Assemble a snapshot as it was looked at, with a base, invariants and facts or without."""
         given: dict[str, Any] = {"base": None, "wanted": (), "facts": ClusterFacts(), **more}
-        task = Task(view=view, store=store, require_same_log=lambda: None, **given)
+        task = Task(view=view, settings=settings, store=store, require_same_log=lambda: None, **given)
         store.root.mkdir(parents=True, exist_ok=True)
-        return self.of(settings).assemble(task, settings)
+        return self.of(settings).assemble(task)
 
     def assemble(
         self,
@@ -82,12 +78,12 @@ class Engine:
             base = None
             if not whole:
                 base = find_base(store, captured, settings.ledger, isolation=settings.spec.isolation)
-            return self.assembled(view, settings, store, base=base, wanted=tuple(wanted), facts=facts)[0]
+            return self.assembled(view, settings, store, base=base, wanted=tuple(wanted), facts=facts)
 
     def verify(self, stage: Stage, name: str = "snap", folder: Path | None = None, **options: Any) -> Checked:
         """Verify a snapshot of a stage from its log alone."""
         with looked_at(stage, name, **options) as (_, _, view, settings):
-            return self.of(settings).verify(view, settings, folder)[0]
+            return self.of(settings).verify(view, settings, folder)
 
 
 @contextmanager

@@ -186,7 +186,7 @@ def verified(engine: Engine, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) 
     """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state.
     `uncompacted_ms`: what their settings promised then."""
     view, settings = looked_at(*cuts, uncompacted_ms=uncompacted_ms)
-    outcomes = engine.of(settings).verify(view, settings, None)[0].outcomes
+    outcomes = engine.of(settings).verify(view, settings, None).outcomes
     (of_state,) = [outcome for outcome in outcomes if outcome.name == "V3"]
     return of_state
 
@@ -281,7 +281,7 @@ def test_a_log_that_the_cleaner_went_through_is_assembled(
     assert there == sorted({*range(end + 2)} - SUPERSEDED), "it shows nothing where no offset is missing"
     expected = {key: (value, offset) for offset, (key, value) in enumerate(WRITTEN)}
     view, settings = looked_at((cleaned.whole, end))
-    manifest, _ = engine.assembled(view, settings, LocalStore(tmp_path))
+    manifest = engine.assembled(view, settings, LocalStore(tmp_path))
     rows = pq.read_table(tmp_path / state_table(manifest).path, partitioning=None).to_pylist()
     assert sorted((row["key"], row["value"], row["changelog_offset"]) for row in rows) == [
         (str(key), value, offset) for key, (value, offset) in sorted(expected.items()) if value is not None

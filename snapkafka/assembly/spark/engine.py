@@ -4,6 +4,7 @@ together."""
 from __future__ import annotations
 
 import math
+import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +17,11 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from snapkafka.assembly.arrow_schema import arrow_schema
+from snapkafka.assembly.cluster import kafka_options
 from snapkafka.assembly.examine import Examination, Part, Reading
-from snapkafka.assembly.job import Job
+from snapkafka.assembly.job import Job, Settings
 from snapkafka.assembly.order import Engine, Log
 from snapkafka.assembly.records import Record, pieces, record_of
-from snapkafka.assembly.settings import Settings
 from snapkafka.assembly.state import Change, Fold
 from snapkafka.assembly.table_files import Written
 from snapkafka.checks import CutView
@@ -28,7 +29,7 @@ from snapkafka.wire import headers as wire
 
 from .interrupts import interruptible_again
 from .kafka_source import read_ranges
-from .meter import Meter, step
+from .meter import reported, step
 from .session import session
 
 #: What the tasks give: changes, and in a last row what else they have made.
@@ -70,9 +71,8 @@ class SparkEngine(Engine):
     @contextmanager
     def read(self, view: CutView, settings: Settings) -> Iterator[Log]:
         log = SparkLog(self._spark, settings)
-        meter = Meter(self._spark, view.captured.id, self._job.progress)
         try:
-            with meter.reading():
+            with reported(self._spark, view.captured.id, self._job):
                 yield log
         finally:
             log.close()
@@ -95,7 +95,7 @@ class SparkLog(Log):
             ranges,
             bootstrap=self._settings.spec.bootstrap,
             isolation=self._settings.spec.isolation,
-            options=self._settings.options,
+            options=kafka_options(os.environ),
         )
         ledger_id = self._ledger_id
 

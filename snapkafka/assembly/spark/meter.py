@@ -1,7 +1,4 @@
-"""The steps that Spark is at, by name, and how many of their tasks are done.
-
-The names are those that Spark's own page shows, for the job and for each of its stages.
-"""
+"""The steps that Spark is at, by the names that its own page shows, and how many of their tasks are done."""
 
 from __future__ import annotations
 
@@ -9,81 +6,60 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.traceback_utils import SCCallSiteSync
 
-from snapkafka.assembly.progress import Step, Working
+from snapkafka.assembly.job import Job
 
 #: What a job, and each of its stages, is called by.
 NAMES: Final = ("spark.job.description", "callSite.short")
-#: How often Spark is asked.
-EVERY_S: Final = 0.5
 
 
 @contextlib.contextmanager
 def step(spark: SparkSession, name: str) -> Iterator[None]:
-    """Name the work that this thread asks of Spark in the block, on Spark's page and in the reports of a `Meter`."""
+    """Name the work that this thread asks of Spark in the block."""
     context = spark.sparkContext
-    before = [context.getLocalProperty(key) for key in NAMES]
-    # Otherwise pyspark calls what it collects by the line that asked for it.
-    with SCCallSiteSync(context):
+    with SCCallSiteSync(context):  # otherwise pyspark calls what it collects by the line that asked for it
         for key in NAMES:
             context.setLocalProperty(key, name)
         try:
             yield
         finally:
-            for key, value in zip(NAMES, before, strict=True):
-                context.setLocalProperty(key, value)  # None takes it away
+            for key in NAMES:
+                context.setLocalProperty(key, None)  # takes it away
 
 
-class Meter:
-    """A meter of the work on a snapshot: its progress while it runs.
+@contextlib.contextmanager
+def reported(spark: SparkSession, name: str, job: Job) -> Iterator[None]:
+    """Report the steps that run in the block as the progress of a snapshot, each time that they are others."""
+    end, began = threading.Event(), time.monotonic()
 
-    Args:
-        name: of the snapshot.
-        progress: called with each change, also from another thread.
-    """
-
-    def __init__(self, spark: SparkSession, name: str, progress: Callable[[Working], None]) -> None:
-        self._spark, self._name, self._progress = spark, name, progress
-        self._began = time.monotonic()
-        self._end = threading.Event()
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Report the steps that run in the block."""
-        thread = threading.Thread(target=self._watch, name="snapkafka-meter", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._end.set()
-            thread.join()
-
-    def now(self) -> Working:
-        """Return the steps that run."""
-        return Working(id=self._name, seconds=round(time.monotonic() - self._began, 1), steps=self._steps())
-
-    def _watch(self) -> None:
-        before = None
+    def watch() -> None:
+        before = ""
         with contextlib.suppress(Py4JError):  # Spark is gone: whoever works with it says so
-            while not self._end.wait(EVERY_S):
-                now = self.now()
-                if now.steps != before:
-                    before = now.steps
-                    self._progress(now)
+            while not end.wait(job.progress_every_s):
+                if (now := _steps(spark)) not in ("", before):
+                    before = now
+                    job.progress(f"{name}: {time.monotonic() - began:.0f} s; {now}")
 
-    def _steps(self) -> tuple[Step, ...]:
-        """Return the running steps; the tasks of stages of one name are added up."""
-        tracker = self._spark.sparkContext.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        done, tasks = Counter[str](), Counter[str]()
-        for stage in stages:
-            if stage is not None:
-                done[stage.name] += stage.numCompletedTasks
-                tasks[stage.name] += stage.numTasks
-        return tuple(Step(name=name, done=done[name], tasks=tasks[name]) for name in sorted(tasks))
+    thread = threading.Thread(target=watch, name="snapkafka-meter", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+def _steps(spark: SparkSession) -> str:
+    """Return the running steps in words; the tasks of stages of one name are added up."""
+    tracker, done, tasks = spark.sparkContext.statusTracker(), Counter[str](), Counter[str]()
+    for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()):
+        if stage is not None:
+            done[stage.name] += stage.numCompletedTasks
+            tasks[stage.name] += stage.numTasks
+    return "; ".join(f"{name}: {done[name]} of {tasks[name]} tasks" for name in sorted(tasks))

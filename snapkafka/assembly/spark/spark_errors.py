@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import traceback
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
+    InternalError,
     LedgerUnusableError,
     OffsetsGoneError,
     SnapkafkaError,
@@ -36,10 +38,15 @@ _SIGNS: Final[tuple[tuple[str, type[SnapkafkaError], str], ...]] = (
 #: How Spark and Kafka's client name a partition in their messages.
 _PARTITION: Final = re.compile(r"(?:[Pp]artitions?|TopicPartition:?) [\[{(]*([\w.-]+)-(\d+)\b")
 
-#: What to do next, where it is not what such an error says by itself.
-_HINTS: Final[Mapping[type[SnapkafkaError], str]] = {
-    LedgerUnusableError: "docs/reference/ledger.md lists the rights that the assembly job needs",
-}
+HINT: Final = "docs/reference/ledger.md lists the rights that the assembly job needs"
+
+
+def as_ours(error: Exception, notify: Callable[[str], None]) -> SnapkafkaError:
+    """Return an error as one of ours; of an unforeseen one the traceback is printed."""
+    found = error if isinstance(error, SnapkafkaError) else translate(error)
+    if found is None:
+        notify("".join(traceback.format_exception(error)))
+    return found or InternalError(f"{type(error).__name__}: {error}"[:300])
 
 
 def translate(error: Exception) -> SnapkafkaError | None:
@@ -52,7 +59,8 @@ def translate(error: Exception) -> SnapkafkaError | None:
                 line = min(lines, key=lambda line: line.index(sign))
                 place = _PARTITION.search(text) if kind is OffsetsGoneError else None
                 where = f" ({place[1]}[{place[2]}])" if place else ""
-                return kind(f"{meaning}{where}: {line[:200]}", hint=_HINTS.get(kind))
+                hint = HINT if kind is LedgerUnusableError else None
+                return kind(f"{meaning}{where}: {line[:200]}", hint=hint)
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import cast
 
 import pytest
 
@@ -19,13 +19,10 @@ class Fake:
     def __init__(self, name: str, reason: str = "") -> None:
         self.name, self.reason = name, reason
 
-    def assemble(self, task: Any, settings: Any) -> str:
+    def assemble(self) -> str:
         if self.reason:
             raise HandOverError(self.reason)
         return self.name
-
-    def verify(self, *_: Any) -> str:
-        return self.assemble(None, None)
 
 
 @pytest.fixture
@@ -49,10 +46,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def taken(lines: list[str], spec: JobSpec, *, offsets: int = 1_000) -> str:
     """Return the name of the engine that assembles."""
-    job = Job(spec=spec, notify=lines.append, progress=lambda working: None)
-    nothing: Any = None
-    with engines.opened(job, offsets) as engine:
-        return str(engine.do(lambda it: it.assemble(nothing, nothing)))
+    with engines.Chosen(Job(spec=spec, notify=lines.append), offsets) as engine:
+        return engine.do(lambda it: cast(Fake, it).assemble())
 
 
 @pytest.mark.parametrize("name", ["spark", "embedded", "auto"])

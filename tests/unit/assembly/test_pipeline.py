@@ -5,17 +5,18 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from snapkafka.assembly import Invariant, Job, JobSpec, pipeline
-from snapkafka.assembly.failures import Failures
+from snapkafka.assembly import Invariant, Job, JobSpec, Work, pipeline
 from snapkafka.assembly.pipeline import invariants_of
+from snapkafka.assembly.progress import in_words
 from snapkafka.errors import BadInputError, BrokerUnavailableError, SnapkafkaError, StorageError
 from snapkafka.manifest_entries import InvariantEntry
 
 
 def job(**options: Any) -> Job:
-    return Job(spec=JobSpec(**options), notify=print, progress=lambda working: None)
+    return Job(spec=JobSpec(**options), notify=print)
 
 
 def test_parameters_are_those_of_whatever_sql_there_is() -> None:
@@ -84,17 +85,16 @@ def verifying(monkeypatch: pytest.MonkeyPatch) -> dict[str, SnapkafkaError]:
     return errors
 
 
-def verify(*places: str) -> tuple[list[Any], Failures]:
-    failures = Failures(lambda line: None)
-    return pipeline.verify(job(bootstrap="b:1", manifests=places), failures), failures
+def verify(*places: str) -> tuple[list[Any], dict[str, SnapkafkaError]]:
+    made = job(bootstrap="b:1", manifests=places)
+    return pipeline.verify(made), made.failed
 
 
 def test_a_snapshot_that_cannot_be_verified_does_not_stop_the_others(
     verifying: dict[str, SnapkafkaError],
 ) -> None:
-    results, failures = verify(*PLACES)
-    assert results == ["/a.json", "/b.json"]
-    assert failures.found == {place: verifying[place] for place in ("/gone.json", "/bad.json")}
+    failed = {place: verifying[place] for place in ("/gone.json", "/bad.json")}
+    assert verify(*PLACES) == (["/a.json", "/b.json"], failed)
 
 
 def test_alone_it_is_the_error_of_the_job(verifying: dict[str, SnapkafkaError]) -> None:
@@ -107,11 +107,30 @@ def test_where_none_can_be_read_no_engine_starts(
     verifying: dict[str, SnapkafkaError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipeline, "_again", lambda path, *_: (_ for _ in ()).throw(StorageError(path)))
-    results, failures = verify("/a.json", "/b.json")
-    assert (results, list(failures.found)) == ([], ["/a.json", "/b.json"])
+    results, failed = verify("/a.json", "/b.json")
+    assert (results, list(failed)) == ([], ["/a.json", "/b.json"])
 
 
 def test_a_broker_that_is_away_ends_it_for_all(verifying: dict[str, SnapkafkaError]) -> None:
     verifying["/bad.json"] = BrokerUnavailableError("no broker")
     with pytest.raises(BrokerUnavailableError):
         verify(*PLACES)
+
+
+def test_what_it_came_to_in_words() -> None:
+    work = Work(
+        id="friday",
+        offsets_read=20_000_000,
+        tables_written=5,
+        rows_written=5_000_321,
+        bytes_written=310_000_000,
+        checks=("V1", "V2", "V6 money"),
+        seconds=80.04,
+    )
+    assert in_words(work) == (
+        "friday: read 20,000,000 offsets; wrote 5,000,321 rows in 5 tables, 310.0 MB; "
+        "checked V1, V2, V6 money; 80.0 s"
+    )
+    assert in_words(msgspec.structs.replace(work, tables_written=0, checks=("V1",))) == (
+        "friday: read 20,000,000 offsets; checked V1; 80.0 s"
+    )

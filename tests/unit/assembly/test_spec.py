@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from snapkafka.assembly import OPTIONS, JobResult, JobSpec, Work, as_file, changed, read_system
-from snapkafka.assembly.command_line import FLAGS, parser, spec_of
+from snapkafka.assembly.command import FLAGS, parser, spec_of
 from snapkafka.assembly.spec import SYSTEM, JobError, JobReport
 from snapkafka.errors import BadInputError, InternalError, StorageError
 from snapkafka.options import flags_of

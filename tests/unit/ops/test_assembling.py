@@ -15,8 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from snapkafka import ops
-from snapkafka.assembly import Step, Work, Working, changed, isolation_of
-from snapkafka.assembly.progress import as_line
+from snapkafka.assembly import Work, changed, isolation_of
 from snapkafka.errors import (
     BadInputError,
     DependencyMissingError,
@@ -142,12 +141,11 @@ async def test_without_an_engine_its_extra_is_named(
 
 
 async def test_how_far_it_is_is_distinguished_from_the_log(job: Job) -> None:
-    working = Working(id="mine", seconds=1.5, steps=(Step(name="table state", done=14, tasks=40),))
-    job.says({"snapshots": [RESULT]}, lines=("starting Spark", as_line(working), "mine: read"))
-    said: list[str] = []
-    reported: list[Working] = []
+    lines = ("starting Spark", "progress: mine: 1 s", "mine: read")
+    job.says({"snapshots": [RESULT]}, lines=lines)
+    said, reported = list[str](), list[str]()
     (found,) = await ops.assemble(HERE, MINE, notify=said.append, progress=reported.append)
-    assert (said, reported) == (["starting Spark", "mine: read"], [working])
+    assert (said, reported) == (["starting Spark", "mine: read"], ["mine: 1 s"])
     assert job.arguments == ["--progress"]
     assert found.work == WORK
 
