@@ -46,6 +46,6 @@ if TYPE_CHECKING:
     from .spec import OPTIONS, JobResult, JobSpec, as_file, changed, read_system
     from .stored_tables import compare
     from .table_files import arrow, digest_of
-    from .values.decoding import PLAIN, Decoding
+    from .values.decoder import PLAIN, Decoding
 else:
     __getattr__ = lazily(__name__)

@@ -26,7 +26,7 @@ from .spark.interrupts import interrupted_by
 from .spark.spark_errors import as_ours
 from .spec import JobSpec, changed
 from .values.avro import read_schemas
-from .values.decoding import PLAIN, Decoding
+from .values.decoder import PLAIN, Decoding
 from .values.registry import Registry
 
 #: What befalls every snapshot of a run, so that the others are not tried.

@@ -39,7 +39,7 @@ from .order import Task, offsets_in
 from .progress import in_words, work_of
 from .spec import JobResult, JobSpec
 from .stored_tables import compare
-from .values.decoding import Decoding
+from .values.decoder import Decoding
 
 # --- Assembly -------------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,7 @@ from snapkafka.wire.headers import HEADER
 
 from .records import Record
 from .schemas import LAST_MS, TIMESTAMP_TYPE_NAMES, UNIX_EPOCH
-from .values.decoder import Codecs, Decoder
-from .values.decoding import JSON_CODECS, TEXT_CODECS, normal_name
+from .values.decoder import JSON_CODECS, TEXT_CODECS, Codecs, Decoder, normal_name
 
 
 class Channel(NamedTuple):

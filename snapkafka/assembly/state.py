@@ -20,8 +20,7 @@ from snapkafka.checks import CutView, LogRecord, questions
 from snapkafka.protocol.records import TopicPartition
 
 from .rows import changelog_rows
-from .values.decoder import Decoder, Texts
-from .values.decoding import Decoding
+from .values.decoder import Decoder, Decoding, Texts
 from .values.json_text import UPDATE
 
 

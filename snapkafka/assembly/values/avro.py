@@ -1,6 +1,6 @@
 """Avro to JSON by fastavro. Decimals are texts with all digits, times and dates are texts by ISO 8601, bytes are in
-base64, NaN and infinities are texts; a value of a union is the value alone. A value that Python does not have, such as
-a date in the year 10000, cannot be read."""
+base64; a value of a union is the value alone. What JSON or Python does not have, such as NaN or a date in the year
+10000, cannot be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastavro import _read_py as in_python
 
 from snapkafka.errors import BadInputError
 
-from .json_text import with_quoted_constants
+from .json_text import as_json
 
 #: Types of schemas, as registries call them.
 AVRO: Final = "AVRO"
@@ -59,14 +59,9 @@ def reader_of(schema: Schema) -> Callable[[bytes], str | None]:
     def decoded(raw: bytes) -> str | None:
         try:
             found: Any = read(BytesIO(raw), parsed, None)
-            text = json.dumps(
-                found[VALUE], default=msgspec.to_builtins, ensure_ascii=False, separators=(",", ":")
-            )
-            text = with_quoted_constants(text)
-            text.encode()
+            return as_json(found[VALUE], msgspec.to_builtins)
         except Exception:  # damaged bytes make fastavro raise nearly anything
             return None
-        return text
 
     return decoded
 

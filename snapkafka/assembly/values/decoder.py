@@ -7,18 +7,57 @@ from __future__ import annotations
 
 import base64
 import binascii
+import importlib
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .app_codecs import PICKLES, REFUSED, Load, loader
 from .avro import AVRO, JSON, Schema, reader_of
-from .decoding import BASE64, JSON_CODECS, PLAIN, PREFIX_BYTES, TEXT_CODECS, Decoding, number_in
-from .json_text import Operation, json_in, operation_of, text_of, window_of
+from .json_text import Operation, as_json, is_json, operation_of, text_of, window_of
+from .registry import Registry
+
+#: Codecs (Faust's names) that need nothing of the app; each may have `|binary` behind it, Faust's name for base64.
+JSON_CODECS: Final = ("json",)
+TEXT_CODECS: Final = ("raw", "text", "")
+BASE64: Final = "|binary"
+#: The byte before the number of a schema, and the bytes of both.
+MAGIC: Final = b"\x00"
+PREFIX_BYTES: Final = 5
+#: Codecs that execute what they read.
+PICKLES: Final = r"(^|\|)(raw_)?pickle($|\|)"
+REFUSED: Final = " is not decoded: pickles execute code (the option unpickle)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """The decoding of keys and values that are neither JSON nor text.
+
+    Args:
+        codecs: modules to import where the data is, so that they register their codecs with Faust.
+        unpickle: whether to load pickles, which executes whatever they contain.
+        avro: schemas as JSON, by `<topic>-key`, `<topic>-value`, or the number in a schema registry: then the bytes
+            begin with a zero byte and that number.
+        registry: the source of schemas of other numbers.
+    """
+
+    codecs: tuple[str, ...] = ()
+    unpickle: bool = False
+    avro: Mapping[str, str] = field(default_factory=dict)
+    registry: Registry | None = None
+
+
+PLAIN: Final = Decoding()
+
+
+def normal_name(codec: str) -> str:
+    """Return a codec's name with the base64 last: `binary` alone is text in it."""
+    return f"raw{BASE64}" if codec == "binary" else codec
 
 
 class Form(NamedTuple):
@@ -99,9 +138,10 @@ class Decoder:
             return NOTHING
         if (schema := self._decoding.avro.get(subject)) is not None:
             return self._by_schema(Schema(schema), raw, f"not Avro by the schema {subject}")
-        number = None if codec in TEXT_CODECS else number_in(raw)
-        if number is not None and (found := self._by_number(number, raw[PREFIX_BYTES:])) is not None:
-            return found
+        if codec not in TEXT_CODECS and len(raw) >= PREFIX_BYTES and raw.startswith(MAGIC):
+            number = int.from_bytes(raw[1:PREFIX_BYTES], "big")
+            if (found := self._by_number(number, raw[PREFIX_BYTES:])) is not None:
+                return found
         inner = None if codec is None else codec.removesuffix(BASE64)
         if codec is not None and inner not in (*JSON_CODECS, *TEXT_CODECS):
             return self._of_the_app(raw, codec)
@@ -116,8 +156,8 @@ class Decoder:
             return Form(why="not UTF-8")
         if inner in TEXT_CODECS:
             return Form(msgspec.json.encode(text).decode(), text)
-        if (content := json_in(text)) is not None:
-            return _form(content)
+        if is_json(text):
+            return _form(text)
         return Form(why="not JSON") if inner in JSON_CODECS else Form(None, text)
 
     def _by_number(self, number: int, raw: bytes) -> Form | None:
@@ -147,16 +187,47 @@ class Decoder:
         return Form(why=why) if content is None else _form(content)
 
     @cached_property
-    def _load(self) -> Load:
-        return loader(self._decoding.codecs, unpickle=self._decoding.unpickle)
+    def _not_imported(self) -> str:
+        """Import Faust's codecs and the modules; return why one of them cannot be, empty: all were."""
+        try:
+            for module in ("faust.serializers.codecs", *self._decoding.codecs):
+                importlib.import_module(module)
+        except ImportError as error:
+            return f"no module {error.name} on a worker"
+        except (Exception, SystemExit) as error:
+            return f"a module fails on a worker: {type(error).__name__}"
+        return ""
 
-    def _of_the_app(self, raw: bytes, codec: str) -> Form:
-        decoding = self._decoding
-        pickled = not decoding.unpickle and re.search(PICKLES, codec) is not None
-        if pickled or not (decoding.codecs or decoding.unpickle):
-            return Form(why=f"codec {codec}{REFUSED if pickled else ' is not decoded'}")
-        content, why = self._load(codec, raw)
-        return Form(why=why) if content is None else _form(content)
+    def _of_the_app(self, raw: bytes, name: str) -> Form:
+        unpickle = self._decoding.unpickle
+        if not unpickle and re.search(PICKLES, name):
+            return Form(why=f"codec {name}{REFUSED}")
+        if not (self._decoding.codecs or unpickle):
+            return Form(why=f"codec {name} is not decoded")
+        if self._not_imported:
+            return Form(why=f"codec {name}: {self._not_imported}")
+        from faust.serializers.codecs import get_codec
+
+        try:
+            codec = get_codec(name)
+        except Exception:
+            return Form(why=f"codec {name} is not registered with Faust")
+        if not unpickle and any(type(node).__name__ == "raw_pickle" for node in getattr(codec, "nodes", ())):
+            return Form(why=f"codec {name}{REFUSED}")
+        try:
+            with warnings.catch_warnings(action="ignore"):  # Faust's of pickles: whoever asked for them knows
+                found = codec.loads(raw)
+            return _form(as_json(found, _plain))
+        except (Exception, SystemExit) as error:
+            return Form(why=f"codec {name}: {type(error).__name__}")
+
+
+def _plain(value: Any) -> Any:
+    from faust.utils.json import on_default
+
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    return value.decode() if isinstance(value, bytes) else on_default(value)
 
 
 def _form(content: str) -> Form:

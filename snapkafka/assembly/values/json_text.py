@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
-import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +12,6 @@ import msgspec
 
 from snapkafka.assembly.schemas import FIRST_WINDOW_S, LAST_WINDOW_S, UNIX_EPOCH
 
-#: A string, or a number that Python's JSON has and JSON has not, and that is no name of a field; none begins within a
-#: string.
-STRING_OR_CONSTANT: Final = re.compile(
-    r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?P<constant>NaN|-?Infinity)(?![ \t\n\r]*:)', re.DOTALL
-)
 SPACE: Final = " \t\n\r"
 #: The first part of the keys in the changelog of a table of sets (`faust.tables.sets`).
 ADD: Final = 1
@@ -28,18 +22,8 @@ _checked: Final = msgspec.json.Decoder(msgspec.Raw).decode
 _string: Final = msgspec.json.Decoder(str).decode
 
 
-def json_in(text: str) -> str | None:
-    """Return text that is exactly one value of JSON, as RFC 8259 has it; None: it is not.
-
-    NaN and infinities, which Python writes where JSON has numbers, become strings.
-    """
-    if _is_json(text):
-        return text
-    quoted = with_quoted_constants(text) if "N" in text or "I" in text else text
-    return quoted if quoted != text and _is_json(quoted) else None
-
-
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """Return whether text is exactly one value of JSON, as RFC 8259 has it."""
     try:
         _checked(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
@@ -47,15 +31,15 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def with_quoted_constants(text: str) -> str:
-    """Return text with NaN, Infinity and -Infinity as strings, wherever JSON has numbers."""
-    written, upto = io.StringIO(), 0
-    for found in STRING_OR_CONSTANT.finditer(text):
-        if constant := found["constant"]:
-            written.write(f'{text[upto : found.start()]}"{constant}"')
-            upto = found.end()
-    written.write(text[upto:])
-    return written.getvalue()
+def as_json(value: Any, default: Callable[[Any], Any]) -> str:
+    """Write a value as JSON; `default` converts what JSON does not have.
+
+    Raises:
+        ValueError: a number is none, or a text has no UTF-8.
+    """
+    text = json.dumps(value, default=default, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text.encode()
+    return text
 
 
 def text_of(content: str) -> str:

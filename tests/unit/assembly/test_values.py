@@ -20,8 +20,7 @@ from avro.schema import parse
 
 from snapkafka.assembly import PLAIN, Decoding
 from snapkafka.assembly.values.avro import JSON, Schema, read_schemas, reader_of
-from snapkafka.assembly.values.decoder import Decoder
-from snapkafka.assembly.values.decoding import normal_name
+from snapkafka.assembly.values.decoder import Decoder, normal_name
 from snapkafka.assembly.values.registry import Registry
 from snapkafka.errors import BadInputError
 
@@ -93,9 +92,9 @@ def test_both_reasons_are_given() -> None:
 
 
 def reported(text: str) -> bool:
-    """Return whether Python, which knows NaN and infinities too, takes it for JSON."""
+    """Return whether Python, without its NaN and infinities, takes it for JSON."""
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=int)
     except ValueError:
         return False
     return True
@@ -119,11 +118,6 @@ def test_json_is_what_python_takes_for_it_and_nothing_behind_it() -> None:
         texts += [text, text[:at] + rng.choice(marks) + text[at + rng.randrange(2) :]]
     for text in texts:
         assert (read(text.encode(), "json")[1] is None) == reported(text), text
-
-
-def test_nan_and_infinities_are_texts() -> None:
-    found, _ = read(b'{"a": NaN, "b": [Infinity,-Infinity], "NaN": "NaN"}', "json")
-    assert found == '{"a": "NaN", "b": ["Infinity","-Infinity"], "NaN": "NaN"}'
 
 
 MEMORY = """
@@ -177,7 +171,7 @@ def test_pickles_are_loaded_if_that_is_asked_for() -> None:
         return read(raw, "pickle", Decoding(unpickle=True))
 
     assert loaded(b64encode(pickle.dumps(("k", (1.0, 4.9))))) == ('["k",[1.0,4.9]]', None)
-    assert loaded(b64encode(pickle.dumps(float("nan")))) == ("NaN", None)
+    assert loaded(b64encode(pickle.dumps(float("nan")))) == (None, "codec pickle: ValueError")
     assert loaded(b64encode(pickle.dumps("\ud800"))) == (None, "codec pickle: UnicodeEncodeError")
     assert loaded(b"x") == (None, "codec pickle: Error")
 
@@ -291,7 +285,7 @@ def test_logical_types(kind: str, logical: str, datum: Any, expected: Any) -> No
 
 def test_bytes_of_fixed_length_and_numbers_that_are_none() -> None:
     assert text({"type": "fixed", "size": 2, "name": "f"}, b"\xff\x00") == "/wA="
-    assert text("double", struct.pack("<d", float("nan"))) == "NaN"
+    assert text("double", struct.pack("<d", float("nan"))) is None
     assert text(["null", "string"], b"\x02\x02a") == "a"
 
 
