@@ -22,6 +22,7 @@ from snapkafka.manifest import STATE, STATE_DELTA, CheckEntry, Manifest, TableEn
 from snapkafka.store import Store, chained_sql, places_of, sql_name, sql_of_files, state_parents
 from snapkafka.store.database import database, locked, one_line
 
+from .arrow_schema import arrow_schema
 from .invariant_files import Invariant
 from .schemas import IN_FLIGHT, SCHEMAS, in_flight_sql, schema
 from .unwritten_casts import long_number_sql, problem_of
@@ -36,7 +37,6 @@ ROWS: Final = 10_000
 #: The columns that may hold JSON.
 JSON_COLUMNS: Final = ((STATE, "key"), (STATE, "value"), ("messages", "key"), ("messages", "value"))
 _PLACE: Final = ("topic", "partition", "offset")
-_TYPES: Final[Mapping[str, str]] = {"string": "VARCHAR", "binary": "BLOB", "timestamp": "TIMESTAMPTZ"}
 
 
 class Tables(NamedTuple):
@@ -133,25 +133,11 @@ def _empty() -> Iterator[DuckDBPyConnection]:
     """Provide DuckDB with every table, empty."""
     with database([]) as found:
         for name in SCHEMAS:
-            columns = (part.split(" ", 1) for part in schema(name).split(", "))
-            typed = ", ".join(f"{sql_name(column)} {type_of(kind)}" for column, kind in columns)
-            found.execute(f"CREATE TABLE {sql_name(name)} ({typed})")
+            found.register("columns", arrow_schema(schema(name)).empty_table())
+            found.execute(f"CREATE TABLE {sql_name(name)} AS FROM columns")
         found.execute(f"CREATE VIEW {IN_FLIGHT} AS {in_flight_sql('messages')}")
         locked(found, [])
         yield found
-
-
-def type_of(kind: str) -> str:
-    """Return a type of DuckDB for one of `schemas`."""
-    outer, _, inner = kind.removesuffix(">").partition("<")
-    if outer == "array":
-        return f"{type_of(inner)}[]"
-    if outer == "map":
-        return f"MAP({', '.join(map(type_of, inner.split(',')))})"
-    if outer == "struct":
-        fields = (field.split(":") for field in inner.split(","))
-        return f"STRUCT({', '.join(f'{sql_name(name)} {type_of(of)}' for name, of in fields)})"
-    return _TYPES.get(kind, kind)
 
 
 def _problem(empty: DuckDBPyConnection, invariant: Invariant) -> str:

@@ -14,9 +14,8 @@ The rows are those of the table `state`, with a parent's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from snapkafka.checks import WITNESSES_MAX, Checked, CutView, Finding, witness_of
 from snapkafka.manifest import STATE
@@ -27,67 +26,43 @@ from .invariants import Tables, opened
 KEYS_SHOWN: Final = 5
 CHARACTERS_SHOWN: Final = 40
 
-#: Of each table the first of the keys that have several rows, in the order of their bytes, and how many there are.
+#: Of each table how many keys have several rows, and the first of them in the order of their bytes.
 _SPLIT: Final = f"""
 WITH split AS (
     SELECT app, table_name, changelog_topic, key_raw, any_value(key) AS key,
-           list({{'at': "partition", 'offset': changelog_offset}} ORDER BY "partition") AS places
+           list("partition" ORDER BY "partition") AS partitions,
+           list(changelog_offset ORDER BY "partition") AS offsets
     FROM {STATE} WHERE key_raw IS NOT NULL
     GROUP BY app, table_name, changelog_topic, key_raw HAVING count(*) > 1
 )
-SELECT *, count(*) OVER (PARTITION BY app, table_name, changelog_topic) AS found FROM split
-QUALIFY row_number() OVER (PARTITION BY app, table_name, changelog_topic ORDER BY key_raw) <= {KEYS_SHOWN}
-ORDER BY app, table_name, changelog_topic, key_raw
+SELECT app, table_name, changelog_topic, count(*), list(split ORDER BY key_raw)[:{KEYS_SHOWN}]
+FROM split GROUP BY ALL ORDER BY app, table_name, changelog_topic
 """
-
-
-class Place(NamedTuple):
-    """The row of a key in one changelog partition."""
-
-    partition: int
-    offset: int
-
-
-class SplitKey(NamedTuple):
-    """A key, as text if it can be decoded, and its rows in order."""
-
-    raw: bytes
-    text: str | None
-    places: tuple[Place, ...]
-
-
-def state_split(app: str, table: str, topic: str, count: int, first: Iterable[SplitKey]) -> Finding:
-    """Return the finding for a table.
-
-    Args:
-        topic: its changelog.
-        count: how many of its keys are split.
-        first: at least `KEYS_SHOWN` of them, fewer only if there are fewer; in the order of their bytes.
-    """
-    shown = list(first)[:KEYS_SHOWN]
-    keys = ", ".join(f"{_name(key)} ({', '.join(str(p.partition) for p in key.places)})" for key in shown)
-    keys += ", ..." if count > len(shown) else ""
-    lie = "key lies" if count == 1 else "keys lie"
-    text = f"table {table} of {app}: {count:,} {lie} in several partitions: {keys}"
-    return Finding("state-split", topic, *shown[0].places[1], app=app, text=text)
-
-
-def _name(key: SplitKey) -> str:
-    text = f"0x{key.raw.hex()}" if key.text is None or not key.text.isprintable() else key.text
-    return text if len(text) <= CHARACTERS_SHOWN else f"{text[: CHARACTERS_SHOWN - 1]}…"
 
 
 def find(view: CutView, tables: Tables) -> list[Finding]:
     """Find split keys in the table `state`: one finding for each table that has some."""
+    found: list[Finding] = []
     if not view.keyed_tables:
-        return []
-    of_tables: dict[tuple[str, str, str, int], list[SplitKey]] = {}
+        return found
     with opened(tables) as there:
-        for app, table, topic, raw, text, places, found in there.execute(_SPLIT).fetchall():
+        for app, table, topic, count, first in there.execute(_SPLIT).fetchall():
             if (app, table) in view.keyed_tables:
-                key = SplitKey(raw, text, tuple(Place(it["at"], it["offset"]) for it in places))
-                of_tables.setdefault((app, table, topic, found), []).append(key)
-    return [state_split(*of, keys) for of, keys in of_tables.items()]
+                keys = [
+                    f"{_name(it['key_raw'], it['key'])} ({', '.join(map(str, it['partitions']))})"
+                    for it in first
+                ]
+                shown = ", ".join(keys) + (", ..." if count > len(keys) else "")
+                lie = "key lies" if count == 1 else "keys lie"
+                text = f"table {table} of {app}: {count:,} {lie} in several partitions: {shown}"
+                place = first[0]["partitions"][1], first[0]["offsets"][1]
+                found.append(Finding("state-split", topic, *place, app=app, text=text))
+    return found
+
+
+def _name(raw: bytes, key: str | None) -> str:
+    text = f"0x{raw.hex()}" if key is None or not key.isprintable() else key
+    return text if len(text) <= CHARACTERS_SHOWN else f"{text[: CHARACTERS_SHOWN - 1]}…"
 
 
 def noted(checked: Checked, found: list[Finding]) -> Checked:

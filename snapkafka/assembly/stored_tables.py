@@ -8,7 +8,7 @@ other bytes contradict the log, other texts of the same bytes leave it open. A l
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from snapkafka.checks import WITNESSES_MAX, Status
 from snapkafka.errors import StorageError
@@ -16,7 +16,7 @@ from snapkafka.manifest import OPEN_ENDED, STATE, CheckEntry, WitnessEntry
 from snapkafka.store import sql_name
 from snapkafka.store.database import one_line
 
-from .invariants import Tables, first_rows, opened, type_of
+from .invariants import Tables, first_rows, opened
 from .schemas import schema
 
 if TYPE_CHECKING:
@@ -37,11 +37,8 @@ PLACE: Final[Mapping[str, tuple[str, str, str]]] = {
 ROW_CHARS: Final = 300
 
 
-class OnlyThere(NamedTuple):
-    """Rows that one of two tables lacks: how many, and the first of them, each as JSON and by column."""
-
-    total: int
-    first: list[tuple[str, Mapping[str, Any]]]
+#: Rows that one of two tables lacks, each as JSON and by column.
+_Rows: TypeAlias = list[tuple[str, Mapping[str, Any]]]
 
 
 def compare(stored: Tables, computed: Tables, outcomes: Collection[CheckEntry]) -> CheckEntry:
@@ -61,49 +58,45 @@ def compare(stored: Tables, computed: Tables, outcomes: Collection[CheckEntry]) 
         for name in sorted(stored.queries.keys() - OPEN_ENDED):
             try:
                 more, fewer = _both(database, name, ())
-                same_bytes = not (more.total or fewer.total) or not any(
-                    side.total for side in _both(database, name, DECODED)
-                )
+                same_bytes = not any(total for total, _ in _both(database, name, DECODED))
             except duckdb.Error as error:
                 raise StorageError(f"stored table {name} cannot be read: {one_line(error)}") from error
-            if more.total or fewer.total:
+            if number := more[0] + fewer[0]:
                 open_question = same_bytes or PROVEN_BY.get(name, "V3") not in passed
                 statuses.add(Status.UNVERIFIABLE if open_question else Status.FAILED)
-                found += more.total + fewer.total
-                witnesses += _witnesses(name, "has a row that the log does not give", same_bytes, more)
-                witnesses += _witnesses(name, "lacks a row that the log gives", same_bytes, fewer)
+                found += number
+                witnesses += _witnesses(name, "has a row that the log does not give", same_bytes, more[1])
+                witnesses += _witnesses(name, "lacks a row that the log gives", same_bytes, fewer[1])
     status = next(s for s in (Status.FAILED, Status.UNVERIFIABLE, Status.PASSED) if s in statuses)
     return CheckEntry(name=CHECK, status=status, found=found, witnesses=tuple(witnesses[:WITNESSES_MAX]))
 
 
-def _both(database: DuckDBPyConnection, name: str, leave: Collection[str]) -> tuple[OnlyThere, OnlyThere]:
+def _both(database: DuckDBPyConnection, name: str, leave: Collection[str]) -> list[tuple[int, _Rows]]:
     """Return the rows that only the stored table has, and those that only the other one has.
 
     Args:
         leave: columns that do not count.
     """
     columns = (part.split(" ", 1) for part in schema(name).split(", "))
-    kept = ", ".join(_column(column, kind) for column, kind in columns if column not in leave)
-    one, other = (f"SELECT {kept} FROM {side}.{sql_name(name)}" for side in ("stored", "computed"))
-    return (
-        OnlyThere(*first_rows(database.execute(f"{one} EXCEPT ALL {other}"))),
-        OnlyThere(*first_rows(database.execute(f"{other} EXCEPT ALL {one}"))),
+    kept = ", ".join(
+        f"list_sort(map_entries({sql_name(column)}))" if kind.startswith("map") else sql_name(column)
+        for column, kind in columns
+        if column not in leave
     )
+    one, other = (f"SELECT {kept} FROM {side}.{sql_name(name)}" for side in ("stored", "computed"))
+    return [
+        first_rows(database.execute(f"{first} EXCEPT ALL {second}"))
+        for first, second in ((one, other), (other, one))
+    ]
 
 
-def _column(name: str, kind: str) -> str:
-    """Return a column in its own type, of a map its entries in order."""
-    typed = f"CAST({sql_name(name)} AS {type_of(kind)})"
-    return f"{f'list_sort(map_entries({typed}))' if kind.startswith('map') else typed} AS {sql_name(name)}"
-
-
-def _witnesses(name: str, what: str, same_bytes: bool, rows: OnlyThere) -> list[WitnessEntry]:
+def _witnesses(name: str, what: str, same_bytes: bool, rows: _Rows) -> list[WitnessEntry]:
     why = "" if not same_bytes else (
         "; its bytes are the same: either it was altered, or it was assembled with other codecs, schemas or registry, "
         "or another choice about pickles"
     )  # fmt: skip
     found = []
-    for text, row in rows.first:
+    for text, row in rows:
         topic, partition, offset = (row[column] for column in PLACE[name]) if name in PLACE else ("", -1, -1)
         found.append(
             WitnessEntry(
