@@ -38,7 +38,7 @@ __all__ = ["EVERY_KIND", "WORLDS", "Damaged", "damaged"]
 #: A seed whose damage is of every kind; another may lack a rare one.
 EVERY_KIND = 14
 #: Small worlds in it, and changelogs. One costs the lists a few hundred microseconds, and Spark nothing.
-WORLDS = 600
+WORLDS = 700
 CHANGELOGS = 200
 #: Processes of changelogs have numbers from here on, those of the small worlds lower ones.
 FIRST = 100_000

@@ -117,15 +117,6 @@ def _caused(
     return record._replace(cause=event)
 
 
-def _run_again(rng: random.Random, world: World) -> None:
-    """An event that two processes of an app ran, or one twice."""
-    caused = [record for record in world.records if record.cause is not None and record.epoch < EPOCH]
-    others = [i for i, r in enumerate(world.records) if r.process >= 0 and r.epoch < EPOCH and not r.marker]
-    if caused and others:
-        i, cause = rng.choice(others), rng.choice(caused).cause
-        world.records[i] = world.records[i]._replace(cause=cause)
-
-
 def _write(
     rng: random.Random, tp: TopicPartition, living: list[int], left: list[int], size: int
 ) -> list[LogRecord]:
@@ -262,292 +253,156 @@ def _ends(world: World, tp: TopicPartition, lines: list[LogRecord], living: list
 
 
 def damage(rng: random.Random, world: World) -> World:
-    """The same world with one thing wrong with it, or two, or none."""
+    """The same world with a few things wrong with it, or none: records that are lost, forged, changed or without their
+    header, and reports that say something else."""
     for _ in range(rng.choice((0, 1, 1, 2))):
-        rng.choice(DAMAGES)(rng, world)
+        rng.choice((_lose, _append, _change, _change, _strip, _report, _move))(rng, world)
     return world
 
 
-def _forge(rng: random.Random, world: World) -> None:
-    """A record that somebody appends, or slips in, under another's name."""
-    tp = rng.choice(list(world.bounds))
-    end = world.bounds[tp].end
-    process = rng.choice([*[cut.process for cut in world.processes], EPOCH + 5, EPOCH - 1])
-    world.records.append(
-        LogRecord(
-            *tp, end, process, rng.choice((0, EPOCH, EPOCH + 9)), rng.randint(0, 30), rng.random() < 0.2
-        )
-    )
-    world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
-
-
-def _pick(rng: random.Random, world: World) -> int | None:
-    return rng.randrange(len(world.records)) if world.records else None
-
-
-def _vanish(rng: random.Random, world: World) -> None:
-    if (i := _pick(rng, world)) is not None:
-        del world.records[i]
-
-
-def _compact(rng: random.Random, world: World) -> None:
-    """What the cleaner leaves of a changelog, as far as it came."""
-    tp = TopicPartition(world.changelogs[0].topic, world.changelogs[0].partition)
-    end = rng.randint(0, world.bounds[tp].end)
-    world.records = [r for r in world.records if r.tp != tp or r.offset >= end or rng.random() < 0.5]
-
-
-def _recolour(rng: random.Random, world: World) -> None:
-    if (i := _pick(rng, world)) is not None and world.records[i].process >= 0:
-        changed: dict[str, Any] = rng.choice(
-            (
-                {"epoch": rng.choice((0, EPOCH, EPOCH + 3))},
-                {"process": EPOCH + 1},
-                {"seq": rng.randint(0, 20)},
-            )
-        )
-        world.records[i] = world.records[i]._replace(**changed)
-
-
-def _swap(rng: random.Random, world: World) -> None:
-    if (i := _pick(rng, world)) is not None and (j := _pick(rng, world)) is not None:
-        one, other = world.records[i], world.records[j]
-        if min(one.seq, other.seq) < 0:
-            return  # an external record has no seq to swap
-        world.records[i], world.records[j] = one._replace(seq=other.seq), other._replace(seq=one.seq)
-
-
-def _repeat(rng: random.Random, world: World) -> None:
-    if (i := _pick(rng, world)) is not None:
-        tp = world.records[i].tp
-        end = world.bounds[tp].end
-        world.records.append(world.records[i]._replace(offset=end))
-        world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
-
-
-def _trim(rng: random.Random, world: World) -> None:
-    tp = rng.choice(list(world.bounds))
-    start = rng.randint(0, world.bounds[tp].end)
-    world.bounds[tp] = replace(world.bounds[tp], start=start)
-    world.records = [record for record in world.records if record.tp != tp or record.offset >= start]
-
-
-def _move_position(rng: random.Random, world: World) -> None:
-    i = rng.randrange(len(world.inputs))
-    moved = world.inputs[i].position + rng.randint(0, 6)
-    agents = tuple(replace(agent, offset=max(agent.offset, moved)) for agent in world.inputs[i].agents)
-    world.inputs[i] = replace(
-        world.inputs[i],
-        position=min(a.offset for a in agents),
-        noted=min(a.offset for a in agents),
-        agents=agents,
-    )
-
-
-def _recreate(rng: random.Random, world: World) -> None:
-    i = rng.randrange(len(world.inputs))
-    source = world.inputs[i]
-    world.inputs[i] = replace(source, topic_id="aa")
-    tp = TopicPartition(source.topic, source.partition)
-    world.bounds[tp] = replace(world.bounds[tp], topic_id="bb")
-
-
-def _lose_a_send(rng: random.Random, world: World) -> None:
-    """A seq that was given out and whose record never came."""
-    if (i := _pick(rng, world)) is not None and world.records[i].process >= 0:
-        _lose(world, world.records[i])
-
-
-def _lose(world: World, lost: LogRecord) -> None:
-    world.records = [
-        r._replace(seq=r.seq + 1)
-        if r[:2] == lost[:2] and r.process == lost.process and r.seq >= lost.seq
-        else r
-        for r in world.records
-    ]
-
-
-def _fail_a_send(rng: random.Random, world: World) -> None:
-    """A seq whose record never came, as its sender says; with or without a record missing in its place."""
-    i = _pick(rng, world)
-    if i is None or world.records[i].seq < 0:
+def _lose(rng: random.Random, world: World) -> None:
+    """One record, or what lies below an offset; or one in whose place the next ones of its sender stand."""
+    if not world.records:
         return
-    lost = world.records[i]
-    if rng.random() < 0.5:
-        del world.records[i]
-    else:
-        _lose(world, lost)
-    last = lost.seq + rng.choice((0, 0, 1, 4))
-    _report(world, lost, unacknowledged=(SeqRange(first=lost.seq, last=last, refused=rng.random() < 0.5),))
-
-
-def _report(world: World, of: LogRecord, **changes: Any) -> None:
-    """Something else that the sender of a record reports of its partition."""
-    world.senders = [
-        replace(sender, **changes)
-        if (sender.topic, sender.partition, sender.process) == (*of[:2], of.process)
-        else sender
-        for sender in world.senders
-    ]
-
-
-def _fail_at_the_edge(rng: random.Random, world: World) -> None:
-    """Seqs whose records never came, before all of its sender's records or after them."""
-    i = _pick(rng, world)
-    if i is None or world.records[i].seq < 0:
-        return
-    of = world.records[i]
-    seqs = [r.seq for r in world.records if r[:2] == of[:2] and r.process == of.process and r.epoch < EPOCH]
-    first = rng.choice((max(seqs, default=0) + 1, max(0, min(seqs, default=0) - 2)))
-    _report(world, of, unacknowledged=(SeqRange(first=first, last=first + 1),))
-
-
-def _time_out(rng: random.Random, world: World) -> None:
-    """A send without a result lands after all that is there: below the end that its sender asked for, or past it; some
-    have received it."""
-    i = _pick(rng, world)
-    if i is None or world.records[i].seq < 0:
-        return
-    of = world.records[i]
-    seq = of.seq if rng.random() < 0.3 else of.seq + rng.randint(1, 30)
-    end = world.bounds[of.tp].end
-    world.records.append(LogRecord(*of.tp, end, of.process, 0, seq))
-    world.bounds[of.tp] = replace(world.bounds[of.tp], end=end + 1)
-    reported = SeqRange(first=seq, last=seq + rng.choice((0, 0, 2)))
-    _report(world, of, unacknowledged=(reported,), landed_end=rng.choice((0, end, end + 1)))
+    lost, how = rng.choice(world.records), rng.randrange(4)
     if rng.random() < 0.3:
-        _receive(world, of.tp, end + 1)
+        _unacknowledged(rng, world, lost)
+    if how == 0:
+        world.bounds[lost.tp] = replace(world.bounds[lost.tp], start=lost.offset)
+    world.records = [
+        it._replace(seq=it.seq + 1)
+        if how == 1 and (it.tp, it.process) == (lost.tp, lost.process) and it.seq >= max(lost.seq, 0)
+        else it
+        for it in world.records
+        if not (how > 1 and it == lost)
+        and not (how == 0 and it.tp == lost.tp and it.offset < lost.offset)
+        and not (how == 3 and it.tp == lost.tp and it.offset < lost.offset and rng.random() < 0.5)
+    ]
+
+
+def _append(rng: random.Random, world: World) -> None:
+    """At the end of a partition, with a seq that is new or not; its readers may have received it."""
+    tp = rng.choice(list(world.bounds))
+    process = rng.choice([*(cut.process for cut in world.processes), EPOCH + 5, EPOCH - 1])
+    seqs = [it.seq for it in world.records if (it.tp, it.process) == (tp, process)] or [0]
+    seq = max(0, rng.choice(seqs) + rng.choice((0, 0, 1, 20)))
+    end = world.bounds[tp].end
+    world.records.append(LogRecord(*tp, end, process, rng.choice((0, 0, EPOCH)), seq, rng.random() < 0.1))
+    world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
+    if rng.random() < 0.5:
+        _unacknowledged(rng, world, world.records[-1], landed_end=rng.choice((0, end, end + 1)))
+    if rng.random() < 0.5:
+        _receive(world, tp, end + 1)
+
+
+def _change(rng: random.Random, world: World) -> None:
+    """A record, to one of another colour, seq, sender or cause."""
+    if not world.records:
+        return
+    i, source = rng.randrange(len(world.records)), rng.choice(world.inputs)
+    left = {cut.process for cut in world.processes if cut.left}
+    if (of_left := [n for n, it in enumerate(world.records) if it.process in left]) and rng.random() < 0.5:
+        i = rng.choice(of_left)
+    causes = [it.cause for it in world.records if it.cause is not None]
+    red = [it for it in world.records if it.epoch >= EPOCH and it.topic == source.topic]
+    tp = TopicPartition(source.topic, source.partition)
+    at = rng.choice([*(it.offset for it in red if it.tp == tp), rng.randint(0, source.position + 3)])
+    if rng.random() < 0.5:
+        earlier = rng.choice(((), (NOBODY,), (world.records[i].process,)))
+        world.inputs = [
+            replace(it, earlier=(*it.earlier, *earlier)) if it is source else it for it in world.inputs
+        ]
+    changes: dict[str, Any] = rng.choice(
+        (
+            {"epoch": rng.choice((0, EPOCH))},
+            {"process": EPOCH + 1},
+            {"seq": rng.randint(0, 20)},
+            {"process": world.processes[0].process, "seq": rng.randint(0, 3), "epoch": 0},
+            {"cause": (tp, at)},
+            {"cause": rng.choice([*causes, (tp, at)])},
+            {},
+            {},
+            {},
+        )
+    )
+    record = world.records[i]._replace(**changes)
+    if record.process < 0:
+        return
+    world.records[i] = record
+    others = [n for n, it in enumerate(world.records) if it.process == record.process and it.tp == record.tp]
+    if (how := rng.random()) < 0.2:
+        _report_of(world, record, earlier_seq=record.seq, earlier_end=rng.choice((0, record.offset)))
+    elif how < 0.7:
+        n = rng.choice(others)
+        world.records[i] = record._replace(seq=world.records[n].seq)
+        world.records[n] = world.records[n]._replace(seq=record.seq)
+
+
+def _strip(rng: random.Random, world: World) -> None:
+    """Headers, of a whole topic or of the last white records of its senders; some of it was received."""
+    tp = rng.choice(list(world.bounds))
+    ends = {end.white_end - 1 for end in world.senders if (end.topic, end.partition) == tp}
+    whole = rng.random() < 0.5
+    world.records = [
+        LogRecord(*it[:3], key_hash=it.key_hash) if it.tp == tp and (whole or it.offset in ends) else it
+        for it in world.records
+    ]
+    if rng.random() < 0.5:
+        _receive(world, tp, max(ends, default=0) + 1, low=0)
+
+
+def _report(rng: random.Random, world: World) -> None:
+    """What a sender reports: sends of unknown outcome at one of its records, or before and after them all; an event
+    that tore."""
+    if not world.records:
+        return
+    of = rng.choice(world.records)
+    _unacknowledged(rng, world, of._replace(seq=max(0, of.seq + rng.choice((-2, 0, 0, 1, 5)))))
+    if of.cause is not None:
+        (topic, partition), offset = of.cause
+        torn = TornEvent(agent="a", topic=topic, partition=partition, offset=offset, was=0, met=EPOCH)
+        world.processes = [
+            replace(it, torn=(torn,)) if it.process == of.process else it for it in world.processes
+        ]
+
+
+def _move(rng: random.Random, world: World) -> None:
+    """How far an input was received, and which topic it is of."""
+    source = rng.choice(world.inputs)
+    _receive(world, TopicPartition(source.topic, source.partition), source.position + rng.randint(0, 6))
+    if rng.random() < 0.1:
+        world.inputs = [replace(it, topic_id="aa") if it.topic == source.topic else it for it in world.inputs]
+        world.bounds |= {
+            tp: replace(now, topic_id="bb") for tp, now in world.bounds.items() if tp.topic == source.topic
+        }
+
+
+def _unacknowledged(rng: random.Random, world: World, of: LogRecord, **more: Any) -> None:
+    last = of.seq + rng.choice((0, 0, 2))
+    _report_of(
+        world, of, unacknowledged=(SeqRange(first=of.seq, last=last, refused=rng.random() < 0.5),), **more
+    )
+
+
+def _report_of(world: World, of: LogRecord, **changes: Any) -> None:
+    place = (*of[:2], of.process)
+    world.senders = [
+        replace(it, **changes) if (it.topic, it.partition, it.process) == place else it
+        for it in world.senders
+    ]
 
 
 def _receive(world: World, tp: TopicPartition, upto: int, **changes: Any) -> None:
     """Let whoever reads a partition have received it up to an offset."""
     world.inputs = [
         replace(
-            source,
-            position=max(upto, source.position),
-            noted=max(upto, source.noted),
-            agents=tuple(replace(agent, offset=max(upto, agent.offset)) for agent in source.agents),
+            it,
+            position=max(upto, it.position),
+            noted=max(upto, it.noted),
+            agents=tuple(replace(agent, offset=max(upto, agent.offset)) for agent in it.agents),
             **changes,
         )
-        if (source.topic, source.partition) == tp
-        else source
-        for source in world.inputs
+        if (it.topic, it.partition) == tp
+        else it
+        for it in world.inputs
     ]
-
-
-def _queue_again(rng: random.Random, world: World) -> None:
-    """A record that its sender had sent long ago, where an external one lay."""
-    ours = [r for r in world.records if r.process >= 0 and r.epoch < EPOCH and not r.marker]
-    places = [i for i, r in enumerate(world.records) if r.process < 0]
-    if not ours or not places:
-        return
-    i, of = rng.choice(places), rng.choice(ours)
-    seq = rng.randint(0, 3)
-    world.records[i] = LogRecord(*world.records[i].tp, world.records[i].offset, of.process, 0, seq)
-    if rng.random() < 0.7:
-        earlier = {"earlier_seq": seq + rng.randint(0, 2), "earlier_end": world.records[i].offset}
-        _report(world, world.records[i], **earlier)
-
-
-def _cause_earlier(rng: random.Random, world: World) -> None:
-    """A red effect of an event that its process had started before it turned red."""
-    sources = [source for source in world.inputs if source.position > 0]
-    red = [
-        i for i, r in enumerate(world.records) if r.epoch >= EPOCH and r.process == world.processes[0].process
-    ]
-    if not sources or not red:
-        return
-    i, source = rng.choice(red), rng.choice(sources)
-    cause = (TopicPartition(source.topic, source.partition), rng.randrange(source.position))
-    world.records[i] = world.records[i]._replace(cause=cause)
-
-
-def _cause_later(rng: random.Random, world: World) -> None:
-    """The effect of an event that was still to come; or it was torn, or had been run by somebody else."""
-    if (i := _pick(rng, world)) is None or world.records[i].process < 0:
-        return
-    record, source = world.records[i], rng.choice(world.inputs)
-    cause = (TopicPartition(source.topic, source.partition), source.position + rng.randint(0, 3))
-    world.records[i] = record._replace(cause=cause)
-    if rng.random() < 0.3:
-        event = TornEvent(
-            agent="a", topic=cause[0].topic, partition=cause[0].partition, offset=cause[1], was=0, met=EPOCH
-        )
-        world.processes = [
-            replace(cut, torn=(event,)) if cut.process == record.process else cut for cut in world.processes
-        ]
-
-
-def _cause_red(rng: random.Random, world: World) -> None:
-    """A white effect of a red record, by a process that had read the input and was declared dead since."""
-    inputs = {(s.topic, s.partition): i for i, s in enumerate(world.inputs)}
-    red = [
-        r for r in world.records if r.epoch >= EPOCH and r.process >= 0 and (r.topic, r.partition) in inputs
-    ]
-    white = [
-        i
-        for i, r in enumerate(world.records)
-        if r.epoch < EPOCH and r.process == world.processes[0].process and not r.marker
-    ]
-    if not red or not white:
-        return
-    cause, i = rng.choice(red), rng.choice(white)
-    at = inputs[cause.topic, cause.partition]
-    source, effect = world.inputs[at], world.records[i]
-    world.inputs[at] = replace(source, earlier=(*source.earlier, effect.process))
-    world.records[i] = effect._replace(cause=(TopicPartition(cause.topic, cause.partition), cause.offset))
-
-
-def _receive_what_was_late(rng: random.Random, world: World) -> None:
-    """A white record after its sender's white end, below the position."""
-    i = rng.randrange(len(world.inputs))
-    source = world.inputs[i]
-    tp = TopicPartition(source.topic, source.partition)
-    end = world.bounds[tp].end
-    process = rng.choice([cut.process for cut in world.processes])
-    world.records.append(LogRecord(*tp, end, process, 0, rng.randint(0, 30)))
-    world.bounds[tp] = replace(world.bounds[tp], end=end + 1)
-    agents = tuple(replace(agent, offset=end + 1) for agent in source.agents)
-    world.inputs[i] = replace(source, position=end + 1, noted=end + 1, agents=agents)
-
-
-def _strip(rng: random.Random, world: World) -> None:
-    """Something on the way removes the headers of a topic, or of the last white record of a sender; some of it was
-    received."""
-    if (i := _pick(rng, world)) is None:
-        return
-    tp = world.records[i].tp
-    ends = {end.white_end - 1 for end in world.senders if (end.topic, end.partition) == tp}
-    whole = rng.random() < 0.5
-    world.records = [
-        LogRecord(*record[:3], key_hash=record.key_hash)
-        if record.tp == tp and (whole or record.offset in ends)
-        else record
-        for record in world.records
-    ]
-    if rng.random() < 0.5:
-        _receive(world, tp, max(ends, default=0) + 1, low=0)
-
-
-DAMAGES = (
-    _strip,
-    _forge,
-    _vanish,
-    _compact,
-    _recolour,
-    _swap,
-    _repeat,
-    _trim,
-    _move_position,
-    _recreate,
-    _lose_a_send,
-    _fail_a_send,
-    _fail_at_the_edge,
-    _time_out,
-    _queue_again,
-    _cause_later,
-    _cause_red,
-    _cause_earlier,
-    _receive_what_was_late,
-    _run_again,
-)
