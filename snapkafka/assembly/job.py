@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from snapkafka.checks import CutView, reading_ranges
@@ -80,27 +81,27 @@ class Job:
             )
         return Connection.from_environment(self.spec.bootstrap, os.environ)
 
+    @cached_property
     def sql(self) -> tuple[tuple[Invariant, ...], tuple[Invariant, ...]]:
         """Return the invariants, and the predicates that are asked instead; the parameters are those of either."""
         spec = self.spec
         found = load(spec.invariants or spec.asked, parse_parameters(spec.parameters))
         return ((), found) if spec.asked else (found, ())
 
+    @cached_property
     def decoding(self) -> Decoding:
-        spec, registry = self.spec, None
-        if spec.schema_registry:
-            registry = Registry(spec.schema_registry, os.environ)
-        schemas = read_schemas(spec.avro)
+        spec, schemas = self.spec, read_schemas(self.spec.avro)
+        registry = Registry(spec.schema_registry, os.environ) if spec.schema_registry else None
         return Decoding(codecs=spec.codecs, unpickle=spec.unpickle, avro=schemas, registry=registry)
 
     @property
     def isolation(self) -> str:
         return self.spec.isolation or DEFAULT_ISOLATION
 
-    def settings(self, ledger: LedgerEntry, decoding: Decoding, isolation: str) -> Settings:
+    def settings(self, ledger: LedgerEntry, isolation: str) -> Settings:
         """Return the settings by which the log of a snapshot is read."""
         spec = changed(self.spec, isolation=isolation, bootstrap=self.connection().bootstrap)
-        return Settings(spec=spec, ledger=ledger, decoding=decoding)
+        return Settings(spec=spec, ledger=ledger, decoding=self.decoding)
 
     def offsets(self, view: CutView) -> int:
         ranges = reading_ranges(view, tail_max=self.spec.tail_max, starts=view.starts)

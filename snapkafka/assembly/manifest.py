@@ -7,19 +7,17 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from snapkafka.assembly.invariant_files import Invariant
-from snapkafka.checks import Checked, CutView, ReadRange, Verdict, decide
+from snapkafka.checks import Checked, CutView, ReadRange, decide
 from snapkafka.checks.v3_state import StateFacts
 from snapkafka.manifest import (
     CheckEntry,
-    ExternalEntry,
     InvariantEntry,
     LogEntry,
     Manifest,
     OpenEntry,
-    OutsiderEntry,
     ReadEntry,
     SettledEntry,
     TableEntry,
@@ -78,42 +76,29 @@ def manifest_of(
         wanted: the invariants that were checked.
     """
     captured, spec = view.captured, settings.spec
-    openness = openness_of(
-        captured,
-        checked.external,
-        facts.external_readers,
-        outside=checked.outside,
-        sources=spec.sources,
-        strict=spec.strict,
-    )
     parents = base.entries() if base is not None else ()
     return Manifest(
         id=captured.id,
         attempt=captured.attempt,
         epoch=captured.epoch,
         namespace=spec.namespace,
-        verdict=verdict_of(captured, checked.outcomes, openness),
         content=content_digest(tables, parents),
         engine=engine,
         ledger=settings.ledger,
         times=Times(assembled_at=clock.started, verified_at=_now(), seconds=clock.seconds),
         tables=tables,
-        checks=check_entries(checked.outcomes),
         captured=replace(captured, alignment=alignment_of(captured, tables)),
         invariants=tuple(InvariantEntry(name=item.name, sql=item.sql) for item in wanted),
         read=_entries(ranges),
         inputs=_entries(unread_ranges(view)) if spec.with_inputs else (),
         parents=parents,
         settled=settled(view, checked.held),
-        open=openness.groups,
-        external=openness.external,
-        outsiders=openness.outsiders,
-        strict=openness.strict,
         isolation=settings.spec.isolation,
         restorable=facts.restorable,
         topics=facts.topics,
         logs=logs_of(view, None if base is None else base.parent),
         versions={"snapkafka": __version__, "python": platform.python_version(), **versions},
+        **judged(captured, checked, facts.external_readers, sources=spec.sources, strict=spec.strict),
     )
 
 
@@ -156,15 +141,6 @@ def unread_ranges(view: CutView) -> list[ReadRange]:
     return found
 
 
-class Openness(NamedTuple):
-    """The groups without snapkafka that read outputs, topics with external records, outsiders; see `Manifest`."""
-
-    groups: tuple[OpenEntry, ...] = ()
-    external: tuple[ExternalEntry, ...] = ()
-    strict: bool = False
-    outsiders: tuple[OutsiderEntry, ...] = ()
-
-
 def _entries(ranges: Iterable[ReadRange]) -> tuple[ReadEntry, ...]:
     return tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges)
 
@@ -190,37 +166,32 @@ def logs_of(view: CutView, parent: Manifest | None = None) -> tuple[LogEntry, ..
     )
 
 
-def openness_of(
+def judged(
     captured: Captured,
-    external: Iterable[ExternalEntry],
+    checked: Checked,
     groups: tuple[OpenEntry, ...],
     *,
-    outside: Iterable[OutsiderEntry] = (),
     sources: Collection[str] = (),
     strict: bool = False,
-) -> Openness:
-    """Collect the groups, topics and outsiders that leave a snapshot open: groups count if some undeclared topic holds
-    external records.
+) -> dict[str, Any]:
+    """Return what a manifest says of the checks: the verdict, the checks, and what leaves the snapshot open.
 
     Args:
-        external, outside: found by the checks.
+        groups: without snapkafka, which read outputs: they count if some undeclared topic holds external records.
         sources: declared topics, besides those that the apps declare.
     """
     declared = {*captured.sources, *sources}
-    entries = tuple(replace(entry, declared=entry.topic in declared) for entry in external)
-    undeclared = any(not entry.declared for entry in entries)
-    return Openness(groups if undeclared else (), entries, strict, tuple(outside))
-
-
-def verdict_of(captured: Captured, outcomes: Iterable[CheckEntry], openness: Openness) -> Verdict:
-    """Derive the verdict of a snapshot."""
-    return decide(
-        outcomes,
+    external = tuple(replace(entry, declared=entry.topic in declared) for entry in checked.external)
+    found = groups if any(not entry.declared for entry in external) else ()
+    verdict = decide(
+        checked.outcomes,
         replays=captured.replays,
-        open_paths=open_paths(*openness),
+        open_paths=open_paths(found, external, strict, checked.outside),
         contaminated=captured.contaminated,
         unread=captured.unread,
     )
+    opened = {"open": found, "external": external, "outsiders": checked.outside, "strict": strict}
+    return {"verdict": verdict, "checks": check_entries(checked.outcomes), **opened}
 
 
 def check_entries(outcomes: Iterable[CheckEntry]) -> tuple[CheckEntry, ...]:

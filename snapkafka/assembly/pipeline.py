@@ -34,12 +34,11 @@ from .engines import Chosen
 from .invariants import check, in_folder, published, require_valid
 from .job import Job
 from .ledger import Desk
-from .manifest import check_entries, openness_of, verdict_of
+from .manifest import judged
 from .order import Task, offsets_in
 from .progress import in_words, work_of
 from .spec import JobResult, JobSpec
 from .stored_tables import compare
-from .values.decoder import Decoding
 
 # --- Assembly -------------------------------------------------------------------------------------------------------
 
@@ -51,10 +50,8 @@ def assemble(job: Job) -> list[JobResult]:
         raise BadInputError(problem, hint="add --namespace, or set SNAPKAFKA_NAMESPACE")
     if not spec.snapshots:
         raise BadInputError("no snapshot is named", hint="add --snapshot ID; `snapkafka list` shows them")
-    wanted, asked = job.sql()
-    require_valid(asked)
-    connection, decoding = job.connection(), job.decoding()
-    with Desk(connection, spec.namespace) as desk:
+    require_valid(job.sql[1])
+    with Desk(job.connection(), spec.namespace) as desk:
         work, offsets = _to_assemble(job, desk)
         if not work:
             return []
@@ -62,7 +59,7 @@ def assemble(job: Job) -> list[JobResult]:
         with Chosen(job, offsets) as engine:
             for captured, store in work:
                 with job.of(captured.id, alone=alone):
-                    results.append(_assembled(job, engine, desk, (captured, store), decoding, wanted, asked))
+                    results.append(_assembled(job, engine, desk, captured, store))
     return results
 
 
@@ -88,23 +85,15 @@ def _to_assemble(job: Job, desk: Desk) -> tuple[list[tuple[Captured, Store]], in
     return work, offsets
 
 
-def _assembled(
-    job: Job,
-    engine: Chosen,
-    desk: Desk,
-    stored: tuple[Captured, Store],
-    decoding: Decoding,
-    wanted: tuple[Invariant, ...],
-    asked: tuple[Invariant, ...],
-) -> JobResult:
+def _assembled(job: Job, engine: Chosen, desk: Desk, captured: Captured, store: Store) -> JobResult:
     """Assemble one snapshot, as the cluster is by now."""
-    captured, store = stored
+    wanted, asked = job.sql
     began = time.monotonic()
     base, why_full = _base(job, desk, captured, store)
     view = desk.look(captured, job.isolation)
     task = Task(
         view=view,
-        settings=job.settings(desk.ledger(captured), decoding, job.isolation),
+        settings=job.settings(desk.ledger(captured), job.isolation),
         store=store,
         base=base,
         wanted=wanted,
@@ -194,33 +183,24 @@ class _Again(NamedTuple):
 
 def verify(job: Job) -> list[JobResult]:
     """Verify the snapshots of a job's manifests again; one that fails does not stop the others."""
-    spec, connection = job.spec, job.connection()
-    (given, _), decoding = job.sql(), job.decoding()
-    work, results, alone = [], [], len(spec.manifests) == 1
-    for path in spec.manifests:
+    work, results, alone = [], [], len(job.spec.manifests) == 1
+    for path in job.spec.manifests:
         with job.of(path, alone=alone):
-            work.append((path, _again(path, connection, spec)))
+            work.append((path, _again(path, job.connection(), job.spec)))
     if not work:
         return []
     offsets = max(job.offsets(item.view) for _, item in work)
     with Chosen(job, offsets) as engine:
         for path, item in work:
             with job.of(path, alone=alone):
-                results.append(_verified(job, engine, connection, item, decoding, given))
+                results.append(_verified(job, engine, item))
     return results
 
 
-def _verified(
-    job: Job,
-    engine: Chosen,
-    connection: Connection,
-    item: _Again,
-    decoding: Decoding,
-    given: tuple[Invariant, ...],
-) -> JobResult:
+def _verified(job: Job, engine: Chosen, item: _Again) -> JobResult:
     spec, manifest, began = job.spec, item.manifest, time.monotonic()
-    wanted = invariants_of(manifest.invariants, given, record=spec.record)
-    settings = job.settings(manifest.ledger, decoding, manifest.isolation)
+    wanted, connection = invariants_of(manifest.invariants, job.sql[0], record=spec.record), job.connection()
+    settings = job.settings(manifest.ledger, manifest.isolation)
     with tempfile.TemporaryDirectory(prefix="snapkafka-") as scratch:
         folder = Path(scratch) if wanted or spec.tables else None
         found = engine.do(lambda it: it.verify(item.view, settings, folder))
@@ -233,22 +213,10 @@ def _verified(
                 of_tables.append(compare(published(item.store, manifest), computed, outcomes))
             found = found._replace(outcomes=[*outcomes, *of_tables])
     asyncio.run(ask_once(connection, lambda admin: require_same_topics(admin, item.view)))
-    openness = openness_of(
-        manifest.captured,
-        found.external,
-        manifest.open,
-        outside=found.outside,
-        sources={*spec.sources, *(e.topic for e in manifest.external if e.declared)},
-        strict=spec.strict or manifest.strict,
-    )
+    sources = {*spec.sources, *(entry.topic for entry in manifest.external if entry.declared)}
+    strict = spec.strict or manifest.strict
     checked = replace(
-        manifest,
-        verdict=verdict_of(manifest.captured, found.outcomes, openness),
-        open=openness.groups,
-        external=openness.external,
-        outsiders=openness.outsiders,
-        strict=openness.strict,
-        checks=check_entries(found.outcomes),
+        manifest, **judged(manifest.captured, found, manifest.open, sources=sources, strict=strict)
     )
     seconds = time.monotonic() - began
     work = work_of(manifest.id, job.offsets(item.view), seconds, checked.checks)

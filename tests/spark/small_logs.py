@@ -256,7 +256,7 @@ def damage(rng: random.Random, world: World) -> World:
     """The same world with a few things wrong with it, or none: records that are lost, forged, changed or without their
     header, and reports that say something else."""
     for _ in range(rng.choice((0, 1, 1, 2))):
-        rng.choice((_lose, _append, _change, _change, _strip, _report, _move))(rng, world)
+        rng.choice((_lose, _append, _change, _swap, _cause, _strip, _report, _move))(rng, world)
     return world
 
 
@@ -296,46 +296,55 @@ def _append(rng: random.Random, world: World) -> None:
 
 
 def _change(rng: random.Random, world: World) -> None:
-    """A record, to one of another colour, seq, sender or cause."""
+    """A record, to one of another colour, seq or sender; it may be one that its sender had sent before."""
     if not world.records:
         return
-    i, source = rng.randrange(len(world.records)), rng.choice(world.inputs)
-    left = {cut.process for cut in world.processes if cut.left}
-    if (of_left := [n for n, it in enumerate(world.records) if it.process in left]) and rng.random() < 0.5:
-        i = rng.choice(of_left)
-    causes = [it.cause for it in world.records if it.cause is not None]
-    red = [it for it in world.records if it.epoch >= EPOCH and it.topic == source.topic]
-    tp = TopicPartition(source.topic, source.partition)
-    at = rng.choice([*(it.offset for it in red if it.tp == tp), rng.randint(0, source.position + 3)])
-    if rng.random() < 0.5:
-        earlier = rng.choice(((), (NOBODY,), (world.records[i].process,)))
-        world.inputs = [
-            replace(it, earlier=(*it.earlier, *earlier)) if it is source else it for it in world.inputs
-        ]
+    i = rng.randrange(len(world.records))
     changes: dict[str, Any] = rng.choice(
         (
             {"epoch": rng.choice((0, EPOCH))},
             {"process": EPOCH + 1},
             {"seq": rng.randint(0, 20)},
             {"process": world.processes[0].process, "seq": rng.randint(0, 3), "epoch": 0},
-            {"cause": (tp, at)},
-            {"cause": rng.choice([*causes, (tp, at)])},
-            {},
-            {},
-            {},
         )
     )
-    record = world.records[i]._replace(**changes)
-    if record.process < 0:
+    if (record := world.records[i]._replace(**changes)).process >= 0:
+        world.records[i] = record
+        if rng.random() < 0.3:
+            _report_of(world, record, earlier_seq=record.seq, earlier_end=rng.choice((0, record.offset)))
+
+
+def _swap(rng: random.Random, world: World) -> None:
+    """Two seqs of one sender."""
+    senders = [(it.tp, it.process) for it in world.records if it.process >= 0]
+    left = {cut.process for cut in world.processes if cut.left}
+    if senders:
+        of = rng.choice([it for it in senders if it[1] in left] or senders)
+        mine = [n for n, it in enumerate(world.records) if (it.tp, it.process) == of]
+        i, j = rng.choice(mine), rng.choice(mine)
+        one, other = world.records[i], world.records[j]
+        world.records[i], world.records[j] = one._replace(seq=other.seq), other._replace(seq=one.seq)
+
+
+def _cause(rng: random.Random, world: World) -> None:
+    """An effect, of an event that another one names, of a red record, or of any; who has it may have read that input
+    before."""
+    ours = [n for n, it in enumerate(world.records) if it.process >= 0 and not it.marker]
+    if not ours:
         return
-    world.records[i] = record
-    others = [n for n, it in enumerate(world.records) if it.process == record.process and it.tp == record.tp]
-    if (how := rng.random()) < 0.2:
-        _report_of(world, record, earlier_seq=record.seq, earlier_end=rng.choice((0, record.offset)))
-    elif how < 0.7:
-        n = rng.choice(others)
-        world.records[i] = record._replace(seq=world.records[n].seq)
-        world.records[n] = world.records[n]._replace(seq=record.seq)
+    i, source = rng.choice(ours), rng.choice(world.inputs)
+    tp = TopicPartition(source.topic, source.partition)
+    red = [(it.tp, it.offset) for it in world.records if it.epoch >= EPOCH and it.tp == tp]
+    known = [it.cause for it in world.records if it.cause is not None and it.epoch < EPOCH]
+    places = rng.choice((known, red, [(tp, n) for n in range(source.position + 3)]))
+    if places:
+        world.records[i] = world.records[i]._replace(cause=rng.choice(places))
+        if rng.random() < 0.5:
+            before = rng.choice((NOBODY, world.records[i].process))
+            world.inputs = [
+                replace(it, earlier=(*it.earlier, before)) if it.topic == source.topic else it
+                for it in world.inputs
+            ]
 
 
 def _strip(rng: random.Random, world: World) -> None:

@@ -1,16 +1,18 @@
-"""The verdict of a snapshot whose inputs have external records, or records of outsiders."""
+"""What leaves a snapshot open: external records in its inputs, records of outsiders; and its alignment."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from snapkafka.assembly.manifest import Openness, openness_of, verdict_of
-from snapkafka.checks import CutView, LogRecord, Status, outside_senders
+from snapkafka.assembly.manifest import alignment_of, judged
+from snapkafka.checks import Checked, CutView, LogRecord, Status, outside_senders
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths
 from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, OutsiderEntry
-from snapkafka.protocol import Outsider, Unread
+from snapkafka.protocol import Outcome, Outsider, Unread
 from tests.worlds.little_log import CAPTURED, WHITE
 
 PASSED = [CheckEntry(name="V1", status=Status.PASSED)]
@@ -28,9 +30,9 @@ def test_what_was_received_of_an_outsider_since_the_trigger_leaves_it_open() -> 
     for captured, app in ((CAPTURED, ""), (known, "relay")):
         found = outside_senders(CutView(captured), log)
         assert found == [OutsiderEntry(process=50, app=app, topic="in")]
-        openness = openness_of(captured, [], (), outside=found)
-        assert verdict_of(captured, PASSED, openness) == "VERIFIED_OPEN"
-        (line,) = outside_paths(openness.outsiders)
+        reported = judged(captured, Checked(PASSED, {}, outside=tuple(found)), ())
+        assert reported["verdict"] == "VERIFIED_OPEN"
+        (line,) = outside_paths(reported["outsiders"])
         assert "process 50" in line and "topic in" in line and (not app or "of app relay" in line)
 
 
@@ -50,23 +52,35 @@ def test_what_was_received_of_an_outsider_since_the_trigger_leaves_it_open() -> 
 def test_what_leaves_a_snapshot_open(
     mixed: bool, declared: bool, strict: bool, groups: tuple[OpenEntry, ...], verdict: str
 ) -> None:
-    found = [ExternalEntry(topic="in", mixed=mixed)]
+    found = Checked(PASSED, {}, (ExternalEntry(topic="in", mixed=mixed),))
     by_apps = replace(CAPTURED, sources=("in",) if declared else ())
-    openness = openness_of(by_apps, found, groups, strict=strict)
-    assert verdict_of(by_apps, PASSED, openness) == verdict
-    by_command = openness_of(CAPTURED, found, groups, sources=["in"] if declared else [], strict=strict)
-    assert by_command == openness
-    assert openness.external == (ExternalEntry(topic="in", mixed=mixed, declared=declared),)
-    named = [*open_topics(openness.external, strict=strict)]
-    assert bool(named or openness.groups) == (verdict == "VERIFIED_OPEN")
-    assert bool([*assumptions(openness.external, strict=strict)]) == (not named)
+    reported = judged(by_apps, found, groups, strict=strict)
+    assert reported["verdict"] == verdict
+    assert judged(CAPTURED, found, groups, sources=["in"] if declared else [], strict=strict) == reported
+    assert reported["external"] == (ExternalEntry(topic="in", mixed=mixed, declared=declared),)
+    named = [*open_topics(reported["external"], strict=strict)]
+    assert bool(named or reported["open"]) == (verdict == "VERIFIED_OPEN")
+    assert bool([*assumptions(reported["external"], strict=strict)]) == (not named)
 
 
 def test_a_topic_that_nobody_had_leaves_a_snapshot_open() -> None:
     """What waits in it is in no channel."""
     unread = replace(CAPTURED, unread=(Unread(app="app", topic="later"),))
-    assert verdict_of(unread, PASSED, openness_of(unread, [], ())) == "VERIFIED_OPEN"
+    assert judged(unread, Checked(PASSED, {}), ())["verdict"] == "VERIFIED_OPEN"
 
 
 def test_without_external_records_nothing_came_back_unseen() -> None:
-    assert openness_of(CAPTURED, [], (GROUP,), strict=True) == Openness((), (), True)
+    assert judged(CAPTURED, Checked(PASSED, {}), (GROUP,), strict=True)["open"] == ()
+
+
+@pytest.mark.parametrize("alignment", [None, Outcome(aligned=True), Outcome(aligned=False, why="late")])
+def test_r16_messages_of_who_had_left_make_a_snapshot_unaligned(alignment: Outcome | None) -> None:
+    captured: Any = replace(CAPTURED, alignment=alignment)
+    tables: list[Any] = [
+        SimpleNamespace(name="messages", rows=1_200),
+        SimpleNamespace(name="channels", rows=7),
+    ]
+    assert alignment_of(captured, tables[1:]) == alignment
+    why = "1,200 messages of processes that had left before were in flight"
+    late = Outcome(aligned=False, why=why) if alignment is not None and alignment.aligned else alignment
+    assert alignment_of(captured, tables) == late

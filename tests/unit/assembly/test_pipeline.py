@@ -20,17 +20,17 @@ def job(**options: Any) -> Job:
 
 
 def test_parameters_are_those_of_whatever_sql_there_is() -> None:
-    wanted, asked = job(invariants=("no_negative",), parameters=("table=balances",)).sql()
+    wanted, asked = job(invariants=("no_negative",), parameters=("table=balances",)).sql
     assert ([item.name for item in wanted], asked) == (["no_negative"], ())
     assert "balances" in wanted[0].sql
-    wanted, asked = job(asked=("termination",), parameters=("topics=hops",)).sql()
+    wanted, asked = job(asked=("termination",), parameters=("topics=hops",)).sql
     assert (wanted, [item.name for item in asked]) == ((), ["termination"])
-    assert job().sql() == ((), ())
+    assert job().sql == ((), ())
 
 
 def test_a_parameter_that_nothing_has_is_refused() -> None:
     with pytest.raises(BadInputError):
-        job(parameters=("table=balances",)).sql()
+        assert job(parameters=("table=balances",)).sql
 
 
 def test_invariants_and_predicates_are_not_asked_at_once() -> None:
@@ -74,7 +74,7 @@ def verifying(monkeypatch: pytest.MonkeyPatch) -> dict[str, SnapkafkaError]:
             raise errors[path]
         return SimpleNamespace(view=None, store=SimpleNamespace(scheme="file"), place=path)
 
-    def verified(job: Job, engine: Any, connection: Any, item: Any, *_: Any) -> Any:
+    def verified(job: Job, engine: Any, item: Any) -> Any:
         if item.place in errors:
             raise errors[item.place]
         return item.place
