@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from snapkafka.checks import CutView, ReadRange, in_flight
+from snapkafka.checks import CutView, in_flight
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.wire.headers import topics_by_check
@@ -38,19 +37,18 @@ PREVIEW_CHARS: Final = 240
 SPAN_MIN: Final = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(NamedTuple):
     """The offsets of an input that contain its window; `late`: None: no living sender writes to it."""
 
     app: str
-    topic: str
-    partition: int
+    tp: TopicPartition
+    position: int
     low: int
     middle: int
     late: int | None
     high: int
 
-    def __contains__(self, offset: int) -> bool:
+    def has(self, offset: int) -> bool:
         return self.low <= offset < self.middle or (self.late is not None and self.late <= offset < self.high)
 
 
@@ -61,50 +59,20 @@ def per_kind(view: CutView, window: int) -> int:
 
 
 def reach(view: CutView, window: int) -> list[Reach]:
-    """Return the windows of the inputs: as many offsets to each side as their senders may fill."""
-    found = []
+    """Return the windows of the inputs: as many offsets to each side as their senders may fill, as far as the log has
+    them and `LEADS_MAX` allows."""
+    assert view.bounds is not None, "reading a log needs to know its bounds"
+    most, found = max(window, LEADS_MAX // max(1, len(view.inputs))), []
     for tp, sources in sorted(view.inputs.items()):
         if tp in view.recreated:
             continue
         ends = [end.white_end for end in view.senders.get(tp, {}).values()]
         span = max(SPAN_MIN, window * (len(ends) + 1))
         for source in sources:
-            found.append(
-                Reach(
-                    app=source.app,
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    low=max(0, source.position - span),
-                    middle=source.position + span,
-                    late=min(ends, default=None),
-                    high=max([source.position, *ends]) + span,
-                )
-            )
-    return found
-
-
-def leads(
-    view: CutView, reaches: Collection[Reach], read: Collection[ReadRange], window: int
-) -> list[ReadRange]:
-    """Return the offsets before the cut that only this table needs.
-
-    Args:
-        read: the reading ranges.
-    """
-    assert view.bounds is not None, "reading a log needs to know its bounds"
-    starts = {TopicPartition(*item[:2]): item.start for item in read}
-    most = max(window, LEADS_MAX // max(1, len(reaches)))
-    lowest: dict[TopicPartition, int] = {}
-    for item in reaches:
-        tp = TopicPartition(item.topic, item.partition)
-        position = min(source.position for source in view.inputs[tp])
-        lowest[tp] = min(lowest.get(tp, position), max(item.low, position - most))
-    found = []
-    for tp, low in sorted(lowest.items()):
-        now = view.bounds[tp]
-        start, end = max(low, now.start), min(starts.get(tp, now.end), now.end)
-        if start < end and tp not in view.changelogs:
-            found.append(ReadRange(*tp, start, end))
+            low = max(view.log_start(tp), source.position - min(span, most))
+            high = max([source.position, *ends]) + span
+            middle, late = source.position + span, min(ends, default=None)
+            found.append(Reach(source.app, tp, source.position, low, middle, late, high))
     return found
 
 
@@ -137,9 +105,9 @@ class Around:
         self._reaches: dict[TopicPartition, list[Reach]] = defaultdict(list)
         self._causes: dict[tuple[int, int], list[Reach]] = defaultdict(list)
         for item in reaches:
-            self._reaches[TopicPartition(item.topic, item.partition)].append(item)
-            if item.topic in marks:
-                self._causes[marks[item.topic], item.partition].append(item)
+            self._reaches[item.tp].append(item)
+            if item.tp.topic in marks:
+                self._causes[marks[item.tp.topic], item.tp.partition].append(item)
         self._kinds: dict[_Kind, list[tuple[int, Record, InputCut]]] = defaultdict(list)
         self.receipts: Receipts = {}
 
@@ -151,7 +119,7 @@ class Around:
         for item in self._reaches.get(tp, ()):
             source = next(it for it in self._view.inputs[tp] if it.app == item.app)
             for record in records:
-                if record.offset in item and not record.log.marker and not self._view.is_void(record.log):
+                if item.has(record.offset) and not record.log.marker and not self._view.is_void(record.log):
                     received = not in_flight(source, record.offset)
                     side = _side(self._view, record, source)
                     kind = (tp, item.app, record.log.process, side, received)
@@ -172,8 +140,8 @@ class Around:
         check, partition, offset = cause
         cut = self._view.processes.get(record.log.process)
         for item in self._causes.get((check, partition), ()):
-            if (cut is None or cut.app == item.app) and offset in item:
-                place = item.app, TopicPartition(item.topic, partition), offset
+            if (cut is None or cut.app == item.app) and item.has(offset):
+                place = item.app, item.tp, offset
                 at_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
                 self.receipts[place] = _both(self.receipts.get(place), (at_ms, 1))
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiokafka import TopicPartition as KafkaPartition
 
 from snapkafka.checks import CutView, Keeping
-from snapkafka.errors import BadInputError, LedgerUnusableError, OffsetsGoneError, TimedOutError
+from snapkafka.errors import LedgerUnusableError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.restorable import keeping, log_bounds
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
-from snapkafka.kafka.login.security import Security
 from snapkafka.manifest import TopicEntry
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.records import Retention, TopicPartition
@@ -36,28 +35,6 @@ STABLE_POLL_S: Final = 0.2
 ASKED_AT_ONCE: Final = 16
 
 _T = TypeVar("_T")
-
-
-def require_isolation(asked: str) -> None:
-    """Refuse an invalid isolation; empty is valid: none was asked for.
-
-    Raises:
-        BadInputError: names the valid ones.
-    """
-    if asked not in ("", *ISOLATIONS):
-        raise BadInputError(f"isolation is invalid: {asked!r}", hint=f"it can be {' or '.join(ISOLATIONS)}")
-
-
-def require_around(records: int) -> None:
-    """Refuse an invalid window of the table `around`.
-
-    Raises:
-        BadInputError: names the bounds.
-    """
-    if not 0 <= records <= AROUND_MAX:
-        raise BadInputError(
-            f"around must be 0 to {AROUND_MAX:,} records, got {records:,}", hint="0 leaves the table out"
-        )
 
 
 async def ask_once(connection: Connection, question: Callable[[KafkaTopicAdmin], Awaitable[_T]]) -> _T:
@@ -127,11 +104,8 @@ async def look_at_topics(admin: KafkaTopicAdmin, captured: Captured) -> tuple[To
 
     Unauthorized settings are left out, without an error: a manifest with some of them is better than none.
     """
-    names = sorted(
-        {part.topic for part in captured.inputs}
-        | {part.topic for part in captured.changelogs}
-        | {part.topic for part in captured.senders}
-    )
+    parts: list[Any] = [*captured.inputs, *captured.changelogs, *captured.senders]
+    names = sorted({part.topic for part in parts})
     gate = asyncio.Semaphore(ASKED_AT_ONCE)
 
     async def settings(topic: str) -> Mapping[str, str]:
@@ -190,8 +164,3 @@ async def _stable_ends(
                 await asyncio.sleep(STABLE_POLL_S)
         finally:
             await consumer.stop()
-
-
-def kafka_options(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the environment (`Connection.from_environment`) as options of Spark's Kafka source."""
-    return {f"kafka.{name}": value for name, value in Security.from_environment(environ).for_java().items()}

@@ -20,7 +20,7 @@ from snapkafka.manifest import INPUTS
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
 
-from .around import Around, Near, Reach, leads, per_kind, reach
+from .around import Around, Near, Reach, per_kind, reach
 from .job import Settings
 from .manifest import unread_ranges
 from .records import Record
@@ -74,7 +74,8 @@ class Reading:
     def to_read(self) -> list[ReadRange]:
         """Return the offsets that any of this needs, one range per partition."""
         whole: dict[TopicPartition, ReadRange] = {}
-        before = leads(self.view, self.reaches, self.ranges, self.window) if self.reaches else []
+        state = self.view.changelogs
+        before = (ReadRange(*it.tp, it.low, it.position) for it in self.reaches if it.tp not in state)
         below = () if self.is_again else lead_ranges(self.view, self.ranges)
         for item in (*self.ranges, *before, *below, *self.unread.values()):
             tp = TopicPartition(*item[:2])

@@ -29,7 +29,7 @@ from snapkafka.protocol.captured_snapshot import Uncaptured
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.verbs import Result, Where
 
-from .cluster import AROUND_RECORDS, require_around, require_isolation
+from .cluster import AROUND_MAX, AROUND_RECORDS, ISOLATIONS
 from .progress import Work
 
 #: What reads the log, writes tables and runs the checks.
@@ -96,8 +96,12 @@ class JobSpec(Where, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     ui: Annotated[bool, option("", "Serve Spark's web page while it runs.")] = False
 
     def __post_init__(self) -> None:
-        require_isolation(self.isolation)
-        require_around(self.around)
+        if self.isolation not in ("", *ISOLATIONS):
+            raise BadInputError(
+                f"isolation is invalid: {self.isolation!r}", hint=f"it can be {' or '.join(ISOLATIONS)}"
+            )
+        if not 0 <= self.around <= AROUND_MAX:
+            raise BadInputError(f"around must be 0 to {AROUND_MAX:,} records, got {self.around:,}")
         if self.invariants and self.asked:
             raise BadInputError("name either invariants or asked, not both")
         if self.engine not in ENGINES:
@@ -205,23 +209,16 @@ class JobResult(Result, frozen=True, kw_only=True):
     def of(cls, manifest: Manifest, place: str, work: Work, **more: Any) -> JobResult:
         """Return the result of a verification; `more`: the fields that only assembly knows."""
         captured = manifest.captured
+        same = ("id", "epoch", "checks", "restorable", "open", "external", "outsiders", "strict")
+        of_captured = ("unread", "uncaptured", "contaminated")
         return cls(
-            id=manifest.id,
-            epoch=manifest.epoch,
             verdict=str(manifest.verdict),
             good=Verdict(manifest.verdict).good,
             manifest=place,
-            checks=manifest.checks,
-            restorable=manifest.restorable,
-            open=manifest.open,
-            unread=captured.unread,
-            external=manifest.external,
-            outsiders=manifest.outsiders,
-            strict=manifest.strict,
-            uncaptured=captured.uncaptured,
-            contaminated=captured.contaminated,
             idle=_is_idle(manifest),
             work=work,
+            **{name: getattr(manifest, name) for name in same},
+            **{name: getattr(captured, name) for name in of_captured},
             **more,
         )
 

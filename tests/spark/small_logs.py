@@ -309,7 +309,7 @@ def _change(rng: random.Random, world: World) -> None:
         )
     )
     if (record := world.records[i]._replace(**changes)).process >= 0:
-        world.records[i] = record
+        world.records[i] = record = record._replace(seq=max(record.seq, 0))
         if rng.random() < 0.3:
             _report_of(world, record, earlier_seq=record.seq, earlier_end=rng.choice((0, record.offset)))
 

@@ -17,7 +17,6 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from snapkafka.assembly.arrow_schema import arrow_schema
-from snapkafka.assembly.cluster import kafka_options
 from snapkafka.assembly.examine import Examination, Part, Reading
 from snapkafka.assembly.job import Job, Settings
 from snapkafka.assembly.order import Engine, Log
@@ -25,6 +24,7 @@ from snapkafka.assembly.records import Record, pieces, record_of
 from snapkafka.assembly.state import Change, Fold
 from snapkafka.assembly.table_files import Written
 from snapkafka.checks import CutView
+from snapkafka.kafka.login.security import Security
 from snapkafka.wire import headers as wire
 
 from .interrupts import interruptible_again
@@ -89,13 +89,13 @@ class SparkLog(Log):
         self._files = 1
 
     def examine(self, reading: Reading) -> list[Part]:
-        ranges = reading.to_read()
+        ranges, security = reading.to_read(), Security.from_environment(os.environ).for_java()
         records = read_ranges(
             self._spark,
             ranges,
             bootstrap=self._settings.spec.bootstrap,
             isolation=self._settings.spec.isolation,
-            options=kafka_options(os.environ),
+            options={f"kafka.{name}": value for name, value in security.items()},
         )
         ledger_id = self._ledger_id
 

@@ -46,9 +46,8 @@ LOCAL: Final[Mapping[str, str]] = {
 }
 
 
-#: A local session may have a quarter of the memory, within these bounds: with less, a quarter of all CPU time went into
-#: clearing up; more save no time, and what is there Java fills before it clears up.
-MEMORY_MIN, MEMORY_MAX = 1 << 30, 2 << 30
+#: A local session has no more memory: more save no time, and what is there Java fills before it clears up.
+MEMORY_MAX: Final = 2 << 30
 #: Nobody waits for an answer within milliseconds, for which Java would clear up beside the work.
 JAVA: Final = "-XX:+UseParallelGC"
 #: Where another Spark is, what it is to connect to, how its shell starts. (Spark's own settings for whoever has
@@ -85,10 +84,8 @@ def session(*, ui: bool = False) -> Iterator[SparkSession]:
 
 
 def heap_bytes() -> int:
-    """Return the memory of a local session's Java: in a container half of it is for what Java keeps outside of its
-    heap, and for Python."""
-    limit = memory_bytes()
-    return min(max(limit // 4, MEMORY_MIN), MEMORY_MAX, limit // 2)
+    """Return the memory of a local session's Java; Python and what Java keeps outside of its heap need some, too."""
+    return min(memory_bytes() // 3, MEMORY_MAX)
 
 
 def set_environment(environ: MutableMapping[str, str]) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Any
 
 import pytest
 
 from snapkafka import ops
-from snapkafka.assembly.around import KINDS, LEADS_MAX, ROWS_MAX, SPAN_MIN, leads, per_kind, reach
-from snapkafka.checks import CutView, LogBounds, ReadRange
+from snapkafka.assembly.around import KINDS, ROWS_MAX, SPAN_MIN, per_kind, reach
+from snapkafka.checks import CutView, LogBounds
 from snapkafka.drawing import DrawnMessage
 from snapkafka.drawing.order import in_order
 from snapkafka.errors import BadInputError
@@ -38,31 +37,21 @@ def test_the_window_lies_about_the_position_and_behind_the_white_ends() -> None:
     sender = dataclasses.replace(CAPTURED.senders[0], white_end=7_000)
     captured = dataclasses.replace(CAPTURED, inputs=(behind,), recorded=(), senders=(sender,))
     (found,) = reach(CutView(captured, LONG_LOG), 60)
-    assert (found.low, found.middle, found.late, found.high) == (0, 130, 7_000, 7_120)
+    assert (found.low, found.middle, found.late, found.high) == (100, 130, 7_000, 7_120)
     (narrow,) = reach(CutView(captured, LONG_LOG), 1)
     assert narrow.middle - 10 == SPAN_MIN
     (unsent,) = reach(CutView(dataclasses.replace(captured, senders=()), LONG_LOG), 60)
     assert unsent.late is None
 
 
-def test_only_what_is_not_read_anyway_is_read_for_it_alone() -> None:
-    def of(read: list[ReadRange], *inputs: object, **more: Any) -> list[ReadRange]:
-        seen = view(*inputs, **more)
-        return leads(seen, reach(seen, 50), read, 50)
+def test_what_is_read_for_it_lies_in_the_log_and_is_bounded() -> None:
+    def lows(start: int, *inputs: object) -> list[int]:
+        bounds = LONG_LOG | {TP: LogBounds(start=start, end=9_000)}
+        return [it.low for it in reach(view(*inputs, bounds=bounds), 50)]
 
-    assert of([ReadRange(*TP, 4_990, 9_000)]) == [ReadRange(*TP, 4_900, 4_990)]
-    assert of([ReadRange(*TP, 4_000, 9_000)]) == []
-    # Where nothing is to be read at all the log itself ends there.
-    assert of([], bounds=LONG_LOG | {TP: LogBounds(start=0, end=5_000)}) == [ReadRange(*TP, 4_900, 5_000)]
-    # The log begins later than the window; what is deleted is not asked for.
-    assert of([ReadRange(*TP, 4_990, 9_000)], bounds=LONG_LOG | {TP: LogBounds(start=4_980, end=9_000)}) == [
-        ReadRange(*TP, 4_980, 4_990)
-    ]
-    # A changelog is read as its state needs it, and no further.
-    reads_state = dataclasses.replace(FAR, topic=STATE.topic, position=3, noted=3, low=3)
-    assert of([], reads_state) == []
+    assert (lows(100), lows(4_980)) == ([4_900], [4_980])
     two = (FAR, dataclasses.replace(FAR, app="audit", position=4_950, noted=4_950))
-    assert of([ReadRange(*TP, 4_940, 9_000)], *two) == [ReadRange(*TP, 4_850, 4_940)]
+    assert lows(100, *two) == [4_900, 4_850]
 
 
 def test_however_many_channels_there_are_the_table_stays_within_its_rows() -> None:
@@ -75,10 +64,10 @@ def test_however_many_channels_there_are_the_table_stays_within_its_rows() -> No
     assert per_kind(many(3), 50) == 50
     assert 1 <= per_kind(many(20_000), 50) * KINDS * 20_000 <= ROWS_MAX
     bounds = {TopicPartition("in", n): LogBounds(start=0, end=9_000) for n in range(5_000)}
-    crowd = CutView(many(5_000).captured, bounds)
-    alone = leads(crowd, reach(crowd, 50), [], 50)
-    assert sum(item.end - item.start for item in alone) <= max(LEADS_MAX, 5_000 * 5_000)
-    assert {item.end - item.start for item in alone} == {9_000 - 4_950}
+    found = reach(CutView(many(5_000).captured, bounds), 50)
+    assert {it.position - it.low for it in found} == {50}, (
+        "so much of each, and no more than `LEADS_MAX` else"
+    )
 
 
 def test_no_content_depends_on_it() -> None:
