@@ -21,9 +21,11 @@ import msgspec
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError, OutputError, SnapkafkaError
 from snapkafka.runtime.signals import Interrupted, exit_status
 
+from .interrupts import interrupted_by
 from .job import Job
 from .pipeline import assemble, verify
 from .progress import PROGRESS
+from .spark_errors import as_ours
 from .spec import OPTIONS, JobError, JobReport, JobSpec, changed
 
 #: The engine of the job as a program of its own (`spark-submit`), where neither a flag nor a file names another.
@@ -101,8 +103,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, output: TextIO) -> int:
-    from .spark.interrupts import interrupted_by
-    from .spark.spark_errors import as_ours
 
     try:
         spec = spec_of(options)

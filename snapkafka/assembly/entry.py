@@ -44,7 +44,7 @@ def _job(arguments: list[str]) -> int:
     sys.stdout = kept
     from snapkafka.assembly.command import main
 
-    from .spark.interrupts import interruptible
+    from .interrupts import interruptible
 
     interruptible()
     status = main(arguments)

@@ -22,9 +22,9 @@ from snapkafka.kafka.login.connection import Connection
 from snapkafka.manifest import LedgerEntry
 
 from .cluster import DEFAULT_ISOLATION
+from .interrupts import interrupted_by
 from .invariant_files import Invariant, load, parse_parameters
-from .spark.interrupts import interrupted_by
-from .spark.spark_errors import as_ours
+from .spark_errors import as_ours
 from .spec import JobSpec, changed
 from .values.avro import read_schemas
 from .values.decoder import PLAIN, Decoding

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from snapkafka.assembly import cluster
-from snapkafka.assembly.spark.spark_errors import translate
+from snapkafka.assembly.spark_errors import translate
 from snapkafka.checks import Status
 from snapkafka.errors import BadInputError, OffsetsGoneError, TimedOutError
 from snapkafka.kafka import Connection, KafkaTopicAdmin

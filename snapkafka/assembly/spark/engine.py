@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.examine import Examination, Part, Reading
+from snapkafka.assembly.interrupts import interruptible_again
 from snapkafka.assembly.job import Job, Settings
 from snapkafka.assembly.order import Engine, Log
 from snapkafka.assembly.records import Record, pieces, record_of
@@ -27,7 +28,6 @@ from snapkafka.checks import CutView
 from snapkafka.kafka.login.security import Security
 from snapkafka.wire import headers as wire
 
-from .interrupts import interruptible_again
 from .kafka_source import read_ranges
 from .meter import reported, step
 from .session import session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.assembly.spark.spark_errors import translate
+from snapkafka.assembly.spark_errors import translate
 from snapkafka.errors import OffsetsGoneError
 
 LOSS = """An error occurred while calling o1.count.
