@@ -12,22 +12,14 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.captured_snapshot import WHY_UNREAD
+from snapkafka.protocol.records import CONTAMINATING, LEDGER_CUT_SHORT, RESTORING, RETRYABLE
 
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView
 
 OUTCOMES: Final = (
-    *(
-        "captured",
-        "aborted",
-        "not-aligned",
-        "app-runs-without",
-        "app-stopped",
-        "contaminated",
-        "input-moved",
-    ),
-    *("ledger-cut-short", "marker-failed", "out-of-order", "paused", "process-lost", "restoring"),
-    *("send-failed", "send-unsettled", "sent-bare", "state-not-given", "ttl"),
+    *("captured", "aborted", "paused", LEDGER_CUT_SHORT, RESTORING),
+    *sorted(RETRYABLE | CONTAMINATING),
 )
 #: By name: the label, its values that are exported from the start, with 0 (what is first seen with a 1 is no increase
 #: for Prometheus), and the help text.
@@ -35,7 +27,7 @@ COUNTERS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "snapshots": (
         "outcome",
         OUTCOMES,
-        "Snapshots since this worker joined: captured, or the code of the failure; every worker counts all of them",
+        "Snapshots since this worker joined, by how they ended; every worker counts all",
     ),
     "ignored": (
         "reason",
@@ -79,14 +71,10 @@ HISTOGRAMS: Final = {
 
 class Metrics:
     """Counts since the start of the worker. Snapshots are counted that were triggered since it joined, as it reads of
-    them in the ledger.
-
-    Attributes:
-        counts: of each counter, by the value of its label.
-        seconds: of each histogram, the numbers between its bounds, and the sum.
-    """
+    them in the ledger."""
 
     def __init__(self) -> None:
+        #: By the value of the label; the numbers between the bounds, and the sum.
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTERS}
         self.seconds = {name: ([0] * (len(bounds) + 1), [0.0]) for name, (_, bounds) in HISTOGRAMS.items()}
         self._triggered_ms: dict[int, int] = {}  # of snapshots that are under way
@@ -119,36 +107,27 @@ class Metrics:
             self.observe("capture", max(0, at_ms - since) / 1000)
 
 
-def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -> Iterator[Any]:
-    """Yield the counts as the Prometheus client has them; arguments as for `rendered`."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-
-    for name, (label, known, what) in COUNTERS.items():
-        family = CounterMetricFamily(f"snapkafka_{name}", what, labels=[label] if label else [])
-        for value, count in sorted({**dict.fromkeys(known, 0), **metrics.counts[name]}.items()):
-            family.add_metric([value] if label else [], count)
-        yield family
-    for name, (what, bounds) in HISTOGRAMS.items():
-        counts, (total,) = metrics.seconds[name]
-        buckets = list(zip((*map(repr, bounds), "+Inf"), accumulate(counts), strict=True))
-        yield HistogramMetricFamily(f"snapkafka_{name}_seconds", what, buckets, total)
-    takes_part = "1: this worker takes part in snapshots; 0: it is disabled or absent"
-    yield GaugeMetricFamily("snapkafka_participating", takes_part, float(participating))
-    if ledger_lag is not None:
-        yield GaugeMetricFamily("snapkafka_ledger_lag", "Ledger records not read yet", ledger_lag)
-
-
 def rendered(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -> tuple[bytes, str]:
-    """Return the metrics as text for Prometheus, and its content type.
-
-    Args:
-        ledger_lag: records of the ledger not read yet; None: unknown.
-    """
+    """Return the metrics as text for Prometheus, and its content type. `ledger_lag`: records of the ledger not read
+    yet; None: unknown."""
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     class Collector:  # the client's own counters would write files where the app has several processes
         def collect(self) -> Iterator[Any]:
-            return families(metrics, participating=participating, ledger_lag=ledger_lag)
+            for name, (label, known, what) in COUNTERS.items():
+                family = CounterMetricFamily(f"snapkafka_{name}", what, labels=[label] if label else [])
+                for value, count in sorted({**dict.fromkeys(known, 0), **metrics.counts[name]}.items()):
+                    family.add_metric([value] if label else [], count)
+                yield family
+            for name, (what, bounds) in HISTOGRAMS.items():
+                counts, (total,) = metrics.seconds[name]
+                buckets = list(zip((*map(repr, bounds), "+Inf"), accumulate(counts), strict=True))
+                yield HistogramMetricFamily(f"snapkafka_{name}_seconds", what, buckets, total)
+            takes_part = "1: this worker takes part in snapshots; 0: it is disabled or absent"
+            yield GaugeMetricFamily("snapkafka_participating", takes_part, float(participating))
+            if ledger_lag is not None:
+                yield GaugeMetricFamily("snapkafka_ledger_lag", "Ledger records not read yet", ledger_lag)
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collector())

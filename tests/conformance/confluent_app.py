@@ -1,7 +1,7 @@
 """A service of the scenarios with confluent-kafka: `python -m tests.conformance.confluent_app ROLE`.
 
 `CONFORMANCE_HOW`: "threads" process messages, and commit none; "stores": it stores offsets, and the consumer commits
-these.
+these; "tx": it is exactly-once, with ten messages in a transaction, of which it aborts one in five.
 """
 
 from __future__ import annotations
@@ -13,49 +13,104 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 from zlib import crc32
 
+from confluent_kafka import KafkaException
+
 from snapkafka.clients import participant
 from snapkafka.drivers import Consumer, Producer, Table
 from tests.conformance.damage import damage
 from tests.conformance.money import Names, Role, partition_of, process
 
 
-def main(role: Role, how: str) -> None:
-    stores = how == "stores"
-    names, where = Names.from_environment(), {"bootstrap.servers": os.environ["SNAPKAFKA_BOOTSTRAP"]}
-    group = {"group.id": names.app(role), "auto.offset.reset": "earliest"}
-    commits = {"enable.auto.commit": stores, "enable.auto.offset.store": not stores}
-    consumer = Consumer(where | group | commits | {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500})
-    producer = Producer(where | {"enable.idempotence": True, "linger.ms": 2})
-    table = Table(names.table(role), default=int)
-    part = participant(consumer=consumer, producer=producer, inputs=names.inputs(role), state=table)
-    signal.signal(signal.SIGTERM, lambda *_: part.stop())
-    # The messages of a key stay in their order.
-    pools = [ThreadPoolExecutor(1) for _ in range(4)] if how == "threads" else []
+class Loop:
+    """The loop, and the transaction that is open in it."""
 
-    def work(event: Any, message: Any) -> None:
+    def __init__(self, role: Role, how: str) -> None:
+        self.role, self.how, self.names = role, how, Names.from_environment()
+        app, where = self.names.app(role), {"bootstrap.servers": os.environ["SNAPKAFKA_BOOTSTRAP"]}
+        group = {"group.id": app, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+        commits = {"enable.auto.commit": how == "stores", "enable.auto.offset.store": how != "stores"}
+        times = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+        self.consumer = Consumer(where | group | commits | times)
+        slot = {"transactional.id": f"{app}-{os.environ.get('CONFORMANCE_SLOT', '')}"}
+        sends = slot if how == "tx" else {"enable.idempotence": True, "linger.ms": 2}
+        self.producer = Producer(where | sends)
+        self.table, self.number, self.open = Table(self.names.table(role), default=int), 0, False
+        self.part = participant(
+            consumer=self.consumer,
+            producer=self.producer,
+            inputs=self.names.inputs(role),
+            state=self.table,
+            on_revoke=lambda *_: self.abort(),
+        )
+
+    def work(self, event: Any, message: Any) -> None:
         with event:
             assert not message.headers()
             key = message.key().decode()
-            sent = process(names, role, message.topic(), key, int(message.value()), table)
+            sent = process(self.names, self.role, message.topic(), key, int(message.value()), self.table)
             if sent is not None:
-                producer.produce(sent[0], str(sent[1]), key, partition_of(key))
+                self.producer.produce(sent[0], str(sent[1]), key, partition_of(key))
 
-    with part:
-        for message in part.poll():
-            if pools:
-                pools[crc32(message.key()) // 7 % len(pools)].submit(work, part.event(message), message)
-                continue
-            work(part.event(message), message)
-            producer.flush()
-            if stores:
-                consumer.store_offsets(message)
-            else:
-                consumer.commit(message, asynchronous=False)
-        for pool in pools:
-            pool.shutdown()
-    consumer.close()
+    def run(self) -> None:
+        # The messages of a key stay in their order.
+        pools = [ThreadPoolExecutor(1) for _ in range(4)] if self.how == "threads" else []
+        if self.how == "tx":
+            self.producer.init_transactions(30)
+        with self.part:
+            while self.how == "tx" and not self.part.stopping:
+                self.batch()
+            self.abort()
+            for message in self.part.poll():
+                event = self.part.event(message)
+                if pools:
+                    pools[crc32(message.key()) // 7 % len(pools)].submit(self.work, event, message)
+                    continue
+                self.work(event, message)
+                self.producer.flush()
+                if self.how == "stores":
+                    self.consumer.store_offsets(message)
+                else:
+                    self.consumer.commit(message, asynchronous=False)
+            for pool in pools:
+                pool.shutdown()
+        self.consumer.close()
+
+    def abort(self) -> None:
+        """Abort what is open."""
+        if self.open:
+            self.open = False
+            self.producer.flush()  # librdkafka fails to abort what the broker has not begun
+            self.producer.abort_transaction()
+
+    def batch(self) -> None:
+        """Process ten messages in one transaction; one in five is aborted."""
+        done = 0
+        for message in self.part.poll(quiet_s=0.1):
+            if not self.open:
+                self.producer.begin_transaction()
+                self.open = True
+            self.work(self.part.event(message), message)
+            if (done := done + 1) >= 10:
+                break
+        if not self.open:
+            return
+        self.number += 1
+        try:
+            if self.number % 5:
+                positions = self.consumer.position(self.consumer.assignment())
+                self.producer.send_offsets_to_transaction(positions, self.consumer.consumer_group_metadata())
+                self.producer.commit_transaction()
+                self.open = False
+                return
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+        self.abort()
+        self.part.rewind()
 
 
 if __name__ == "__main__":
     damage()
-    main(cast(Role, sys.argv[1]), os.environ["CONFORMANCE_HOW"])
+    loop = Loop(cast(Role, sys.argv[1]), os.environ["CONFORMANCE_HOW"])
+    signal.signal(signal.SIGTERM, lambda *_: loop.part.stop())
+    loop.run()

@@ -103,7 +103,7 @@ MEMBERS: Final = Scenario(
 )
 TRANSACTIONS: Final = Scenario(
     "transactions",
-    (("confluent_tx", "confluent_tx"), ("aiokafka_tx", "aiokafka_tx")),
+    (("confluent tx", "confluent tx"), ("aiokafka tx", "aiokafka tx")),
     short=1,
     exactly_once=True,
     faults={"abort": 0.05, "crash": 0.002, "restart": 0.05},
@@ -117,7 +117,7 @@ ALIGNED: Final = Scenario(
         ("faust", "confluent"),
         ("aiokafka", "faust"),
         ("confluent threads", "confluent threads"),
-        ("confluent_tx", "aiokafka_tx"),
+        ("confluent tx", "aiokafka tx"),
     ),
     short=3,
     one_way=True,

@@ -34,7 +34,7 @@ def test_what_is_captured_between_kills_is_consistent(kafka: Broker, namespace: 
         def start(who: str) -> subprocess.Popen[bytes]:
             if who == "keeper":
                 return run.start("faust", "keeper", CONFORMANCE_EXACTLY_ONCE="1")
-            return run.start("confluent_tx", "spender", CONFORMANCE_SLOT=who)
+            return run.start("confluent tx", "spender", CONFORMANCE_SLOT=who)
 
         members = {who: start(who) for who in (*SLOTS, "keeper")}
         run.await_ready()
