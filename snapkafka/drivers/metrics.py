@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,27 +108,32 @@ class Metrics:
             self.observe("capture", max(0, at_ms - since) / 1000)
 
 
-def rendered(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -> tuple[bytes, str]:
-    """Return the metrics as text for Prometheus, and its content type. `ledger_lag`: records of the ledger not read
-    yet; None: unknown."""
-    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+def families(metrics: Metrics, *, participating: bool, ledger_lag: int | None) -> Iterator[Any]:
+    """Yield the counts as the Prometheus client has them. `ledger_lag`: records of the ledger not read yet; None:
+    unknown."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+    for name, (label, known, what) in COUNTERS.items():
+        family = CounterMetricFamily(f"snapkafka_{name}", what, labels=[label] if label else [])
+        for value, count in sorted({**dict.fromkeys(known, 0), **metrics.counts[name]}.items()):
+            family.add_metric([value] if label else [], count)
+        yield family
+    for name, (what, bounds) in HISTOGRAMS.items():
+        counts, (total,) = metrics.seconds[name]
+        buckets = list(zip((*map(repr, bounds), "+Inf"), accumulate(counts), strict=True))
+        yield HistogramMetricFamily(f"snapkafka_{name}_seconds", what, buckets, total)
+    takes_part = "1: this worker takes part in snapshots; 0: it is disabled or absent"
+    yield GaugeMetricFamily("snapkafka_participating", takes_part, float(participating))
+    if ledger_lag is not None:
+        yield GaugeMetricFamily("snapkafka_ledger_lag", "Ledger records not read yet", ledger_lag)
+
+
+def rendered(metrics: Metrics, **more: Any) -> tuple[bytes, str]:
+    """Return the metrics as text for Prometheus, and its content type; see `families`."""
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
     class Collector:  # the client's own counters would write files where the app has several processes
-        def collect(self) -> Iterator[Any]:
-            for name, (label, known, what) in COUNTERS.items():
-                family = CounterMetricFamily(f"snapkafka_{name}", what, labels=[label] if label else [])
-                for value, count in sorted({**dict.fromkeys(known, 0), **metrics.counts[name]}.items()):
-                    family.add_metric([value] if label else [], count)
-                yield family
-            for name, (what, bounds) in HISTOGRAMS.items():
-                counts, (total,) = metrics.seconds[name]
-                buckets = list(zip((*map(repr, bounds), "+Inf"), accumulate(counts), strict=True))
-                yield HistogramMetricFamily(f"snapkafka_{name}_seconds", what, buckets, total)
-            takes_part = "1: this worker takes part in snapshots; 0: it is disabled or absent"
-            yield GaugeMetricFamily("snapkafka_participating", takes_part, float(participating))
-            if ledger_lag is not None:
-                yield GaugeMetricFamily("snapkafka_ledger_lag", "Ledger records not read yet", ledger_lag)
+        collect = staticmethod(partial(families, metrics, **more))
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collector())
