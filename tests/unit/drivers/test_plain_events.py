@@ -291,9 +291,3 @@ def test_r16_what_the_loop_has_paused_itself_stays_paused_until_it_resumes_it(
         assert held.resumed_by_loop([ORDERS]) == {ORDERS}
     held.let_go()
     assert applied(loop) == ([], [ORDERS, OTHER] if resumed else [OTHER])
-
-
-def test_r15_who_cannot_let_go_gives_up_its_identity(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop.driver.held, "let_go", lambda: 1 // 0)
-    loop.driver.stand_down("to think", RuntimeError("a bug of ours"))
-    assert loop.driver.absent and not loop.driver.participating
