@@ -181,10 +181,13 @@ def require_alone(node: str, ledger: LedgerView) -> None:
 
 def changed_input(known: Mapping[str, InputTopic], described: Mapping[str, Topic]) -> str:
     """Return which of these topics is no longer the input that it was, and why; empty: none."""
-    for name, found in sorted(described.items()):
-        if found.topic_id != known[name].topic_id:
+    for name, was in known.items():
+        found = described.get(name)
+        if found is None:
+            return f"its input {name} was deleted"
+        if found.topic_id != was.topic_id:
             return f"its input {name} was recreated"
-        if found.partitions > known[name].partitions:
+        if found.partitions > was.partitions:
             return f"its input {name} has new partitions"
     return ""
 

@@ -100,9 +100,8 @@ class Participant(Process):
         self._cause: ContextVar[Cause | None] = ContextVar("snapkafka_remote_cause", default=None)
         self._state = TopicPartition(changelog_of(namespace, node), 0)
         self._standing: set[bytes] = set()  # keys of the state whose last record is no tombstone
-        self._asked: deque[Marker] = (
-            deque()
-        )  # snapshots that wait for the state; it is asked for that of the first
+        #: Snapshots that wait for the state; the process is asked for that of the first.
+        self._asked: deque[Marker] = deque()
         self._given: dict[bytes, int] = {}  # the pieces of it that have arrived, key -> size
         self._receiving = HandedOutRecords(self, consumer, bounds=self.bounds)
         self.positions: Mapping[TopicPartition, int] = self._receiving.processed
@@ -248,24 +247,18 @@ class Participant(Process):
             raise TriggerRefusedError(f"{self.node} no longer takes part: {self.left}", hint="join again")
 
     async def _watch_inputs(self) -> None:
-        """Leave when an input changes; a topic that two checks in a row have missed was deleted."""
-        missing: set[str] = set()
         while True:
             await asyncio.sleep(self.bounds.look_s)
             with contextlib.suppress(SnapkafkaError):  # the next check makes up for it
-                before, missing = missing, await self._check_inputs()
-                if gone := before & missing:
-                    self._quit(f"its input {min(gone)} was deleted")
+                await self._check_inputs()
 
-    async def _check_inputs(self) -> set[str]:
-        """Leave if an input is another one by now; return those that the broker does not know. A sender that has left
-        names in no `Report` where it has sent, so all partitions must be known before a cut."""
-        if not self._inputs:
-            return set()
-        described = await self.admin.describe_topics(list(self._inputs))
-        if reason := changed_input(self._inputs, described):
-            self._quit(reason)
-        return self._inputs.keys() - described.keys()
+    async def _check_inputs(self) -> None:
+        """Leave if an input is another one by now. A sender that has left names in no `Report` where it has sent, so
+        all partitions must be known before a cut."""
+        if self._inputs:
+            described = await self.admin.describe_topics(list(self._inputs))
+            if reason := changed_input(self._inputs, described):
+                self._quit(reason)
 
     # -- calls of the process ---------------------------------------------------------------------------------
 
@@ -374,13 +367,8 @@ class Participant(Process):
         if asked is None:
             return False
         self._receiving.merged(positions, of_state=True)
-        missing = await self._check_inputs()
+        await self._check_inputs()
         self._require_here()
-        if missing:
-            raise BrokerUnavailableError(
-                f"input {min(missing)} of {self.node} is not known to the broker",
-                hint="call it again; if the topic was deleted, the process leaves in a moment",
-            )
         for key in sorted(self._standing - self._given.keys()):  # of an earlier state
             await self._append(self._state.topic, key, None, 0)
             self._standing.discard(key)
