@@ -327,14 +327,6 @@ class WorkerProtocol(Member):
             actions += self._cut(epoch, "ledger", aligned=True)
         return [*actions, *self.aligner.let_go()]
 
-    def _inputs_move(self, *, undone: bool) -> list[Action]:
-        """Stop aligning, as the inputs are revoked. `undone`: this process itself goes back, in an aborted
-        transaction."""
-        if self.process is None or not self.aligning:
-            return []
-        why = "it aborted a transaction" if undone else "a rebalance moved its inputs"
-        return [*self._cannot_wait(max(self.aligning), why), *self.aligner.clear()]
-
     # -- closing (R7) -----------------------------------------------------------------------------------------
 
     def _advance(self) -> list[Action]:
@@ -351,20 +343,14 @@ class WorkerProtocol(Member):
     # -- inputs that come and go (R9) --------------------------------------------------------------------
 
     def _of_inputs(self, event: InputsAssigned | InputsRevoked) -> list[Action]:
-        undone = isinstance(event, InputsRevoked) and event.undone_from is not None
-        gave_up = self._inputs_move(undone=undone)
-        match event:
-            case InputsAssigned():
-                if not self.inputs.taken:
-                    self.positions.take()
-                self.inputs.assign(event)
-            case InputsRevoked():
-                self.positions.take(event.undone_from)
-                self.inputs.take()
-                return gave_up
-            case _:
-                assert_never(event)
-        return gave_up if self.process is None else [*gave_up, *self._announce()]
+        if isinstance(event, InputsRevoked):
+            self.positions.take(event.undone_from)
+            self.inputs.take()
+            return []
+        if not self.inputs.taken:
+            self.positions.take()
+        self.inputs.assign(event)
+        return [] if self.process is None else self._announce()
 
     def _assigned(self, offset: int) -> None:
         """Take over the inputs (R9): the ledger is read up to our `Assigned`."""

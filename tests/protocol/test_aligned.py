@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from snapkafka.protocol import (
+    INPUT_MOVED,
     NOT_ALIGNED,
     Abort,
     AppSends,
@@ -65,7 +66,7 @@ def test_r16_an_input_is_held_until_all_who_send_to_the_same_topic_have_reported
     assert world.fold.captured(epoch).alignment == Outcome(aligned=True)
 
 
-def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_are_revoked() -> None:
+def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved() -> None:
     """One process of an app has cut, and holds back its inputs until the other one ends an event and reports."""
     world = World()
     one, two = Process(world, "front", (A,)), Process(world, "front")
@@ -73,7 +74,9 @@ def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_are_revoked() ->
     two.start(A, 7)
     epoch = aligned(world, one, two)
     assert HoldInputs(epoch=epoch) in one.asked and LetGo() not in one.asked
-    assert one.feed(InputsRevoked()) == [LetGo()]
+    one.feed(InputsRevoked())
+    one.give(A, generation=2)
+    assert LetGo() in one.asked and world.failure(epoch).code == INPUT_MOVED
 
 
 def test_r16_who_begins_to_send_meanwhile_fails_the_snapshot_and_is_known_the_next_time() -> None:
@@ -113,22 +116,26 @@ def test_r16_a_red_record_of_an_earlier_snapshot_does_not_wait() -> None:
     assert back.epoch == epoch
 
 
-CANNOT_WAIT = {
-    "it aborted a transaction": InputsRevoked(undone_from=()),
-    "a rebalance moved its inputs": InputsRevoked(),
-    "a red reply or table change cannot be held back": None,
-}
-
-
-@pytest.mark.parametrize("why", CANNOT_WAIT)
-def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go(why: str) -> None:
+@pytest.mark.parametrize("moved", [InputsRevoked(), InputsRevoked(undone_from=())])
+def test_r16_an_input_that_moves_fails_the_snapshot_and_lets_go(moved: InputsRevoked) -> None:
     world = World()
     front, back = system(world)
     epoch = aligned(world, front, back)
     assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
-    back.feed(CANNOT_WAIT[why] or RecordMet(epoch=epoch))
+    back.feed(moved)
+    back.give(B, generation=2)
+    settle(front, back)
+    assert world.failure(epoch).code == INPUT_MOVED
+    assert LetGo() in back.asked
+
+
+def test_r16_who_cannot_wait_fails_the_snapshot_and_lets_go() -> None:
+    world = World()
+    front, back = system(world)
+    epoch = aligned(world, front, back)
+    assert back.feed(RecordMet(epoch=epoch, may_wait=True)) == [HoldRecord(epoch=epoch)]
+    back.feed(RecordMet(epoch=epoch))
     assert world.failure(epoch).code == NOT_ALIGNED
-    assert world.failure(epoch).reason == f"process {back.id} did not wait: {why}"
     settle(front, back)
     assert LetGo() in back.asked and not records(back, Report)
     back.feed(RecordMet(epoch=epoch, may_wait=True))
