@@ -28,10 +28,8 @@ from snapkafka.protocol import (
 from snapkafka.sim import played
 
 #: What is appended, and how often beside the rest.
-KINDS = {
-    "verdict": 3, "abort": 3, "trigger": 5, "repeat": 4, "restore": 5, "joins": 3, "dead": 2, "bye": 2,
-    "retire": 2, "pause": 1, "resume": 2, "stranger": 1,
-}  # fmt: skip
+KINDS = dict.fromkeys(("verdict", "abort", "repeat", "joins"), 3) | {"trigger": 5, "restore": 5, "pause": 1}
+KINDS |= dict.fromkeys(("dead", "bye", "retire", "resume"), 2) | {"stranger": 1}
 
 
 def ledger(seed: int, more: int = 100) -> list[LedgerRecord]:

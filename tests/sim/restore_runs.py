@@ -28,14 +28,15 @@ from .restore_world import AGENTS, CHANGELOG, INPUT, Cut, SimMessage, SimWritten
 APPS: Final = ("p", "q")
 #: What can be left out, for proof that this world finds it.
 BREAKS: Final = (
-    "stamp", "barrier", "commit-point", "commit-last", "hold", "positions", "state", "lease", "groups", "abort",
-    "expired", "recreated", "gone",
-)  # fmt: skip
+    *("stamp", "barrier", "commit-point", "commit-last", "hold", "positions", "state"),
+    *("lease", "groups", "abort", "expired", "recreated", "gone"),
+)
 RESTORES: Final = 3
 STEPS: Final = 60
 STEPS_OF_A_RESTORE: Final = (
-    "tool", "crash", "suspend", "wake", "start", "external", "bare", "abort", "replace",
-)  # fmt: skip
+    *("tool", "crash", "suspend", "wake", "start"),
+    *("external", "bare", "abort", "replace"),
+)
 #: From here on nothing disturbs a restore any more: it has had bad luck, and each run of it appends some.
 CALM_FROM: Final = 2_000
 #: No world comes near.
