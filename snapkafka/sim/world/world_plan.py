@@ -97,40 +97,25 @@ FAULTS = {
     "revoke-uncommitted": 0.5,
     "keep-running": 0.7,
 }
-#: Sends without a result, and copies with all their headers: in the worlds of a quarter of the seeds, those with these
-#: remainders by 16. Seeds that are pinned to what they show have others.
-UNSETTLED = {"time-out": 0.02, "land-late": 0.02, "queue-again": 0.006}
-UNSETTLED_SEEDS = frozenset({4, 8, 9, 14})
-#: Triggers whose author may not read the ends of the inputs: likewise, but for the first ones. Those are pinned.
-UNREAD_ENDS = {"unread-ends": 0.5}
-UNREAD_SEEDS = frozenset({3, 5})
-#: Windows that expire: in the worlds of a quarter of the seeds, but for the first ones. Those are pinned.
-WINDOWS = {"window": 0.02}
-WINDOW_SEEDS = frozenset({4, 9, 13, 14})
-PINNED_BELOW = 1_000
-#: So many of the later ones have aligned snapshots.
-ALIGNS, ALIGNED = "aligns 2", 0.25
-#: A ledger that loses its tail: likewise, with no other ledger beside it, and nobody who makes numbers up.
+#: A ledger that loses its tail has no other ledger beside it, and nobody who makes numbers up.
 CUT_SHORT = {"cut-short": 0.003, "fill-ends": 0.2}
-CUT_SHORT_SEEDS = frozenset({2, 12})
-#: Not among them: "disorder", an agent is handed a record after a later one. What was skipped and runs in another
-#: life, after a crash or a rebalance, looks like a replay, so it goes with no other fault: `disordered`. Likewise
-#: "skip", a reader passes some records, for whoever reads next may come to them again: `skipping`.
+#: The first seeds are pinned: mutants and tests know them by number.
+PINNED_BELOW = 1_000
+#: Faults of some worlds, beside the others: by the remainders of their seeds by 16, from which seed on. Not among them:
+#: "disorder", an agent is handed a record after a later one. What was skipped and runs in another life, after a crash
+#: or a rebalance, looks like a replay, so it goes with no other fault. Likewise "skip", a reader passes some records.
+SOME_HAVE = (
+    (frozenset({4, 8, 9, 14}), 0, {"time-out": 0.02, "land-late": 0.02, "queue-again": 0.006}),
+    (frozenset({3, 5}), PINNED_BELOW, {"unread-ends": 0.5}),
+    (frozenset({4, 9, 13, 14}), PINNED_BELOW, {"window": 0.02}),
+    (frozenset({2, 12}), PINNED_BELOW, CUT_SHORT),
+)
 
 
-#: The share of worlds in which agents read tables over several steps. The name is so chosen that the seeds which are
-#: known by number (of mutants, and those that once showed something) are none of them.
-READING = 0.25
-READS_SEED = "looks 7618"
-
-#: The share of worlds in which the last app is out of scope, and the ledger hangs for its workers now and then. Their
-#: seeds, too, are none of those that are known by number.
-SCOPED = 0.08
-SCOPES = "scopes 16"
-
-#: The share of worlds whose triggers state when their log ends were asked for.
-ASKED_EARLY = 0.6
-ASKS_EARLY = "asks early 5990"
+def _draws(feature: str, seed: int, share: float, *, first: int = PINNED_BELOW) -> bool:
+    """Return whether the world of a seed has a feature that a share of them has, from the first seed on. Names of
+    features are so chosen that the seeds that are known by number have none."""
+    return seed >= first and random.Random(f"{feature} {seed}").random() < share
 
 
 def make_plan(seed: int) -> WorldPlan:
@@ -149,22 +134,20 @@ def make_plan(seed: int) -> WorldPlan:
         hear = frozenset({"headers"})
     elif 0.2 <= style < 0.3:
         hear = frozenset({"ledger"})
-    scopes = random.Random(f"{SCOPES} {seed}")
-    scope = tuple(names[:-1]) if scopes.random() < SCOPED and style >= 0.1 else ()
+    some = {
+        k: v for of, first, more in SOME_HAVE if seed % 16 in of and seed >= first for k, v in more.items()
+    }
+    # A worker out of scope, for whom the ledger hangs now and then.
+    scope = tuple(names[:-1]) if style >= 0.1 and _draws("scopes 16", seed, 0.08, first=0) else ()
     if scope:
         chosen = [fault for fault in chosen if fault != "recreate"]
-    short = CUT_SHORT if seed % 16 in CUT_SHORT_SEEDS and seed >= PINNED_BELOW else {}
-    if short:
+        some["hang"] = 0.004
+    if "cut-short" in some:
         chosen = [fault for fault in chosen if fault not in ("recreate", "forge")]
-    chance_of_reads = random.Random(f"{READS_SEED} {seed}")
-    if chance_of_reads.random() < READING:
+    chance_of_reads = random.Random(f"looks 7618 {seed}")
+    if chance_of_reads.random() < 0.25:  # agents read tables over several steps
         apps = [with_reads(chance_of_reads, app, global_table and style >= 0.1) for app in apps]
     rough = 4.0 if rng.random() < 0.25 else 1.0
-    windows = WINDOWS if seed % 16 in WINDOW_SEEDS and seed >= PINNED_BELOW else {}
-    asked_early = seed >= PINNED_BELOW and random.Random(f"{ASKS_EARLY} {seed}").random() < ASKED_EARLY
-    unread = UNREAD_ENDS if seed % 16 in UNREAD_SEEDS and seed >= PINNED_BELOW else {}
-    unsettled = UNSETTLED if seed % 16 in UNSETTLED_SEEDS else {}
-    aligning = seed >= PINNED_BELOW and random.Random(f"{ALIGNS} {seed}").random() < ALIGNED
     return WorldPlan(
         apps=tuple(apps),
         externals=tuple(topics),
@@ -180,15 +163,10 @@ def make_plan(seed: int) -> WorldPlan:
             kind: rng.choice((0.05, 0.3, 1, 1, 3))
             for kind in ("ledger", "post", "ack", "append", "step", "stamp")
         },
-        faults={fault: min(0.5, FAULTS[fault] * rng.choice((0.5, 1, 2)) * rough) for fault in chosen}
-        | unsettled
-        | ({"hang": 0.004} if scope else {})
-        | windows
-        | unread
-        | short,
+        faults={fault: min(0.5, FAULTS[fault] * rng.choice((0.5, 1, 2)) * rough) for fault in chosen} | some,
         scope=scope,
-        asked_early=asked_early,
-        align=aligning,
+        asked_early=_draws("asks early 5990", seed, 0.6),
+        align=_draws("aligns 2", seed, 0.25),
     )
 
 
