@@ -29,6 +29,7 @@ from snapkafka.protocol.records import Dead, TopicPartition
 from .judge import Truth, Violation, causal
 from .world.broker_log import COMMITTED
 from .world.cut_ledger import hide
+from .world.steps import step
 from .world.world import World
 from .world.world_plan import WorldPlan, make_plan
 
@@ -75,7 +76,7 @@ def played(seed: int, plan: WorldPlan | None = None) -> tuple[World, list[Violat
     """Play the world of a seed through both of its phases; return it with the violations of its liveness."""
     world = World(plan or make_plan(seed), seed)
     for _ in range(world.plan.steps):
-        world.step()  # where nothing can happen time goes by, until something comes from outside or goes wrong
+        step(world)  # where nothing can happen time goes by, until something comes from outside or goes wrong
     unreached = _liveness(world)
     hide(world)
     return world, unreached
@@ -344,7 +345,7 @@ def _load(world: World) -> None:
     for _ in range(LOAD):
         world.input_comes()
         for _ in range(LOAD):
-            world.step()
+            step(world)
 
 
 def _bury(world: World) -> None:
@@ -355,6 +356,6 @@ def _bury(world: World) -> None:
 def _settle(world: World) -> int:
     """Let everything go on until nothing happens any more, or for very long. Return the number of steps."""
     for steps in range(LIVENESS_STEPS):
-        if not world.step():
+        if not step(world):
             return steps
     return LIVENESS_STEPS

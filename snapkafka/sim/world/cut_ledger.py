@@ -14,7 +14,7 @@ from typing import Final
 
 from snapkafka.protocol.ledger_state import LedgerState
 
-from .lives import Lives
+from .world import World
 
 #: Stands for a process whose number was in a lost tail.
 HIDDEN: Final = -2
@@ -22,7 +22,7 @@ HIDDEN: Final = -2
 TAILS: Final = (1, 2, 4, 8, 16, 25)
 
 
-def cut_short(world: Lives) -> bool:
+def cut_short(world: World) -> bool:
     """Let the ledger lose its tail; return whether it did."""
     ledger, fold = world.broker.ledger, world.fold
     if len(ledger) < 2:
@@ -48,7 +48,7 @@ def cut_short(world: Lives) -> bool:
     return True
 
 
-def hide(world: Lives) -> None:
+def hide(world: World) -> None:
     """Mark in the history the work of processes whose number was in a lost tail: no verdict covers it. Their records
     count as external, like those of a ledger that was deleted."""
     tails = world.fold.tails

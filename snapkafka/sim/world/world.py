@@ -1,106 +1,143 @@
-"""The world of the simulator: workers that join and leave, groups that rebalance, triggers, and faults.
+"""The world of the simulator: workers that join and leave, groups that rebalance, and triggers.
 
-One random number generator decides; the same seed gives the same run, byte for byte.
+One random number generator decides; the same seed gives the same run, byte for byte. What happens next is drawn by
+`steps`, or enumerated by the explorer (`tests/sim/explore`).
 """
 
 from __future__ import annotations
 
-import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
 
 from snapkafka.protocol.alignment import known_graph
-from snapkafka.protocol.events import TriggerAppended
-from snapkafka.protocol.records import LogEnd, TopicPartition, Trigger
-from snapkafka.until import pause_after
+from snapkafka.protocol.events import StopAsked, TriggerAppended
+from snapkafka.protocol.records import Bye, Hello, InputTopic, LogEnd, RunsWithout, TopicPartition, Trigger
 
-from .broker_log import SimStored
-from .faults import strike
-from .lives import Lives
+from .broker_log import ABORTED, SimStored
+from .process import Process
+from .surroundings import Surroundings
 from .world_plan import WorldPlan
 
-#: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
-RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
-#: Steps of the system between a failed attempt and the next one: the first time, and at most.
-PAUSE_STEPS: Final = 10
-PAUSE_STEPS_MAX: Final = 100
 
+class World(Surroundings):
+    """The whole world: processes, their groups, and who triggers snapshots."""
 
-class World(Lives):
-    """The whole world. `step()` lets one thing happen."""
+    processes: list[Process]
+    processes_ever: list[Process]
 
     def __init__(self, plan: WorldPlan, seed: int) -> None:
         super().__init__(plan, seed)
-        self._weights = plan.slow | RARE
-        self._inputs_left, self._snapshots_left = plan.inputs, plan.snapshots
+        self.inputs_left, self.snapshots_left = plan.inputs, plan.snapshots
+        for name in plan.off:
+            topics = self.apps[name].topics if not plan.scope else ()
+            inputs = tuple(InputTopic(topic=t, partitions=self.partitions[t]) for t in topics)
+            hello = Hello(n=self.number(), app=name, inputs=inputs)
+            self.append_to_ledger(Bye(process=self.append_to_ledger(hello), n=1))
+        for app in plan.apps:
+            for _ in range(app.workers):
+                self.launch(app.name)
 
-    # -- one step ----------------------------------------------------------------------------------------------
+    def launch(self, app: str) -> None:
+        without = (app in self.plan.off and not self.healthy) or self.chance("bare")
+        late = not without and self.chance("late-hello")
+        process = Process(self, len(self.processes_ever), self.apps[app], without=without, late=late)
+        self.count("bare_starts" if without else "starts")
+        self.processes.append(process)
+        self.processes_ever.append(process)
+        self.unbalanced.add(app)
+        self.say(f"p{process.number} launched for {app}")
 
-    def step(self) -> bool:
-        """Let one thing happen; False: nothing can."""
-        if not self.healthy and strike(self):
-            return True
-        if self.healthy and self.restart_bare():
-            return True
-        if self.unbalanced and (self.healthy or self.rng.random() < 0.2):
-            self.rebalance(min(self.unbalanced))
-            return True
-        if self._outside():
-            return True
-        awake = [process for process in self.processes if not process.paused]
-        self.rng.shuffle(awake)
-        for process in awake:
-            options = list(process.choices())
-            if not options:
-                continue
-            weights = RARE if self.healthy else self._weights
-            ((kind, what),) = self.rng.choices(options, [weights.get(kind, 1.0) for kind, _ in options])
-            self.say(f"p{process.number} {kind} {_in_words(what)}")
-            process.perform(kind, what)
-            return True
-        return bool(self.unbalanced)
+    def crash(self, process: Process) -> None:
+        self.count("crashes")
+        self.say(f"p{process.number} crashed")
+        self._end(process)
+        for running in (*process.running, *process.finished):
+            running.execution.died = True
+        for sending in process.transaction:
+            sending.record = self.broker.end(sending.tp, sending.offset, ABORTED)
 
-    def _outside(self) -> bool:
-        """Send external input, or trigger a snapshot."""
-        if self._inputs_left and self.rng.random() < 0.05:
-            self._inputs_left -= 1
-            self.input_comes()
-            return True
-        if self.plan.asked_early and (self.asked is None or self.rng.random() < 0.02):
-            self.asked = self.look(self.ends())
-        if self._snapshots_left and self.rng.random() < 0.02 and self._able():
-            self._snapshots_left -= 1
-            self.trigger(f"s{self._snapshots_left}")
-            return True
-        return self.plan.retries > 0 and self._ask_again()
+    def _end(self, process: Process) -> None:
+        self.processes.remove(process)
+        self.unbalanced.add(process.app.name)
 
-    def _able(self) -> bool:
-        """Return whether a process takes part, and each input has a reader, if the author looks."""
-        ready = self.rng.random() < 0.2 or not self.fold.unassigned(self.plan.scope)
-        return ready and any(True for _ in self.fold.living())
+    def restart_bare(self) -> bool:
+        """Restart with snapkafka a process that runs without it, as soon as it has nothing in flight."""
+        for process in [p for p in self.processes if p.bare]:
+            if self.stop(process):
+                self.launch(process.app.name)
+                return True
+        return False
+
+    def stop(self, process: Process) -> bool:
+        busy = (
+            process.running,
+            process.buffer,
+            process.waiting,
+            process.posts,
+            process.transaction,
+        )
+        if (
+            process.lost is not None
+            or any(busy)
+            or any(process.outbox.values())
+            or any(process.unacked.values())
+        ):
+            return False
+        if process.greeting or not (process.joined or process.bare):
+            return False
+        if process.bare and any(process.consumer.queues.values()):
+            return False  # another agent has run some of it: a replay later, which no header would show
+        process.commit()
+        process.feed(StopAsked())
+        while process.posts:
+            self.append_to_ledger(process.posts.popleft())
+        self._end(process)
+        self.count("stops")
+        self.say(f"p{process.number} stopped")
+        return True
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    def rebalance(self, name: str) -> None:
+        """Revoke everything from all members, and assign it again. A paused member learns of it later."""
+        self.unbalanced.discard(name)
+        app = self.apps[name]
+        members = [p for p in self.processes if p.app is app and p.connected]
+        self.count("rebalances")
+        self.say(f"rebalance {name}")
+        for process in members:
+            if self.chance("fence"):
+                process.fence()
+            elif not self.chance("revoke-uncommitted"):
+                process.commit()
+            process.revoke()
+        self.generation[name] += 1
+        if not members:
+            return
+        shift = self.rng.randrange(len(members))
+        everything = [TopicPartition(t, p) for t in app.topics for p in range(self.partitions[t])]
+        for index, process in enumerate(members):
+            process.give([tp for tp in everything if (tp.partition + shift) % len(members) == index])
+
+    def run_without(self) -> tuple[RunsWithout, ...]:
+        """List the apps out of scope that joined once, and have members that take no part."""
+        joined = {view.hello.app for view in self.fold.processes.values()} - {*self.plan.scope}
+        members = Counter(p.app.name for p in self.processes if p.connected)
+        taking_part = Counter(view.hello.app for view in self.fold.participants())
+        return tuple(
+            RunsWithout(app=app, topics=self.apps[app].topics)
+            for app in sorted(joined)
+            if members[app] > taking_part[app]
+        )
+
+    # -- from outside ------------------------------------------------------------------------------------------
 
     def input_comes(self) -> None:
         """Append a record from outside."""
         tp = self.any_input()
         self.broker.append(tp, SimStored(hops=self.plan.hops))
         self.say(f"outside {tp}")
-
-    def _ask_again(self) -> bool:
-        """Trigger a snapshot again that failed some time ago, as the next attempt."""
-        for epoch, view in self.fold.snapshots.items():
-            id_, attempt = view.trigger.id, view.trigger.attempt
-            if view.failure is None or attempt > self.plan.retries or (id_, attempt + 1) in self.fold.by_id:
-                continue
-            place = (self.broker.ledger_id, epoch)
-            if place not in self.due:
-                pause = pause_after(attempt, self.rng.random(), first=PAUSE_STEPS, most=PAUSE_STEPS_MAX)
-                self.due[place] = len(self.trace) + pause
-            if len(self.trace) >= self.due[place] and self._able():
-                self.due[place] = math.inf
-                self.count("retries")
-                self.trigger(id_, attempt=attempt + 1)
-                return True
-        return False
 
     def trigger(self, name: str, attempt: int = 1, *, align: bool | None = None) -> int:
         """Trigger a snapshot; return its epoch, 0: it is refused, or not in the ledger yet.
@@ -164,6 +201,24 @@ class World(Lives):
             process.feed(TriggerAppended(n=record.n))
             process.posts.append(record)
 
+    # -- the end -----------------------------------------------------------------------------------------------
 
-def _in_words(what: object) -> str:
-    return "" if what is None else str(getattr(what, "cause", what))
+    def heal(self) -> None:
+        """End all faults: missing processes come back, suspended ones wake up."""
+        self.healthy = True
+        for process in self.processes:
+            process.hung = False
+            if process.paused or not process.connected:
+                process.paused = False
+                if process.consumer.generation != self.generation[process.app.name]:
+                    process.revoke()
+                process.connected = True
+                self.unbalanced.add(process.app.name)
+        for app in self.plan.apps:
+            while sum(p.app is app for p in self.processes) < app.workers:
+                self.launch(app.name)
+
+    def bury(self) -> Iterable[int]:
+        """Return the processes that the ledger counts among the living, and that are not."""
+        here = {p.machine.process for p in self.processes}
+        return [view.process for view in self.fold.living() if view.process not in here]

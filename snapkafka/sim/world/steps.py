@@ -1,25 +1,105 @@
-"""The faults of the simulator, each with its own chance: crashes, rebalances, zombies, external writers, a new
-ledger."""
+"""What happens next in a random run: a step of a process, something from outside, or a fault, each with its own
+chance."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
 from snapkafka.protocol.events import CameBack, LedgerRecreated, WentAbsent
 from snapkafka.protocol.ledger_state import LedgerState
 from snapkafka.protocol.records import TopicPartition
+from snapkafka.until import pause_after
 
 from .broker_log import COMMITTED, FORGER, SimStored
 from .cut_ledger import cut_short
-from .lives import Lives
 from .process import Process
+from .world import World
 
 #: Stands for every process of a ledger that is gone.
 GONE: Final = -2
 
 
-def strike(world: Lives) -> bool:
+#: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
+RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
+#: Steps of the system between a failed attempt and the next one: the first time, and at most.
+PAUSE_STEPS: Final = 10
+PAUSE_STEPS_MAX: Final = 100
+
+
+def step(world: World) -> bool:
+    """Let one thing happen; False: nothing can."""
+    if not world.healthy and strike(world):
+        return True
+    if world.healthy and world.restart_bare():
+        return True
+    if world.unbalanced and (world.healthy or world.rng.random() < 0.2):
+        world.rebalance(min(world.unbalanced))
+        return True
+    if _outside(world):
+        return True
+    awake = [process for process in world.processes if not process.paused]
+    world.rng.shuffle(awake)
+    for process in awake:
+        options = list(process.choices())
+        if not options:
+            continue
+        weights = RARE if world.healthy else world.plan.slow | RARE
+        ((kind, what),) = world.rng.choices(options, [weights.get(kind, 1.0) for kind, _ in options])
+        world.say(f"p{process.number} {kind} {_in_words(what)}")
+        process.perform(kind, what)
+        return True
+    return bool(world.unbalanced)
+
+
+def _outside(world: World) -> bool:
+    """Send external input, or trigger a snapshot."""
+    if world.inputs_left and world.rng.random() < 0.05:
+        world.inputs_left -= 1
+        world.input_comes()
+        return True
+    if world.plan.asked_early and (world.asked is None or world.rng.random() < 0.02):
+        world.asked = world.look(world.ends())
+    if world.snapshots_left and world.rng.random() < 0.02 and _able(world):
+        world.snapshots_left -= 1
+        world.trigger(f"s{world.snapshots_left}")
+        return True
+    return world.plan.retries > 0 and _ask_again(world)
+
+
+def _able(world: World) -> bool:
+    """Return whether a process takes part, and each input has a reader, if the author looks."""
+    ready = world.rng.random() < 0.2 or not world.fold.unassigned(world.plan.scope)
+    return ready and any(True for _ in world.fold.living())
+
+
+def _ask_again(world: World) -> bool:
+    """Trigger a snapshot again that failed some time ago, as the next attempt."""
+    for epoch, view in world.fold.snapshots.items():
+        id_, attempt = view.trigger.id, view.trigger.attempt
+        if view.failure is None or attempt > world.plan.retries or (id_, attempt + 1) in world.fold.by_id:
+            continue
+        place = (world.broker.ledger_id, epoch)
+        if place not in world.due:
+            pause = pause_after(attempt, world.rng.random(), first=PAUSE_STEPS, most=PAUSE_STEPS_MAX)
+            world.due[place] = len(world.trace) + pause
+        if len(world.trace) >= world.due[place] and _able(world):
+            world.due[place] = math.inf
+            world.count("retries")
+            world.trigger(id_, attempt=attempt + 1)
+            return True
+    return False
+
+
+def _in_words(what: object) -> str:
+    return "" if what is None else str(getattr(what, "cause", what))
+
+
+# -- faults ---------------------------------------------------------------------------------------------------------
+
+
+def strike(world: World) -> bool:
     """Inject a fault, if chance decides so; return whether it did."""
     processes = [p for p in world.processes if not p.paused]
     if processes and world.chance("crash"):
@@ -88,7 +168,7 @@ def strike(world: Lives) -> bool:
     return True
 
 
-def _abort(world: Lives, processes: list[Process]) -> bool:
+def _abort(world: World, processes: list[Process]) -> bool:
     """Let a process abort its transaction, and go back."""
     able = [p for p in processes if p.may_abort()]
     if not able:
@@ -97,7 +177,7 @@ def _abort(world: Lives, processes: list[Process]) -> bool:
     return True
 
 
-def _hang(world: Lives) -> bool:
+def _hang(world: World) -> bool:
     """Let the ledger hang for a worker of an app out of scope."""
     outside = [p for p in world.processes if p.joined and p.app.name not in world.plan.scope and not p.hung]
     if not outside:
@@ -107,7 +187,7 @@ def _hang(world: Lives) -> bool:
     return True
 
 
-def _wake(world: Lives) -> bool:
+def _wake(world: World) -> bool:
     """Resume a paused process; if its group had expelled it meanwhile, it is a zombie for a while."""
     asleep = [p for p in world.processes if p.paused]
     if not asleep:
@@ -132,7 +212,7 @@ def _wake(world: Lives) -> bool:
     return True
 
 
-def _forge(world: Lives) -> None:
+def _forge(world: World) -> None:
     """Let an external writer write a record with an invented header."""
     tp = world.any_input()
     epoch = world.rng.randrange(1, len(world.broker.ledger) + 20)
@@ -142,13 +222,13 @@ def _forge(world: Lives) -> None:
     world.count("forged")
 
 
-def _copy(world: Lives) -> None:
+def _copy(world: World) -> None:
     """Let an external writer write a record with a header that it copied from elsewhere: it is external."""
     world.broker.append(world.any_input(), SimStored())
     world.count("copied")
 
 
-def _queue_again(world: Lives) -> bool:
+def _queue_again(world: World) -> bool:
     """Let a retry tool, or a tool for dead letters, write a record again, with all its headers."""
     written = [
         (tp, record)
@@ -165,7 +245,7 @@ def _queue_again(world: Lives) -> bool:
     return True
 
 
-def _absent(world: Lives, process: Process) -> None:
+def _absent(world: World, process: Process) -> None:
     if process.running or process.buffer or not process.joined:
         return
     world.count("absences")
@@ -173,7 +253,7 @@ def _absent(world: Lives, process: Process) -> None:
     process.feed(CameBack())
 
 
-def _go_on_unannounced(world: Lives, processes: list[Process]) -> bool:
+def _go_on_unannounced(world: World, processes: list[Process]) -> bool:
     """Let a worker run its inputs unannounced: it has waited long enough for the ledger (R15)."""
     waiting = [p for p in processes if p.machine.process is not None and not (p.joined or p.impatient)]
     if not waiting:
@@ -183,7 +263,7 @@ def _go_on_unannounced(world: Lives, processes: list[Process]) -> bool:
     return True
 
 
-def _recreate_topic(world: Lives) -> None:
+def _recreate_topic(world: World) -> None:
     """Recreate a topic, and restart its readers; its senders run on."""
     topic = world.rng.choice(sorted(world.plan.recreated))
     readers = [p for p in world.processes if topic in p.app.topics]
@@ -206,7 +286,7 @@ def _recreate_topic(world: Lives) -> None:
         world.launch(process.app.name)
 
 
-def _recreate_ledger(world: Lives) -> None:
+def _recreate_ledger(world: World) -> None:
     """Recreate the ledger: every id and epoch of the old one is void."""
     world.count("ledgers_recreated")
     world.say("ledger recreated")
