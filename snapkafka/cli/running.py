@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import getpass
 import io
@@ -13,13 +14,15 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
 
 import msgspec
 import typer
+from rich.text import Text
 
 from snapkafka.errors import (
     EXIT_NOT_GOOD,
@@ -31,9 +34,11 @@ from snapkafka.errors import (
     all_errors,
 )
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.ops import CaptureProgress
 from snapkafka.runtime.signals import CODES, Interrupted, ending_signals, exit_status
+from snapkafka.units import rounded_ms
 
-from .screen import standard
+from .screen import printable, standard
 
 #: A command that was asked to end does so, whatever a broker or a storage keeps it waiting for.
 ENDS_WITHIN_S: Final = 4.8
@@ -233,3 +238,47 @@ def run_until_signalled(
 def _give_up(number: int) -> None:
     print("stopped; the broker or the storage did not answer in time", file=sys.stderr, flush=True)
     os._exit(exit_status(number))
+
+
+#: The first line of progress, where it cannot overwrite itself, comes after so long.
+FIRST_LINE_S: Final = 2.0
+LINE_EVERY_S: Final = 60.0
+
+
+@contextlib.contextmanager
+def progress_lines(*, wanted: bool = True) -> Iterator[Callable[[CaptureProgress | str], None] | None]:
+    """Provide what prints progress: in a line that is renewed on a terminal, elsewhere after two seconds and then every
+    minute.
+
+    Args:
+        wanted: False provides None, as where the result is JSON.
+    """
+    if not wanted or console.as_json:
+        yield None
+        return
+    if notices.console.is_terminal:
+        with notices.console.status("") as status:
+            yield lambda reached: status.update(
+                Text(printable(progress_line(reached)), no_wrap=True, overflow="ellipsis")
+            )
+        return
+    due = time.monotonic() + FIRST_LINE_S
+
+    def notify(reached: CaptureProgress | str) -> None:
+        nonlocal due
+        if (now := time.monotonic()) >= due:
+            due = now + LINE_EVERY_S
+            notices.print(progress_line(reached))
+
+    yield notify
+
+
+def progress_line(reached: CaptureProgress | str) -> str:
+    """Format what runs in one line: how much is done, and what a snapshot waits for."""
+    if isinstance(reached, str):
+        return reached
+    line = f"{reached.id}: {reached.done} of {reached.needed} after {rounded_ms(reached.waited_ms)}"
+    if reached.waits:
+        first, *others = reached.waits
+        line += f"; waiting for {first.text}" + (f" and {len(others)} more" if others else "")
+    return line

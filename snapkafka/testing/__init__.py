@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
-    from .broker import Broker, create_topics, kafka
-    from .embedded import HOST, EmbeddedKafka, free_ports
+    from .embedded import HOST, Broker, EmbeddedKafka, create_topics, free_ports, kafka
     from .systems import START_TIMEOUT_S, RunningSystem, settled, started, system, wait_until
     from .taken import Taken
     from .workers import Worker

@@ -14,15 +14,14 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from snapkafka.testing.broker import Broker
+    from snapkafka.testing.embedded import Broker
     from snapkafka.testing.systems import RunningSystem
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Broker]:
-    """Provide a Kafka broker for all tests of the session: `kafka.bootstrap`. See `snapkafka.testing.broker` for which
-    one."""
-    from snapkafka.testing.broker import kafka as running
+    """Provide a Kafka broker for all tests of the session: `kafka.bootstrap`; see `snapkafka.testing.embedded.kafka`."""
+    from snapkafka.testing.embedded import kafka as running
 
     with running() as broker:
         yield broker

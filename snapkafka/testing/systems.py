@@ -32,7 +32,7 @@ from snapkafka.errors import BadInputError, LedgerUnusableError, SnapkafkaError,
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.runtime.signals import Interrupted
-from snapkafka.testing.broker import create_topics, kafka
+from snapkafka.testing.embedded import create_topics, kafka
 from snapkafka.testing.taken import Taken, await_work
 from snapkafka.testing.workers import Worker
 from snapkafka.until import blocking_until

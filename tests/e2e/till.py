@@ -12,8 +12,8 @@ from typing import Any
 
 import grpc
 
-from snapkafka.service.doors import SESSION_KEY
 from snapkafka.service.grpc_api import messages as pb
+from snapkafka.service.grpc_server import SESSION_KEY
 from tests.worlds.grpc_stub import Stub
 
 CALL_S = 20.0

@@ -15,8 +15,7 @@ from snapkafka.checks.coverage import NOTHING_SEEN
 from snapkafka.checks.coverage import in_words as examined_in_words
 from snapkafka.checks.kinds import OF_STATE
 from snapkafka.cli.build import ask_one_way, command, good, question
-from snapkafka.cli.progress import progress_lines
-from snapkafka.cli.running import connect, console, notifier, print_json, who
+from snapkafka.cli.running import connect, console, notifier, print_json, progress_lines, who
 from snapkafka.cli.screen import ROWS_SHOWN, Part, headline, written
 from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
 from snapkafka.manifest import CheckEntry

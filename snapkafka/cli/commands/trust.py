@@ -12,8 +12,17 @@ from msgspec.structs import asdict
 from snapkafka import ops
 from snapkafka.advice import Advice
 from snapkafka.cli.build import command, good
-from snapkafka.cli.progress import progress_lines
-from snapkafka.cli.running import connect, console, json_of, notifier, print_json, run, who, write_file
+from snapkafka.cli.running import (
+    connect,
+    console,
+    json_of,
+    notifier,
+    print_json,
+    progress_lines,
+    run,
+    who,
+    write_file,
+)
 from snapkafka.cli.screen import COLOURS
 from snapkafka.drivers.faust.offline import DescribedApp, describe_app_at
 from snapkafka.errors import EXIT_NOT_GOOD

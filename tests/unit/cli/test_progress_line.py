@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from snapkafka.cli import Screen, console, progress
-from snapkafka.cli.progress import progress_line, progress_lines
+from snapkafka.cli import Screen, console, running
+from snapkafka.cli.running import progress_line, progress_lines
 from snapkafka.errors import OutputError
 from snapkafka.ops import CaptureProgress
 from snapkafka.ops.info import WaitRow
@@ -38,7 +38,7 @@ def test_on_a_terminal_one_line_is_renewed_and_removed_at_the_end(monkeypatch: p
     file = io.StringIO()
     screen = Screen(Console(file=file, force_terminal=True, width=40, _environ={}))
     monkeypatch.setattr(console, "as_json", False)
-    monkeypatch.setattr(progress, "notices", screen)
+    monkeypatch.setattr(running, "notices", screen)
     with progress_lines() as notify:
         assert notify is not None
         notify(at("report of process 6", "report of process 7"))
@@ -54,7 +54,7 @@ def test_elsewhere_it_is_a_line_a_minute(
 ) -> None:
     file, now_s = io.StringIO(), [0.0]
     monkeypatch.setattr(console, "as_json", False)
-    monkeypatch.setattr(progress, "notices", Screen(Console(file=file, width=200)))
+    monkeypatch.setattr(running, "notices", Screen(Console(file=file, width=200)))
     monkeypatch.setattr("time.monotonic", lambda: now_s[0])
     with progress_lines() as notify:
         assert notify is not None

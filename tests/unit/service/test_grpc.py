@@ -19,9 +19,8 @@ from snapkafka.errors import all_errors
 from snapkafka.ports import Topic
 from snapkafka.protocol import TopicPartition
 from snapkafka.service import Settings, Tokens
-from snapkafka.service.doors import SESSION_KEY
 from snapkafka.service.grpc_api import messages as pb
-from snapkafka.service.grpc_server import SERVICE, serving
+from snapkafka.service.grpc_server import SERVICE, SESSION_KEY, serving
 from snapkafka.service.problems import REFUSALS
 from tests.generate_stubs import FOLDER, NAMES, ROOT, generate
 from tests.worlds.fakes import FakeCluster, Worker
