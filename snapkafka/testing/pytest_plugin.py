@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Broker]:
-    """Provide a Kafka broker for all tests of the session: `kafka.bootstrap`; see `snapkafka.testing.embedded.kafka`."""
+    """Provide a Kafka broker for the tests of a session, `kafka.bootstrap`; see `snapkafka.testing.embedded.kafka`."""
     from snapkafka.testing.embedded import kafka as running
 
     with running() as broker:
