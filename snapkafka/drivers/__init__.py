@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from .faust.restores import AppliedRestores
     from .machine_driver import First, MachineDriver
     from .metrics import Metrics, rendered
-    from .plain.confluent_consumer import Consumer
-    from .plain.confluent_producer import Producer
+    from .plain.confluent_clients import Consumer, Producer
     from .plain.participant import PlainDriver
     from .plain.table import Table
     from .remote.inputs import Bounds

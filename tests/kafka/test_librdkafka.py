@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from snapkafka.config import Config
 from snapkafka.drivers import Consumer, PlainDriver
-from snapkafka.drivers.plain.confluent_producer import partitioner_of
+from snapkafka.drivers.plain.confluent_clients import partitioner_of
 from snapkafka.kafka import Connection
 from snapkafka.protocol import TopicPartition as OurPartition
 from snapkafka.testing import Broker, RunningSystem, create_topics

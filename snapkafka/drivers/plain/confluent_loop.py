@@ -21,8 +21,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import blocking_until
 from snapkafka.wire import headers as wire
 
-from .confluent_consumer import Consumer
-from .confluent_producer import Producer, partitioner_of
+from .confluent_clients import Consumer, Producer, partitioner_of
 from .participant import FINISHED_EVERY_S, UNFINISHED, Participant
 from .plan import Plan
 from .running_events import place_of

@@ -20,8 +20,8 @@ from confluent_kafka import KafkaError, KafkaException
 from snapkafka.clients import participant
 from snapkafka.drivers import Consumer, Producer, Table
 from snapkafka.drivers.plain.aio_loop import AioParticipant
+from snapkafka.drivers.plain.confluent_clients import partitioner_of
 from snapkafka.drivers.plain.confluent_loop import generation_of
-from snapkafka.drivers.plain.confluent_producer import partitioner_of
 from snapkafka.drivers.plain.table import Changes
 from snapkafka.errors import BadInputError
 from tests.unit.drivers.plain_loop import ORDERS as OURS

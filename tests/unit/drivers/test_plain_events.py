@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from snapkafka.drivers import Producer
-from snapkafka.drivers.plain import confluent_producer
+from snapkafka.drivers.plain import confluent_clients
 from snapkafka.errors import BadInputError
 from snapkafka.protocol import Abort, Event, InputsRevoked, LogEnd, Report, TopicPartition
 from tests.unit.drivers.plain_loop import ORDERS, WHERE, Loop, message_at
@@ -118,10 +118,10 @@ def test_r15_a_broker_that_is_away_delays_no_record_whose_partitions_were_known(
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions={0: None, 1: None, 2: None})})
 
     monkeypatch.setattr(loop.queue, "list_topics", listed, raising=False)
-    monkeypatch.setattr(confluent_producer, "PARTITIONS_HOLD_S", 0.0)
+    monkeypatch.setattr(confluent_clients, "PARTITIONS_HOLD_S", 0.0)
     for _ in range(3):
         loop.send(-1, key=b"ann")
-    assert asked == [confluent_producer.METADATA_S] + 2 * [confluent_producer.LOOK_S]
+    assert asked == [confluent_clients.METADATA_S] + 2 * [confluent_clients.LOOK_S]
     assert len({sent["partition"] for _, sent in loop.queue.sent}) == 1 and len(loop.queue.sent) == 3
 
 
