@@ -17,13 +17,13 @@ from snapkafka.assembly.command import FLAGS
 from snapkafka.assembly.schemas import SCHEMAS, comments, schema
 from snapkafka.assembly.spec import OPTIONS, SYSTEM
 from snapkafka.checks.kinds import KINDS
-from snapkafka.cli.running import STATUSES
 from snapkafka.cli.verbs import app
 from snapkafka.config import Config
 from snapkafka.drivers.metrics import Metrics, families
-from snapkafka.errors import all_errors
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.ops import Freshness, gauges
 from snapkafka.options import Option, options_of
+from snapkafka.runtime.signals import CODES, exit_status
 from snapkafka.service.metrics import described
 from snapkafka.service.problems import REFUSALS
 from snapkafka.service.settings import Settings
@@ -231,6 +231,25 @@ def variables_in_code() -> set[str]:
 
 
 # -- errors and findings -------------------------------------------------------------------------------------
+
+#: What ended the command, by the codes of `CODES`.
+ENDED_BY: Final = {
+    "hangup": "SIGHUP: the terminal was closed.",
+    "interrupted": "SIGINT: Ctrl-C.",
+    "terminated": "SIGTERM: `kill`, `timeout`, systemd, Kubernetes.",
+}
+NOT_GOOD: Final = (
+    "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem."
+)
+#: (exit status, code, meaning), by status.
+STATUSES: Final = sorted(
+    [
+        (EXIT_OK, "done", ""),
+        (EXIT_NOT_GOOD, "not-good", NOT_GOOD),
+        *((exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()),
+        *((cls.exit_status, cls.code, cls.meaning) for cls in all_errors()),
+    ]
+)
 
 
 def errors_page() -> str:

@@ -25,13 +25,10 @@ import typer
 from rich.text import Text
 
 from snapkafka.errors import (
-    EXIT_NOT_GOOD,
-    EXIT_OK,
     BadInputError,
     InternalError,
     OutputError,
     SnapkafkaError,
-    all_errors,
 )
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ops import CaptureProgress
@@ -50,26 +47,6 @@ T = TypeVar("T")
 console: Final = standard()
 #: Progress and errors go here, so that what is piped stays clean.
 notices: Final = standard(error=True)
-
-#: What ended the command, by the codes of `CODES`.
-ENDED_BY: Final = {
-    "hangup": "SIGHUP: the terminal was closed.",
-    "interrupted": "SIGINT: Ctrl-C.",
-    "terminated": "SIGTERM: `kill`, `timeout`, systemd, Kubernetes.",
-}
-#: (exit status, code, meaning), by status.
-STATUSES: Final = sorted(
-    [
-        (EXIT_OK, "done", ""),
-        (
-            EXIT_NOT_GOOD,
-            "not-good",
-            "A snapshot was examined and is INCONSISTENT, UNVERIFIABLE or damaged; or `doctor` found a problem.",
-        ),
-        *((exit_status(number), code, ENDED_BY[code]) for number, code in CODES.items()),
-        *((cls.exit_status, cls.code, cls.meaning) for cls in all_errors()),
-    ]
-)
 
 
 def connect(bootstrap: str, environ: Mapping[str, str] = os.environ) -> Connection:

@@ -17,8 +17,7 @@ from snapkafka_airflow.operators import drill as drilling
 from snapkafka_airflow.operators.drill import SnapkafkaDrillOperator
 
 from snapkafka import ops
-from snapkafka.cli.running import STATUSES
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
+from snapkafka.errors import EXIT_NOT_GOOD, all_errors
 
 APP = "python -m faust -A shop worker"
 FOUND = {
@@ -101,7 +100,7 @@ def test_one_that_cannot_be_trusted_fails_for_good_with_every_reason(
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(status, code) for status, code, _ in STATUSES if status not in (EXIT_OK, EXIT_NOT_GOOD)],
+    [(cls.exit_status, cls.code) for cls in all_errors()],
 )
 def test_every_other_status_fails_by_its_name(
     command: Command, context: dict[str, Any], status: int, code: str

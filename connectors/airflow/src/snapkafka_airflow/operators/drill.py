@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from snapkafka import ops
-from snapkafka.cli.running import STATUSES
-from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK
+from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.options import flags_of
 from snapkafka.runtime.child import run_child
+from snapkafka.runtime.signals import CODES, exit_status
 from snapkafka.verbs import Drill
 from snapkafka_airflow.operators.running import HOPELESS, SnapkafkaBaseOperator
 from snapkafka_airflow.version_compat import AirflowException, AirflowFailException
@@ -25,7 +25,11 @@ __all__ = ["SnapkafkaDrillOperator"]
 #: More than the command needs to put things away: it ends itself after 180 s.
 GRACE_S: Final = 190.0
 #: Exit status of the command -> its code and what it means.
-MEANINGS: Final = {status: (code, meaning) for status, code, meaning in STATUSES}
+MEANINGS: Final = {
+    EXIT_NOT_GOOD: ("not-good", ""),
+    **{exit_status(number): (code, "") for number, code in CODES.items()},
+    **{cls.exit_status: (cls.code, cls.meaning) for cls in all_errors()},
+}
 
 
 class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
