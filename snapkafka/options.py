@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -106,15 +106,3 @@ def options_of(request: type[msgspec.Struct], fields: Iterable[str] = ()) -> dic
         flag = f"--{item.name.replace('_', '-')}" if made.flag == "--" else made.flag
         found[item.name] = made._replace(flag=flag)
     return {name: found[name] for name in fields or found}
-
-
-def flags_of(request: msgspec.Struct) -> Iterator[str]:
-    """Yield the options of a command that differ from their defaults; with `=`, as a value may begin with a dash."""
-    for found in options_of(type(request)).values():
-        value = getattr(request, found.field)
-        if value == found.default or not found.flag:
-            continue
-        if found.type is bool:
-            yield found.flag
-        else:
-            yield from (f"{found.flag}={item}" for item in (value if found.many else (value,)))

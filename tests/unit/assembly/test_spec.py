@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from snapkafka.assembly import OPTIONS, JobResult, JobSpec, Work, as_file, changed, read_system
-from snapkafka.assembly.command import FLAGS, parser, spec_of
+from snapkafka.assembly import OPTIONS, JobResult, JobSpec, Work, as_file, read_system
+from snapkafka.assembly.command import parser, spec_of
 from snapkafka.assembly.spec import SYSTEM, JobError, JobReport
 from snapkafka.errors import BadInputError, InternalError, StorageError
-from snapkafka.options import flags_of
 from tests.unit.base.test_manifest import example
 
 EVERYTHING = JobSpec(
@@ -66,15 +65,6 @@ def test_the_job_as_a_program_is_sparks_where_nothing_names_another(tmp_path: Pa
     assert read(written(tmp_path, {"engine": "auto"}), "--engine=embedded").engine == "embedded"
     (tmp_path / "child.json").write_bytes(as_file(JobSpec(around=3)))
     assert read(f"--spec={tmp_path}/child.json") == JobSpec(around=3)
-
-
-def test_the_flags_of_the_job_give_what_the_file_gives() -> None:
-    chosen = {field: getattr(EVERYTHING, field) for field in FLAGS} | {
-        "manifests": ("m.json",),
-        "invariants": ("one_token",),
-    }
-    spec = changed(JobSpec(), **chosen)
-    assert read(*flags_of(spec)) == spec
 
 
 def test_a_flag_goes_before_the_file_and_the_file_before_the_environment(tmp_path: Path) -> None:

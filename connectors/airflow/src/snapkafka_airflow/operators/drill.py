@@ -7,13 +7,13 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from snapkafka import ops
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
-from snapkafka.options import flags_of
+from snapkafka.options import options_of
 from snapkafka.runtime.child import run_child
 from snapkafka.runtime.signals import CODES, exit_status
 from snapkafka.verbs import Drill
@@ -94,7 +94,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
                 python, "-m", "snapkafka.cli", "drill",
                 f"--bootstrap={hook.bootstrap}", f"--namespace={hook.namespace}",
                 f"--json={result}", f"--config={config}",
-                *flags_of(request), *flags_of(self._spec()),
+                *_flags_of(request), *_flags_of(self._spec()),
             ]  # fmt: skip
             status, last = self._run(words, environ)
             if status in (EXIT_OK, EXIT_NOT_GOOD) and result.exists():
@@ -128,6 +128,18 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
                 f" {'; '.join(found['reasons'])}"
             )
         return {key: found[key] for key in ("fork", "trusted", "snapshot_id", "epoch", "rpo_s", "rto_s")}
+
+
+def _flags_of(request: Any) -> Iterator[str]:
+    """Yield the options of a command that differ from their defaults; with `=`, as a value may begin with a dash."""
+    for found in options_of(type(request)).values():
+        value = getattr(request, found.field)
+        if value == found.default or not found.flag:
+            continue
+        if found.type is bool:
+            yield found.flag
+        else:
+            yield from (f"{found.flag}={item}" for item in (value if found.many else (value,)))
 
 
 def _failure(status: int, last: str) -> AirflowException:
