@@ -30,15 +30,16 @@ from tests.worlds.fakes import FakeAdmin, FakeLedger
 
 
 class Remade(FakeLedger):
-    """A ledger that is deleted when told so, and whose successor opens when it may."""
+    """A ledger that is deleted when told so, and whose successor opens when it may; its reader may be held up."""
 
     ledger_id = 7
 
     def __init__(self) -> None:
         super().__init__()
         self.deleted = False
-        self.may_open = asyncio.Event()
-        self.may_write = asyncio.Event()
+        self.may_open, self.may_write, self.may_read = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        for may in (self.may_open, self.may_write, self.may_read):
+            may.set()
 
     async def open(self, *, create: bool = True) -> None:
         await self.may_open.wait()
@@ -50,15 +51,44 @@ class Remade(FakeLedger):
     async def read(
         self, start: int = 0, *, until: int | None = None, gulps: Any = None
     ) -> AsyncIterator[Entry]:
-        async for entry in super().read(start, until=until):
-            yield entry
-            if self.deleted:
-                self.deleted = False
-                self.entries.clear()
-                raise LedgerRecreatedError(self.topic)
+        while until is None or start < until:
+            await self.may_read.wait()
+            async for entry in super().read(start, until=len(self.entries)):
+                yield entry
+                start = entry.offset + 1
+                if self.deleted:
+                    self.deleted = False
+                    self.entries.clear()
+                    raise LedgerRecreatedError(self.topic)
+            await asyncio.sleep(0.001)
 
     def written(self) -> list[LedgerRecord | None]:
         return [entry.record for entry in self.entries]
+
+    async def trim_to_checkpoint(self) -> None:
+        """As `ops.checkpoint` does."""
+        upto = len(self.entries)
+        old = [(entry.offset, entry.record) for entry in self.entries[self.first :]]
+        for chunk in take_checkpoint(old, first_n=10**9 + upto, start=self.first):
+            self.put(chunk)
+        await self.trim(upto)
+
+
+async def joined(app: Any = None, ledger: Remade | None = None) -> tuple[Any, Remade]:
+    """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
+    driver: Any = FaustDriver(app=app, config=Config(namespace="n"))
+    driver.recorder = SimpleNamespace(take=driver.write)
+    ledger = ledger or Remade()
+    await driver.start(ledger, FakeAdmin())
+    await driver.join_ledger(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
+    return driver, ledger
+
+
+async def make_anew(driver: Any, ledger: Remade) -> None:
+    """The ledger is deleted, and the worker has joined the next one."""
+    ledger.deleted = True
+    ledger.put(None)
+    await until(lambda: driver.ledgers == 1 and driver.machine.process is not None)
 
 
 async def test_a_new_ledger_gets_nothing_before_it_is_open_and_nothing_that_was_meant_for_the_old_one() -> (
@@ -103,25 +133,6 @@ async def test_r12_the_timer_of_a_snapshot_runs_out_in_its_own_ledger_only() -> 
     await driver.stop()
 
 
-async def joined(app: Any = None) -> tuple[Any, Remade]:
-    """A worker that has not been given its input yet, so that no snapshot is captured, and its ledger."""
-    driver: Any = FaustDriver(app=app, config=Config(namespace="n"))
-    driver.recorder = SimpleNamespace(take=driver.write)
-    ledger = Remade()
-    ledger.may_open.set()
-    ledger.may_write.set()
-    await driver.start(ledger, FakeAdmin())
-    await driver.join_ledger(Hello(n=0, app="shop", inputs=(InputTopic(topic="in", partitions=1),)))
-    return driver, ledger
-
-
-async def make_anew(driver: Any, ledger: Remade) -> None:
-    """The ledger is deleted, and the worker has joined the next one."""
-    ledger.deleted = True
-    ledger.put(None)
-    await until(lambda: driver.ledgers == 1 and driver.machine.process is not None)
-
-
 async def test_r6_an_epoch_of_the_old_ledger_tears_nothing_in_the_new_one() -> None:
     """A record of a global table was met before, and is taken in after. The simulator found it."""
     app: Any = faust.App("shop", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False)
@@ -145,52 +156,19 @@ async def test_a_worker_joins_where_the_ledger_begins_with_a_checkpoint_and_agai
 ) -> None:
     """It reads from there on; one that was behind, and finds its place gone, is a new process."""
     monkeypatch.setattr("snapkafka.drivers.ledger.RETRY_S", 0.01)
-    ledger = Late()
+    ledger = Remade()
     for n in range(20):
         ledger.put(Hello(n=n, app="tills", host="box", pid=n))
-    await trim(ledger)
-    driver: Any = FaustDriver(app=None, config=Config(namespace="n"))
-    await driver.start(ledger, FakeAdmin())
-    await driver.join_ledger(Hello(n=0, app="shop", host="box", pid=7))
+    await ledger.trim_to_checkpoint()
+    driver, _ = await joined(ledger=ledger)
     process = driver.machine.process
     assert process == 21
     assert len(list(driver.machine.ledger.living())) == 21
 
     ledger.may_read.clear()
     ledger.put(Hello(n=100, app="tills", host="box", pid=100))
-    await trim(ledger)
+    await ledger.trim_to_checkpoint()
     ledger.may_read.set()
     await until(lambda: driver.machine.process not in (None, process))
     assert len(list(driver.machine.ledger.living())) == 23, "the old life is there until it is taken for dead"
     await driver.stop()
-
-
-class Late(FakeLedger):
-    """One whose reader may be held up."""
-
-    ledger_id = 7
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.may_read = asyncio.Event()
-        self.may_read.set()
-
-    async def read(
-        self, start: int = 0, *, until: int | None = None, gulps: Any = None
-    ) -> AsyncIterator[Entry]:
-        at = start
-        while until is None or at < until:
-            await self.may_read.wait()
-            async for entry in super().read(at, until=len(self.entries)):
-                yield entry
-                at = entry.offset + 1
-            await asyncio.sleep(0.001)
-
-
-async def trim(ledger: FakeLedger) -> None:
-    """As `ops.checkpoint` does."""
-    upto = len(ledger.entries)
-    old = [(entry.offset, entry.record) for entry in ledger.entries[ledger.first :]]
-    for chunk in take_checkpoint(old, first_n=10**9 + upto, start=ledger.first):
-        ledger.put(chunk)
-    await ledger.trim(upto)

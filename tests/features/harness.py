@@ -95,8 +95,28 @@ class Pair:
     # -- under load -------------------------------------------------------------------------------------------
 
     def send(self, sources: Sources, *, seconds: float) -> None:
-        """Send each input its records, spread over the time."""
-        asyncio.run(self._send(sources, seconds))
+        """Send each input its records, spread over the time; late ones catch up, so that the load is as long on any
+        machine."""
+
+        async def send() -> None:
+            started = asyncio.get_running_loop().time()
+            async with AIOKafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=5) as producer:
+                await asyncio.gather(*(send_to(producer, name, started) for name in sources))
+
+        async def send_to(producer: Any, name: str, started: float) -> None:
+            loop, acked, records = asyncio.get_running_loop(), [], sources[name]
+            for n, (key, value, at) in enumerate(records):
+                await asyncio.sleep(max(0.0, started + seconds * n / len(records) - loop.time()))
+                headers = [("n", str(n).encode()), ("of", b"a stranger")]
+                acked.append(
+                    await producer.send(
+                        f"{self.input}-{name}", value, key.encode(), timestamp_ms=at, headers=headers
+                    )
+                )
+            places = await asyncio.gather(*acked)
+            self.sent.setdefault(name, []).extend((place.partition, place.offset) for place in places)
+
+        asyncio.run(send())
 
     def load(self, sources: Sources, *, seconds: float, stretch: bool = True) -> None:
         """Send each input its records, spread over the time, with a snapshot about every second meanwhile.
@@ -109,70 +129,30 @@ class Pair:
             self.snapshot()
             seconds = max(seconds, SNAPSHOTS * (time.monotonic() - before))
         done = threading.Event()
+
+        def take() -> None:
+            while not done.is_set():
+                before = time.monotonic()
+                self.snapshot()
+                done.wait(max(0.0, 1 - (time.monotonic() - before)))
+
         with ThreadPoolExecutor(1) as pool:
-            snapshots = pool.submit(self._snapshots_until, done)
+            snapshots = pool.submit(take)
             try:
                 self.send(sources, seconds=seconds)
             finally:
                 done.set()
             snapshots.result()
 
-    async def _send(self, sources: Sources, seconds: float) -> None:
-        async with AIOKafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=5) as producer:
-            started = asyncio.get_running_loop().time()
-            await asyncio.gather(
-                *(
-                    self._send_to(producer, name, records, started, seconds)
-                    for name, records in sources.items()
-                )
-            )
-
-    async def _send_to(
-        self,
-        producer: Any,
-        name: str,
-        records: Sequence[tuple[str, bytes, int | None]],
-        started: float,
-        seconds: float,
-    ) -> None:
-        """Records at an even rate; late ones catch up, so that the load is as long on any machine."""
-        loop, acked = asyncio.get_running_loop(), []
-        for n, (key, value, timestamp) in enumerate(records):
-            await asyncio.sleep(max(0.0, started + seconds * n / len(records) - loop.time()))
-            acked.append(
-                await producer.send(
-                    f"{self.input}-{name}",
-                    key=key.encode(),
-                    value=value,
-                    timestamp_ms=timestamp,
-                    headers=[("n", str(n).encode()), ("of", b"a stranger")],
-                )
-            )
-        places = await asyncio.gather(*acked)
-        self.sent.setdefault(name, []).extend((place.partition, place.offset) for place in places)
-
-    def _snapshots_until(self, done: threading.Event) -> None:
-        while not done.is_set():
-            before = time.monotonic()
-            self.snapshot()
-            done.wait(max(0.0, 1 - (time.monotonic() - before)))
-
     def snapshot(self, *, retries: int = 0) -> Captured:
         """Ask for one and wait; it must be captured, at the first attempt or after so many others."""
-        name = f"n{len(self.epochs)}"
-        summary = asyncio.run(
-            ops.trigger(
-                Connection(bootstrap=self.bootstrap),
-                self.namespace,
-                snapshot_id=name,
-                ttl_ms=20_000,
-                wait=True,
-                retries=retries,
-            )
+        where, name = Connection(bootstrap=self.bootstrap), f"n{len(self.epochs)}"
+        asked = ops.trigger(
+            where, self.namespace, snapshot_id=name, ttl_ms=20_000, wait=True, retries=retries
         )
-        self.epochs.append(summary.epoch)
+        self.epochs.append(asyncio.run(asked).epoch)
         self.ours.system.check_alive()
-        return self.captured(summary.epoch)
+        return self.captured(self.epochs[-1])
 
     def captured(self, epoch: int) -> Captured:
         self.observer.decided(epoch, 20)
@@ -182,26 +162,24 @@ class Pair:
 
     def wait_for(self, expected: Mapping[str, int]) -> None:
         """Until both runs have written so many records to these topics, markers left aside."""
-        waits = [(side, name, count) for side in self.sides for name, count in expected.items()]
 
         def missing() -> list[str]:
-            found = {
+            counts = {
                 side.id: count_records(self.bootstrap, side.id, list(expected), self.isolation)
                 for side in self.sides
             }
             return [
-                f"{side.id}-{name}: {found[side.id][name]} of {count}"
-                for side, name, count in waits
-                if found[side.id][name] < count
+                f"{side}-{name}: {found[name]} of {count}"
+                for side, found in counts.items()
+                for name, count in expected.items()
+                if found[name] < count
             ]
 
         deadline = time.monotonic() + THROUGH_S
         while lacking := missing():
             for side in self.sides:
                 side.system.check_alive()
-            if time.monotonic() > deadline:
-                logs = "\n".join(w.last_lines(40) for s in self.sides for w in s.system.workers)
-                raise AssertionError(f"not written in {THROUGH_S:.0f} s: {lacking}\n{logs}")
+            assert time.monotonic() < deadline, f"not written in {THROUGH_S:.0f} s: {lacking}\n{self.logs()}"
             time.sleep(0.3)  # between two looks at the log
 
     def finish(self) -> None:
@@ -255,20 +233,19 @@ def running(
     create_topics(bootstrap, *(f"{prefix}-in-{topic}" for topic in inputs), partitions=PARTITIONS)
     sides, wanted = [], [f"{prefix}-in-{topic}" for topic in inputs]
     for kind in ("ours", "plain"):
-        side = Side(
-            f"{prefix}-{kind}", RunningSystem(bootstrap=bootstrap, namespace=namespace, folder=folder)
-        )
-        create_topics(bootstrap, *(f"{side.id}-{topic}" for topic in outputs), partitions=PARTITIONS)
-        for tables, partitions in ((changelogs, PARTITIONS), (small_changelogs, 1)):
-            names = [f"{side.id}-{table}-changelog" for table in tables]
-            if names:
-                create_topics(bootstrap, *names, partitions=partitions, config={"cleanup.policy": "compact"})
-            wanted += names
-        wanted += [f"{side.id}-{topic}" for topic in outputs]
-        sides.append(side)
+        name = f"{prefix}-{kind}"
+        system = RunningSystem(bootstrap=bootstrap, namespace=namespace, folder=folder)
+        sides.append(Side(name, system, port=free_port()))
+        compact = {"cleanup.policy": "compact"}
+        for topics, partitions, config in (
+            ([f"{name}-{topic}" for topic in outputs], PARTITIONS, {}),
+            ([f"{name}-{table}-changelog" for table in changelogs], PARTITIONS, compact),
+            ([f"{name}-{table}-changelog" for table in small_changelogs], 1, compact),
+        ):
+            if topics:
+                create_topics(bootstrap, *topics, partitions=partitions, config=config)
+            wanted += topics
     _await_topics(bootstrap, set(wanted))
-    for side in sides:
-        side.port = free_port()
     ready = folder / "ready"
     ready.mkdir(exist_ok=True)
 

@@ -1,11 +1,15 @@
-"""R15: what snapkafka needs is not there, or of no use to it. The app does what it does without us."""
+"""R15: how far an app is rolled out, what snapkafka needs is not there, or is taken away from a worker that takes part.
+The app does what it does without us, and nothing has to be restarted."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,33 +24,50 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from snapkafka import ops
+from snapkafka.errors import TriggerRefusedError
 from snapkafka.kafka import SETTINGS, Connection, KafkaLedger, KafkaTopicAdmin, topic_name
 from snapkafka.protocol import Report
-from snapkafka.testing import Broker
+from snapkafka.testing import Broker, wait_until
 from snapkafka.wire import encode
+from tests.altering import alter_settings
 from tests.kafka.guarding import PASSWORD, guarded_broker
 
-from .harness import quick_and_slow
+from .harness import Pair, quick_and_slow
 from .judging import Judge, Row
+from .test_outage import ask, begin_slow, decided
 
 pytestmark = pytest.mark.timeout(400)
 
-COUNT = 200
 ROW = Row("quick", ("quick",), ("quick-out",), tables=("quick",))
+COUNT = 200
+#: Events, and over how many seconds: longer than what happens meanwhile.
+LOAD, LOAD_S = 600, 20.0
+TTL_MS = 4_000
 RECORDS = 1_000_000
 RELEASE = "0.15.4"
+
+
+def feed(pair: Pair, count: int = COUNT, seconds: float = 4.0) -> None:
+    pair.send({"quick": [(f"k{n % 7}", b"{}", None) for n in range(count)]}, seconds=seconds)
+
+
+def compare(pair: Pair, count: int = COUNT) -> None:
+    """Wait for what both runs write, stop them, and compare it."""
+    pair.wait_for({"quick-out": count})
+    pair.end()
+    judge = Judge(pair)
+    judge.same(ROW)
+    judge.same_errors()
+    judge.consistent()
 
 
 def as_without_us(bootstrap: str, namespace: str, folder: Path, env: Mapping[str, str] | None = None) -> str:
     """The app does what it would without us, and says that it takes no part; return the log of its worker."""
     with quick_and_slow(bootstrap, namespace, folder, env=env, joins=False) as pair:
-        pair.send({"quick": [(f"k{n % 7}", b"{}", None) for n in range(COUNT)]}, seconds=4.0)
-        pair.wait_for({"quick-out": COUNT})
+        feed(pair)
         assert not pair.observer.state.processes, "it has joined: this shows nothing"
-        pair.end()
-        judge = Judge(pair)
-        judge.same(ROW)
-        judge.same_errors()
+        compare(pair)
         assert "this worker runs without snapshots" in pair.ours.log
         return pair.ours.log
 
@@ -114,3 +135,80 @@ def another_release(folder: Path) -> dict[str, str]:
     about.mkdir(parents=True)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: faust-streaming\nVersion: {RELEASE}\n")
     return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+
+
+@contextmanager
+def under_load(kafka: Broker, namespace: str, folder: Path) -> Iterator[Pair]:
+    """A worker that has joined; afterwards both runs are compared, and the processes are those of before."""
+    hold = {"FEATURES_HOLD": str(folder / "hold")}
+    with quick_and_slow(kafka.bootstrap, namespace, folder, env=hold) as pair:
+        pair.snapshot()
+        processes = set(pair.observer.state.processes)
+        with ThreadPoolExecutor(1) as pool:
+            load = pool.submit(feed, pair, LOAD, LOAD_S)
+            yield pair
+            assert not load.done(), "nothing was sent during the last of it"
+            load.result()
+        pair.wait_for({"quick-out": LOAD})
+        pair.snapshot()
+        compare(pair, LOAD)
+        assert set(pair.observer.state.processes) == processes, "a worker has joined anew"
+
+
+def test_r15_paused_and_resumed_without_a_restart(kafka: Broker, namespace: str, tmp_path: Path) -> None:
+    """What is under way fails by that name, nothing is started meanwhile, and the next is captured."""
+    here = Connection(bootstrap=kafka.bootstrap)
+    with under_load(kafka, namespace, tmp_path) as pair:
+        begin_slow(pair)
+        under_way = ask(pair, "under way", ttl_ms=20_000)
+        asyncio.run(ops.pause(here, namespace))
+        assert getattr(decided(pair, under_way).failure, "code", "") == "paused"
+        with pytest.raises(TriggerRefusedError, match="paused"):
+            asyncio.run(ops.trigger(here, namespace))
+        asyncio.run(ops.resume(here, namespace))
+        pair.snapshot()
+
+
+@pytest.mark.nightly
+def test_r15_a_ledger_that_takes_nothing_more_from_a_worker_that_has_joined(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """As of a disk that is full from now on: the snapshot under way fails, and the next one after it is captured."""
+    hold = tmp_path / "hold"
+    with under_load(kafka, namespace, tmp_path) as pair:
+        hold.touch()
+        under_way = ask(pair, "under way", ttl_ms=TTL_MS)
+        wait_until("the cut", hold.with_suffix(".held").exists, timeout_s=30, period_s=0.01)
+        ledger = topic_name(namespace)
+        alter_settings(pair.bootstrap, ledger, {"max.message.bytes": "1"})
+        hold.unlink()
+        time.sleep(TTL_MS / 1_000 + 1)  # this is the fault
+        assert pair.observer.state.snapshots[under_way].open, "somebody has written to it"
+        alter_settings(pair.bootstrap, ledger, {"max.message.bytes": SETTINGS.get("max.message.bytes")})
+        assert getattr(decided(pair, under_way).failure, "code", "") == "ttl"
+        pair.snapshot()
+
+
+@pytest.mark.parametrize("mode", ["observe", "stamp"])
+def test_r15_each_mode_leaves_the_app_as_it_is(
+    kafka: Broker, namespace: str, tmp_path: Path, mode: str
+) -> None:
+    """Outputs, changelogs, headers and exceptions are those of an app without us. `observe` writes nothing anywhere and
+    says what a snapshot would hold; `stamp` puts a header on every record, joins, and refuses snapshots."""
+    env = {"FEATURES_MODE": mode}
+    with quick_and_slow(kafka.bootstrap, namespace, tmp_path, env=env, joins=mode == "stamp") as pair:
+        feed(pair)
+        if mode == "stamp":
+            with pytest.raises(TriggerRefusedError):
+                asyncio.run(ops.trigger(Connection(bootstrap=kafka.bootstrap), namespace))
+        hellos = [view.hello.mode for view in pair.observer.state.processes.values()]
+        compare(pair)
+        stamped = [record.stamp is not None for records in pair.ours.records.values() for record in records]
+        assert len(stamped) >= 2 * COUNT
+        if mode == "observe":
+            assert hellos == []
+            assert not any(stamped)
+            assert f"snapkafka observes: a snapshot of {pair.ours.id} would hold" in pair.ours.log
+        else:
+            assert hellos == ["stamp"]
+            assert all(stamped)

@@ -19,11 +19,21 @@ from snapkafka.checks import CutView
 from snapkafka.kafka import Connection
 from snapkafka.testing import Broker
 
-from .compared import APPS, WAYS_CHANGELOGS, WAYS_OUTPUTS, App
-from .driving import ASKING, COPIED_KEYS, LOOKED_AT, TORN, WRITTEN, Copies
+from .compared import (
+    APPS,
+    ASKING,
+    COPIED_KEYS,
+    COPIES,
+    EXACTLY_ONCE,
+    IN_TRANSACTIONS,
+    LOOKED_AT,
+    TORN,
+    WRITTEN,
+    App,
+    Copies,
+)
 from .harness import Side, is_marker, running
 from .judging import Inputs, Judge, Row
-from .rows import COPIES
 
 pytestmark = pytest.mark.timeout(600)
 #: Each waits for its records much of its time. With more of them on two cores, some have too few snapshots under load.
@@ -79,7 +89,6 @@ def of(*names: str) -> pytest.MarkDecorator:
 
 
 every_app = of(*APPS)
-ways = of(*(name for name, app in APPS.items() if app.module == "transactional_ways"))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +191,10 @@ def test_positions_and_ends_stand_across_control_records(judge: Judge) -> None:
             "exact-mid",
             {cut.partition: cut.position for cut in last.inputs if cut.topic.endswith("exact-mid")},
         ),
-        ("exact-changelog", {cut.partition: cut.end for cut in last.changelogs}),
+        (
+            "exact-changelog",
+            {cut.partition: cut.end for cut in last.changelogs if cut.topic.endswith("exact-changelog")},
+        ),
     ):
         records = judge.pair.ours.records[name]
         offsets = [{r.offset for r in records if r.partition == partition} for partition in range(2)]
@@ -191,10 +203,10 @@ def test_positions_and_ends_stand_across_control_records(judge: Judge) -> None:
         assert all(gap > 2 for gap in gaps), f"{name}: no control records between: the test shows nothing"
 
 
-@ways
+@of("exactly-once")
 def test_the_same_leaves_in_transactions(judge: Judge) -> None:
     """Told by what ends them: it takes offsets of a partition, and they hold no record."""
-    names = (*WAYS_OUTPUTS, *(f"{name}-changelog" for name in WAYS_CHANGELOGS))
+    names = (*IN_TRANSACTIONS, *(f"{name}-changelog" for row in EXACTLY_ONCE for name in row.tables))
     ours, plain = ({name: _in_transactions(side, name) for name in names} for side in judge.pair.sides)
     assert ours == plain
     assert {True, False} <= set(plain.values()), "all in transactions, or none: the test shows nothing"

@@ -9,7 +9,7 @@ from typing import Any, Final, Unpack
 from snapkafka.config import MODES, SETTINGS, Config, Settings, unknown_settings
 from snapkafka.errors import ForkIsolationError, InstallError
 
-from .factories import run_without
+from .support import run_without
 
 #: The environment variable that goes before `Config.mode`.
 SWITCH: Final = "SNAPKAFKA"

@@ -27,7 +27,7 @@ from snapkafka.protocol.forking import LEDGER, of_fork, prefixed
 from snapkafka.runtime import door
 
 from ..patches import Patches
-from .factories import at_start
+from .support import at_start
 
 #: In a topic of Faust: its translated names.
 TRANSLATED: Final = "_snapkafka_fork_topics"

@@ -14,8 +14,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .factories import at_start, wrap_factory
-from .support import refusal
+from .support import at_start, refusal, wrap_factory
 from .tables.changelogs import delay_compaction
 from .web import serve
 

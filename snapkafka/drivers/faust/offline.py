@@ -16,8 +16,7 @@ from snapkafka.logs import about
 from snapkafka.protocol.records import Agent, Table
 
 from .describe import agents_of, expires_ms, in_transactions, of_sets, table_of, uncaptured
-from .factories import at_start
-from .support import not_as_expected, refusal
+from .support import at_start, not_as_expected, refusal
 
 logger = logging.getLogger("snapkafka")
 

@@ -2,11 +2,10 @@
 
 The rules come from the ledger (`protocol.restores`); this module applies them to Faust.
 
-* A worker that starts between `begun` and `done` waits for `done`, ten minutes at most: the restore sets the group's
-  offsets, and what runs meanwhile would run on half a state. One that runs already when a plan begins was suspended,
-  or started at the same moment: it crashes, for what it has in memory is of the time before.
-* So it does while the group is held (`kafka.cluster.group_hold`), which the ledger does not show. The broker refuses
-  who joins then, and aiokafka takes that for final: the worker would run for ever, without inputs. It crashes instead.
+* A worker that starts between `begun` and `done` waits, ten minutes at most: what runs meanwhile would run on half a
+  state. One that runs already crashes, for what it has in memory is of the time before.
+* So it does while the group is held (`kafka.cluster.group_hold`): aiokafka takes the broker's refusal for final, and
+  the worker would run for ever, without inputs.
 * A store on the disk from before is removed, and recovered from the changelog.
 * A record goes only to the agents that have not processed it; one of a process from before is taken out.
 * Where the ledger cannot be read and the metadata of the group's offsets names a plan, or where the group has lost the
@@ -48,37 +47,14 @@ ANSWERS_WITHIN_S: Final = 10.0
 MARK: Final = "snapkafka-plan"
 
 
-class RestoreScope:
-    """The rules of restores for one partition, kept up to date, and read for every incoming record.
-
-    Attributes:
-        until: below this offset some agent skips records; 0: none does.
-        author: records of processes below this one are void from the base on; 0: there is no base.
-        rules: the offsets that each agent skips.
-        plan: the latest plan, for the metadata of commits.
-    """
-
-    __slots__ = ("author", "plan", "rules", "until")
-
-    def __init__(self) -> None:
-        self.until = self.author = 0
-        self.rules: Mapping[str, Rule] = {}
-        self.plan = ""
-
-    def skipping(self, offset: int) -> set[str]:
-        """Return the agents that skip the record at `offset`."""
-        return {agent for agent, rule in self.rules.items() if not rule.takes(offset)}
-
-
 class AppliedRestores:
     """The restores of one app, as its worker applies them."""
 
     def __init__(self, driver: FaustDriver) -> None:
         self._driver = driver
-        self._scopes: dict[TopicPartition, RestoreScope] = {}
         self.joined = False  # its group
-        self.skips = False  # does an agent skip records of any partition?
         self._runs_on: frozenset[str] = frozenset()  # plans that were committed before
+        self.bases: Mapping[TopicPartition, Base] = {}  # where records after the latest restore start
 
     @property
     def _restores(self) -> Restores:
@@ -164,9 +140,9 @@ class AppliedRestores:
     # -- the ledger -----------------------------------------------------------------------------------------------
 
     def ledger_read(self) -> None:
-        """Renew the rules: a record was read that may change them, or the ledger is another one."""
-        for tp, scope in self._scopes.items():
-            self._renew(tp, scope)
+        """Note that a record was read that may be of a restore, or the ledger is another one. A worker whose memory is
+        older crashes: so the rules of its app never change while it runs."""
+        self.bases = self._restores.bases
         if self.joined and (restore := self._not_run_on()):
             self.joined = False
             crash(self._driver, f"app {self._driver.app.conf.id} {restore}, and this worker has run before")
@@ -183,45 +159,27 @@ class AppliedRestores:
         later = self._restores.restored(app) - self._runs_on
         return f"was restored (plan {min(later)})" if later else ""
 
-    def scope(self, tp: TopicPartition) -> RestoreScope:
-        """Return the rules of restores for a partition; the object stays the same."""
-        scope = self._scopes.get(tp)
-        if scope is None:
-            scope = self._scopes[tp] = RestoreScope()
-        self._renew(tp, scope)
-        return scope
+    def rules(self, tp: TopicPartition) -> dict[str, Rule]:
+        """Return what the agents of the app take of an input, by agent; without a rule an agent takes all of it."""
+        return self._restores.rules(self._driver.app.conf.id, tp)
 
-    def _renew(self, tp: TopicPartition, scope: RestoreScope) -> None:
-        restores = self._restores
-        scope.rules = restores.rules(self._driver.app.conf.id, tp) if restores.bases else {}
-        scope.until = max((rule.spent for rule in scope.rules.values()), default=0)
-        base = self.base(tp)
-        self.skips = any(scope.until for scope in self._scopes.values())
-        scope.author, scope.plan = (0, "") if base is None else (base.author, base.plan)
+    def until(self, tp: TopicPartition) -> int:
+        """Return the offset below which some agent skips records of an input; 0: none does."""
+        return max((rule.spent for rule in self.rules(tp).values()), default=0)
 
     def commit_note(self, offsets: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Note in offsets that are to be committed, as aiokafka takes them, where agents skip records above them (D6);
         also in the thread of the consumer. After a fault of ours the offsets are unchanged (R15)."""
         try:
             noted = dict(offsets)
-            for tp, offset in offsets.items():
-                scope = self._scopes.get(TopicPartition(tp.topic, tp.partition))
-                at: int = offset if isinstance(offset, int) else offset[0]
-                if scope is not None and at < scope.until:
-                    noted[tp] = (at, RESTORED_METADATA + scope.plan)
+            for (topic, partition), offset in offsets.items():
+                tp, at = TopicPartition(topic, partition), offset if isinstance(offset, int) else offset[0]
+                if tp in self.bases and at < self.until(tp):
+                    noted[topic, partition] = (at, RESTORED_METADATA + self.bases[tp].plan)
         except Exception as error:
             self._driver.stand_down("to keep metadata in commits", error)
             return offsets
         return noted
-
-    def base(self, tp: TopicPartition) -> Base | None:
-        """Return where the records after the latest restore start in a partition."""
-        return self._restores.bases.get(TopicPartition(*tp))
-
-    @property
-    def anything(self) -> bool:
-        """Whether anything was restored."""
-        return bool(self._restores.bases)
 
     def is_void(self, process: int, tp: TopicPartition, offset: int) -> bool:
         """Return whether a record was written by a process that is older than the latest restore."""
@@ -241,7 +199,7 @@ class AppliedRestores:
             tp: of its changelog.
             ask: for the offset up to which the store has read it.
         """
-        base, store = self.base(tp), store_of(table, tp.partition)
+        base, store = self.bases.get(TopicPartition(*tp)), store_of(table, tp.partition)
         if base is None or store is None or _read(mark := store / MARK) == base.plan:
             return
         removed = False
@@ -266,12 +224,12 @@ class AppliedRestores:
 def keep_metadata(restored: AppliedRestores, client: Any) -> None:
     """Patch the `commit` of aiokafka's consumer, so that it notes what agents skip. Nothing is restored while the
     worker runs."""
-    if not restored.anything:
+    if not restored.bases:
         return
     commit = client.commit
 
     async def commit_with_metadata(offsets: Any = None) -> None:
-        await commit(restored.commit_note(offsets) if offsets and restored.skips else offsets)
+        await commit(restored.commit_note(offsets) if offsets else offsets)
 
     client.commit = commit_with_metadata
 

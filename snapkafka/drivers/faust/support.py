@@ -1,4 +1,5 @@
-"""What snapkafka was written for: releases of Faust and aiokafka, and settings of an app (R15).
+"""What snapkafka was written for: releases of Faust and aiokafka, and settings of an app (R15); and what is done to an
+app with it or without: at its start, and when it creates its parts.
 
 A hook may keep its name and its arguments in another release and change its meaning, in the middle of an app's work. So
 these releases are known by number, and on any other one a worker runs without snapkafka, by name. A new release is a
@@ -7,14 +8,20 @@ line here, and a run of all tests.
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
+
+from snapkafka.logs import about
 
 if TYPE_CHECKING:
     from snapkafka.kafka.login.connection import Connection
 
+logger = logging.getLogger("snapkafka")
+
+Step = Callable[[], Awaitable[None]]
 #: The releases of each package that is hooked into.
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "faust-streaming": ("0.15.3",),
@@ -87,3 +94,55 @@ def connection_of(app: Any) -> Connection:
         bootstrap=bootstrap,
         security=dict(credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)),
     )
+
+
+def wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:
+    """Call `attach` with whatever the factory `name` of an app creates, and with what it has created already.
+
+    Args:
+        existing: the object that exists already; None: there is none yet.
+    """
+    make = getattr(app, name)
+
+    def made() -> Any:
+        product = make()
+        attach(product)
+        return product
+
+    setattr(app, name, made)
+    if existing is not None:
+        attach(existing)
+
+
+def at_start(app: Any, *, before: Step | None = None, after: Step | None = None) -> None:
+    """Do something before the app's own `on_start`, which fails the start if it raises, and after it."""
+    start: Step = app.on_start
+
+    async def started() -> None:
+        if before is not None:
+            await before()
+        await start()
+        if after is not None:
+            await after()
+
+    app.on_start = started
+
+
+def run_without(app: Any, why: str, *, error: bool = False) -> None:
+    """Let an app refuse to start on offsets that a restore has set: only a worker with snapkafka honours them (D6).
+
+    Args:
+        error: log at the start that it runs without snapshots, and why (R15).
+    """
+
+    async def refuse() -> None:
+        try:
+            from .restores import refuse_restored
+        except ImportError:
+            return  # of something that a later aiokafka has elsewhere; nor can it be looked up then
+        await refuse_restored(app, "this worker runs without snapkafka" if error else why)
+
+    async def notify() -> None:
+        logger.error("snapkafka: %s; this worker runs without snapshots", why, extra=about())
+
+    at_start(app, before=refuse, after=notify if error else None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from snapkafka.errors import SnapkafkaError
 
 from ..metrics import rendered
-from .factories import wrap_factory
+from .support import wrap_factory
 
 if TYPE_CHECKING:
     from snapkafka.protocol.ledger_state import SnapshotView

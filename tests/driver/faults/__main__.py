@@ -12,7 +12,6 @@ from tests.driver.faults.instrument import RUN, WITHDRAWS, Fault, install_hook
 install_hook()
 
 import asyncio  # noqa: E402
-import dataclasses  # noqa: E402
 import json  # noqa: E402
 import logging  # noqa: E402
 import os  # noqa: E402
@@ -55,17 +54,6 @@ TRIES: Final = 3
 LINE: Final = "snapkafka: failed"
 
 
-@dataclasses.dataclass
-class Outcome:
-    """What became of one fault. `wrong`: what should not be."""
-
-    where: str
-    raised: int = 0
-    wrong: list[str] = dataclasses.field(default_factory=list)
-    called: list[str] = dataclasses.field(default_factory=list)
-    withdraws: list[str] = dataclasses.field(default_factory=list)
-
-
 class Lines(logging.Handler):
     """What the worker of one run logs as an error."""
 
@@ -82,9 +70,7 @@ class Lines(logging.Handler):
                 self.ours.append(line)
             elif record.name == "aiokafka.conn":
                 pass  # a connection of our own admin client, which reads answers by a function of ours
-            elif (
-                record.exc_info and record.levelno >= logging.ERROR
-            ):  # without, it may be that of a busy machine
+            elif record.exc_info and record.levelno >= logging.ERROR:  # else it may be that of a busy machine
                 self.theirs.append(f"{line[:300]} {record.exc_info[1]!r}")
 
 
@@ -93,7 +79,7 @@ class Run:
 
     def __init__(self, bootstrap: str, folder: Path, fault: Fault, kind: str) -> None:
         self.fault = fault
-        self.outcome = Outcome(fault.where)
+        self.wrong: list[str] = []  # what should not be
         self.name = f"w{uuid.uuid4().hex[:10]}"
         self._bootstrap = bootstrap
         self._connection = Connection(bootstrap=bootstrap)
@@ -108,7 +94,7 @@ class Run:
         self._producer: Any = None
         self._context = Context()
 
-    async def go(self) -> Outcome:
+    async def go(self) -> Run:
         """Only what the app does is done in the context of the fault."""
         self._context.run(RUN.set, self.fault)
         lines = Lines(self.fault)
@@ -116,7 +102,7 @@ class Run:
         try:
             await self._go(lines)
         except Exception as error:
-            self.outcome.wrong.append(
+            self.wrong.append(
                 f"{type(error).__name__}: {error} ({self._wide.amiss(self._sent)}, {self._waits()})"
             )
         finally:
@@ -124,19 +110,16 @@ class Run:
                 async with asyncio.timeout(20):
                     await self._in_context(self._wide.app.stop())
             except Exception as error:
-                self.outcome.wrong.append(f"it did not stop: {error!r}")
+                self.wrong.append(f"it did not stop: {error!r}")
             await self._peer.stop()
             if self._producer is not None:
                 await self._producer.stop()
             logging.getLogger().removeHandler(lines)
             await asyncio.to_thread(self._delete_topics)
-        self.outcome.raised = self.fault.raised
-        self.outcome.wrong += lines.theirs
+        self.wrong += lines.theirs
         if self.fault.where and len(lines.ours) != 1:
-            self.outcome.wrong.append(f"{len(lines.ours)} lines in the log: {lines.ours}")
-        self.outcome.called = sorted(self.fault.called)
-        self.outcome.withdraws = sorted(self.fault.called_to_withdraw)
-        return self.outcome
+            self.wrong.append(f"{len(lines.ours)} lines in the log: {lines.ours}")
+        return self
 
     async def _go(self, lines: Lines) -> None:
         names = [f"{self.name}-{of}" for of in ("in", "out", "soon", "asks", "ticks", "peer")]
@@ -160,20 +143,18 @@ class Run:
             if not self.fault.where:
                 await self._peer.until("the snapshot", lambda s=snapshot: not s.open)
                 if snapshot.failure is not None:
-                    self.outcome.wrong.append(f"it failed: {snapshot.failure}")
+                    self.wrong.append(f"it failed: {snapshot.failure}")
             else:
                 await self._peer.until("the fault", lambda s=snapshot: self.fault.raised or not s.open)
             await self._done(f"with snapshot {number}")
             if self.fault.raised:
                 break
-        if self.fault.where and not self.fault.raised:
-            return
         if not self.fault.where:
             await self._rehearse()
-            return
-        await self._withdrawn(snapshot)
-        await self._produce()
-        await self._done("at last")
+        elif self.fault.raised:
+            await self._withdrawn(snapshot)
+            await self._produce()
+            await self._done("at last")
 
     async def _await_cut(self) -> None:
         """Let an event run until the cut that is due, so that it meets effects of the next colour."""
@@ -217,7 +198,7 @@ class Run:
 
     async def _withdrawn(self, snapshot: SnapshotView) -> None:
         """The worker has withdrawn, everybody knows why, and the others go on."""
-        wrong, where = self.outcome.wrong, self.fault.where
+        wrong, where = self.wrong, self.fault.where
         await self._peer.until("the worker to stand down", lambda: self._driver.absent)
         await self._peer.until("its withdrawal to be in the ledger", self._view_gone)
         await self._peer.until("the open snapshot to be decided", lambda: not snapshot.open)
@@ -239,46 +220,37 @@ class Run:
             wrong.append(f"doctor does not name it: {[advice.code for advice in found.found]}")
 
 
-@dataclasses.dataclass(frozen=True)
-class Called:
-    """The functions that snapshots of one kind of app call: all of them, any of them, and those to withdraw."""
-
-    always: frozenset[str]
-    ever: frozenset[str]
-    withdraws: frozenset[str]
-
-
-async def called_by_a_snapshot(bootstrap: str, folder: Path, kind: str) -> Called:
-    """Take snapshots of two such apps without a fault."""
+async def called_by_a_snapshot(
+    bootstrap: str, folder: Path, kind: str
+) -> tuple[set[str], set[str], set[str]]:
+    """Take snapshots of two such apps without a fault; the functions that both call, that any of them calls, and those
+    that withdraw."""
     runs = await asyncio.gather(*(Run(bootstrap, folder, Fault(), kind).go() for _ in range(2)))
-    wrong = [what for found in runs for what in found.wrong]
+    wrong = [what for run in runs for what in run.wrong]
     assert not wrong, f"without a fault: {wrong}"
-    each = [frozenset(found.called) for found in runs]
-    withdraws = frozenset().union(*(found.withdraws for found in runs))
-    return Called(each[0] & each[1], each[0] | each[1], withdraws)
+    one, two = (run.fault for run in runs)
+    return one.called & two.called, one.called | two.called, one.called_to_withdraw | two.called_to_withdraw
 
 
 async def all_of(
     bootstrap: str, folder: Path, chosen: Callable[[list[str]], list[str]], kind: str
 ) -> dict[str, Any]:
     """First what a snapshot calls, then a fault in each function that is chosen of these."""
-    of_kind = await called_by_a_snapshot(bootstrap, folder, kind)
-    plain = (await called_by_a_snapshot(bootstrap, folder, "")).ever if kind else frozenset[str]()
-    called = sorted(of_kind.always - plain)
+    always, _, withdraws = await called_by_a_snapshot(bootstrap, folder, kind)
+    plain = (await called_by_a_snapshot(bootstrap, folder, ""))[1] if kind else set[str]()
+    called = sorted(always - plain)
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def one(where: str) -> Outcome:
+    async def one(where: str) -> dict[str, Any]:
         async with slots:
             for _ in range(TRIES):
-                run = Run(bootstrap, folder, Fault(where, withdraws=where in of_kind.withdraws), kind)
-                found = await run.go()
-                if run.fault.raised or (found.wrong and run.fault.armed):
+                run = await Run(bootstrap, folder, Fault(where, withdraws=where in withdraws), kind).go()
+                if run.fault.raised or (run.wrong and run.fault.armed):
                     break  # else Faust itself did not get through: it may skip what comes while it ends a recovery
-        print(found.where, found.raised, "; ".join(found.wrong)[:400] or "well", flush=True)
-        return found
+        print(where, run.fault.raised, "; ".join(run.wrong)[:400] or "well", flush=True)
+        return {"where": where, "raised": run.fault.raised, "wrong": run.wrong}
 
-    tried = await asyncio.gather(*map(one, chosen(called)))
-    return {"called": called, "tried": [dataclasses.asdict(found) for found in tried]}
+    return {"called": called, "tried": await asyncio.gather(*map(one, chosen(called)))}
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ app = new_app(
     reply_create_topic=True,
     reply_to=f"{ID}-replies",
     broker_commit_interval=0.5,
+    autodiscover=["tests.features.apps.found"],
 )
 
 # -- RPC -----------------------------------------------------------------------------------------------------
@@ -326,3 +327,28 @@ async def writes_avro(stream: Any) -> None:
 
 
 tell(app, "reads-avro", of=avro_mid, out=avro_out)
+
+
+# -- how messages leave: by `send`, by `send_soon`, and as the writes of a table ---------------------------------------
+
+written = app.Table("written", key_type=str, value_type=int, default=int)
+
+
+@each(app, "written", soon=True)
+async def writes(event: Any) -> dict[str, Any]:
+    written[event.key] += 1
+    await asyncio.sleep(0.002)
+    return {"count": written[event.key]}
+
+
+both_out = target(app, "both-out")
+
+
+@app.agent(source(app, "both"), name="both")
+async def both_ways(stream: Any) -> None:
+    """To the same topic by both ways: seqs and offsets have to rise together all the same."""
+    async for event in stream.events():
+        if event.value["n"] % 2:
+            both_out.send_soon(**saw("both", event))
+        else:
+            await both_out.send(**saw("both", event), force=True)

@@ -1,11 +1,11 @@
-"""An agent of the app in `leaving` that only autodiscovery finds."""
+"""An agent of the app in `calls` that only autodiscovery finds."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tests.features.apps.calls import app
 from tests.features.apps.common import saw, source, target
-from tests.features.apps.leaving import app
 
 found_out = target(app, "found-out")
 

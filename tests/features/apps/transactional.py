@@ -1,4 +1,5 @@
-"""`processing_guarantee="exactly_once"`: what a service sends to topics that it reads itself leaves in transactions."""
+"""`processing_guarantee="exactly_once"`: what a service sends to topics that it reads itself leaves in transactions,
+on every way, and wherever its tables lie."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ import asyncio
 import os
 from typing import Any
 
-from tests.features.apps.common import commit_on_signal, each, new_app, saw, target, trace_on_signal
+from tests.features.apps.common import (
+    commit_on_signal,
+    each,
+    new_app,
+    saw,
+    source,
+    target,
+    tell,
+    trace_on_signal,
+)
 
 app = new_app(
     processing_guarantee="exactly_once",
@@ -32,6 +42,47 @@ async def counts(event: Any) -> dict[str, Any]:
 async def reads_again(event: Any) -> dict[str, Any]:
     await asyncio.sleep(SLEEP)
     return {}
+
+
+rocks_mid = target(app, "rocks-mid")
+rocks_out = target(app, "rocks-out")
+rocks = app.Table("rocks", key_type=str, value_type=int, default=int, store="rocksdb:rocks")
+
+
+@each(app, "rocks", out=rocks_mid)
+async def counts_in_rocksdb(event: Any) -> dict[str, Any]:
+    rocks[event.key] += 1
+    return {"count": rocks[event.key]}
+
+
+tell(app, "rocks-again", of=rocks_mid, out=rocks_out)
+
+
+soon_mid = target(app, "soon-mid")
+soon_out = target(app, "soon-out")
+
+tell(app, "soon", out=soon_mid, soon=True)
+tell(app, "soon-again", of=soon_mid, out=soon_out, soon=True)
+
+
+both_mid = target(app, "both-mid")
+both_out = target(app, "both-out")
+
+
+@app.agent(source(app, "both"), name="both")
+async def both_ways(stream: Any) -> None:
+    """To a topic that it reads, by both ways."""
+    async for event in stream.events():
+        if event.value["n"] % 2:
+            both_mid.send_soon(**saw("both", event))
+        else:
+            await both_mid.send(**saw("both", event), force=True)
+
+
+@app.agent(both_mid, name="both-again")
+async def reads_both_again(stream: Any) -> None:
+    async for event in stream.events():
+        await both_out.send(**saw("both-again", event), force=True)
 
 
 commit_on_signal(app)

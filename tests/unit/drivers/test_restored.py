@@ -292,7 +292,6 @@ async def test_nor_does_one_that_is_switched_off(
 
 async def test_commits_carry_the_plan_as_long_as_agents_skip_records_above() -> None:
     worker, committed = Worker(), []
-    worker.restored.scope(TopicPartition("in", 0))
     restore(worker, ("x", 12, ()), ("y", 10, ()))
 
     class Client:

@@ -14,7 +14,7 @@ import pytest
 from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, ProducerFenced
 
 from snapkafka.drivers.aio_client import AioClient
-from snapkafka.drivers.faust.outbound.transactions import Transactions
+from snapkafka.drivers.faust.outbound.producer import Transactions
 from snapkafka.drivers.sends import Transaction
 from snapkafka.protocol import SENT_BARE, Abort, Cause, SeqRange, TopicPartition
 
@@ -280,7 +280,7 @@ async def test_r15_a_fault_of_ours_in_how_a_commit_failed_does_not_hide_that(
 ) -> None:
     ours, stood_down = RuntimeError("ours"), []
     monkeypatch.setattr(committing.driver, "stand_down", lambda _, error: stood_down.append(error))
-    monkeypatch.setattr("snapkafka.drivers.faust.outbound.transactions.not_committed", Mock(side_effect=ours))
+    monkeypatch.setattr("snapkafka.drivers.faust.outbound.producer.not_committed", Mock(side_effect=ours))
     committing.error = ConnectionError()
     with pytest.raises(ConnectionError):
         await getattr(committing.producer, step)(*([{}, "app"] if "offsets" in step else []))

@@ -94,7 +94,7 @@ class _Partition:
         self._tp = TopicPartition(tp.topic, tp.partition)
         self._check = wire.tp_check(tp.topic, tp.partition)
         driver = self._driver = incoming.driver
-        self._scope = driver.restored.scope(self._tp)
+        self._restored, self._until = driver.restored, driver.restored.until(self._tp)
         self._replies = driver.events if tp.topic in driver.events.reply_topics else None
         self._tables = driver.tables if tp.topic in driver.tables.topics else None
         self._notifies = self._replies is not None or self._tables is not None
@@ -113,9 +113,7 @@ class _Partition:
                     self._driver.metrics.count("ignored", "foreign-header")
                 elif stamp.marker:
                     return incoming.take_marker(message, self._tp, stamp)
-                elif stamp.process < self._scope.author and self._driver.restored.is_void(
-                    stamp.process, self._tp, message.offset
-                ):
+                elif self._restored.bases and self._restored.is_void(stamp.process, self._tp, message.offset):
                     if self._tables is None:
                         return incoming.take_out(message)
                     self._tables.void(self._faust_tp, message.offset)  # recovery waits for this offset
@@ -125,7 +123,7 @@ class _Partition:
                 return incoming.drop_marker(message)
             if self._notifies:
                 self._notify_met(message, stamp)
-            way = self._take_in if message.offset >= self._scope.until else self._for_some(message)
+            way = self._take_in if message.offset >= self._until else self._for_some(message)
         except Exception as error:
             self._driver.stand_down(ARRIVES, error)
             return incoming.plainly(self._take_in, message)
@@ -133,7 +131,8 @@ class _Partition:
 
     def _for_some(self, message: Any) -> Callback:
         """Return a callback that leaves out the agents that have processed the record before the snapshot."""
-        skipping = frozenset(self._scope.skipping(message.offset))
+        rules = self._restored.rules(self._tp).items()
+        skipping = frozenset(agent for agent, rule in rules if not rule.takes(message.offset))
         if skipping not in self._to_some:
             agents = self._driver.events.agents()
             left = {it for it in self._channels if agents.get(id(it.queue)) not in skipping}
@@ -150,7 +149,7 @@ class _Partition:
                 self._incoming.held.hold(self._faust_tp, message)
                 return
             self._notify_met(message, stamp)
-            if message.offset < self._scope.until:
+            if message.offset < self._until:
                 way = self._for_some(message)
         except Exception as error:
             self._driver.stand_down(ARRIVES, error)

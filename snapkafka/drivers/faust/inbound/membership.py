@@ -1,26 +1,18 @@
 """The worker in its consumer group: it joins the ledger before the group, announces its inputs after each rebalance,
 and gives them back.
 
-Faust calls `subscribe` once, when what the app reads is known and nothing is sent yet; `on_rebalance_complete` when
-tables are recovered and the inputs are not resumed; `ack` for each record that all agents are through with.
-
-R9: the inputs assigned to this worker, and where each starts, are reported before Faust resumes them. Part of that only
-the broker knows: the committed offsets of the group, the start of an input without a committed offset, and the log ends
-of the inputs, if a store on disk holds effects of unknown events (R10). Faust waits for the answers for a short time
-(R15). Then it resumes, and the requests continue in the background: the process is absent until they are answered or
-the inputs are revoked again. An answer may therefore arrive after events have run, and it must be right then as well
-(R14):
+R9: the inputs assigned to this worker, and where each starts, are reported before Faust resumes them, in
+`on_rebalance_complete`. Part of that only the broker knows, and Faust waits for its answers a short time only (R15).
+Then it resumes, and the process is absent until they are there. So an answer that comes after events have run must be
+right as well (R14):
 
 * The recovered offsets, the readers of each input and the generation are noted before any event runs.
-* The consumer decides once after each assignment where an input without a committed offset starts, by the reset policy
-  of the app. Asked later, the broker would answer for a later moment, and the consumer would return how far it has
-  read. So the consumer is asked at once, and its first answer stands. If it gives none, only a commit shows the start.
-* A committed position may have been committed since the assignment. All events below it are done, here or before, and
-  the machine knows which ones have started since the assignment.
+* Where an input without a committed offset starts, the consumer decides once, by the reset policy of the app; it is
+  asked at once, and its first answer stands. If it gives none, only a commit shows the start.
+* All events below a committed position are done, here or before, and the machine knows which ones have started since.
 * A log end that is reported later is higher: a snapshot may then list more replays than there will be, never fewer.
 
-The consumer runs in a thread of its own. Faust's calls to it share two slots of a queue there, and a call that waits
-for the broker keeps its slot; our calls bypass the queue.
+The consumer runs in a thread of its own. Faust's calls to it share two slots of a queue there; ours bypass it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,10 @@
 """The end of a rebalance: the inputs resume only after they were sought and the streams' queues emptied.
 
-Faust resumes the inputs, asks for the committed positions, seeks, then empties the queues of its streams and resumes
-the flow. If tables were recovered, the flow is on meanwhile. Records fetched before the seek are then handed out, and
-after the seek handed out again, or taken for done though no agent has run them. Records fetched after the seek are
-handed out, and thrown away with the queues. This happens if one of Faust's fetches, of a second each, ends in between.
-Our announcement (R9), for which Faust waits just before, shifts that moment and makes it likelier. So we remove the
-moment altogether.
-
-Nor may a fetch in flight take records of the inputs meanwhile: Faust would throw them away, and does not read them
-again if nothing is committed. A fetch takes them if no partition is active at all, because to aiokafka that means all
-partitions (robinhood/faust#69).
+Faust resumes the inputs, seeks them to the committed positions, then empties the queues of its streams and resumes the
+flow, which is on already if tables were recovered. Records that are fetched in between are handed out twice, taken for
+done, or thrown away with the queues. Our announcement (R9), for which Faust waits just before, makes that likelier. So
+we remove the moment altogether. Nor may a fetch in flight take records of the inputs meanwhile: it does if no partition
+is active at all, because to aiokafka that means all partitions (robinhood/faust#69).
 """
 
 from __future__ import annotations

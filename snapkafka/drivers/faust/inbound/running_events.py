@@ -10,8 +10,8 @@ Faust reports when a stream takes a record out of its queue, and mostly when it 
   acknowledged during another event, that event did its work.
 - A record at which an agent raised an error ends when the agent is restarted or takes the next record.
 
-`app.sensors` notifies every sensor of everything, some ten times per event. So ours is not one of its sensors, which
-stay the app's own: three of its methods are replaced, which streams take when they are created.
+`app.sensors` notifies every sensor of everything, some ten times per event. So ours is not one of them: three of its
+methods are replaced, which streams take when they are created.
 """
 
 from __future__ import annotations

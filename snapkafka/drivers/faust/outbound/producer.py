@@ -1,19 +1,17 @@
 """Faust's producer and its buffer.
 
-Faust sends in two ways. `producer.send` is called in the context of the event, and leads to aiokafka's, which stamps.
-Table changelogs and `send_soon` are put into `producer.buffer`, as code that writes to a table cannot wait, and a task
-sends one after the other. So a record there enters when it is put, and is sent with the effect that it got then.
-
-Where no wait is needed, a record leaves where it is put: past a queue, a task and five coroutines, which cost more than
-a stamp (docs/evidence/performance.md). No record passes one that waits in the buffer, and the same objects are notified
-of a record and its outcome as without us.
+`producer.send` is called in the context of the event, and leads to aiokafka's, which stamps. Table changelogs and
+`send_soon` are put into `producer.buffer`, from which a task sends one after the other. So a record there enters when
+it is put, and is sent with the effect that it got then. Where no wait is needed, it leaves where it is put: past a
+queue, a task and five coroutines, which cost more than a stamp (docs/evidence/performance.md). No record passes one
+that waits in the buffer, and the same objects are notified of a record and its outcome as without us.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +29,8 @@ from snapkafka.protocol.records import TopicPartition
 
 from ...aio_client import AioClient, is_from
 from ...patches import contained
+from ...sends import RECORDING, Transaction, Unacknowledged, not_committed
 from ..describe import in_transactions
-from .transactions import Transactions
 
 if TYPE_CHECKING:
     from ...sends import Waiting
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 _faust_log: Final = logging.getLogger("faust.topics")
 #: The size of a key or a value, also of one that is no bytes.
 _size_of: Final[Any] = getattr(tuples, "_get_len", None)
-SENDS: Final = "to record a send"
 #: Where a message in the buffer has its effect.
 EFFECT: Final = "_snapkafka_effect"
 
@@ -132,7 +129,7 @@ class OutgoingRecords:
             else:
                 self._notify(fut, future)
         except Exception as error:
-            self._driver.stand_down(SENDS, error)
+            self._driver.stand_down(RECORDING, error)
             if future is not None:
                 future.add_done_callback(partial(_resolve, fut))
         if future is None:
@@ -158,7 +155,7 @@ class OutgoingRecords:
 
     async def send_buffered(self, fut: Any) -> None:
         """Replace `ProducerBuffer._send_pending`: the message has entered."""
-        effect = self._driver.note(SENDS, getattr, fut, EFFECT, None)
+        effect = self._driver.note(RECORDING, getattr, fut, EFFECT, None)
         with self._sends.entered(effect) as waiting:
             try:
                 await self._send_buffered(fut)
@@ -210,3 +207,74 @@ def skip_producer_guard(driver: FaustDriver) -> None:
         return await guard()
 
     app.maybe_start_producer = at_hand
+
+
+class Transactions:
+    """The open transactions of one app's producer, which has one of aiokafka's per transactional id.
+
+    Sends in them are acknowledged when their transaction is committed. Faust keeps one open per number of a destination
+    partition, and commits it with positions of inputs whenever it commits. We wait for that and commit nothing
+    ourselves: without positions, work that Faust would have undone would run again. Until then no cut for which its
+    sends are white is reported (R7). If a transaction is aborted, cannot be committed, or is left open by a producer
+    that stops, all its sends have failed; if the outcome of a commit is unknown, so is that of its sends.
+    """
+
+    def __init__(self, driver: FaustDriver) -> None:
+        self._driver = driver
+        self._open: dict[str, Transaction] = {}  # by transactional id
+
+    def on_rebalanced(self, consumer: Any) -> None:
+        """Fail the open transactions of partitions that are assigned to others after a rebalance: they are never
+        committed, though Faust may keep the producer. The next owner aborts them."""
+        ours = consumer.transactions._tps_to_transactional_ids(consumer.assignment())
+        for name in self._open.keys() - ours:
+            self._open[name].ended(_undone("its partition was revoked, and the transaction left open"))
+
+    def watch(self, name: str, producer: Any) -> Transaction:
+        """Return what holds the sends of a producer, and end that with each of its transactions."""
+        sent = self._open[name] = Transaction(self._driver.sends)
+        add_positions = self._ending(sent, producer.send_offsets_to_transaction, None, goes_on=True)
+
+        async def with_positions(offsets: Any, group_id: str) -> None:
+            """Commit positions as Faust does."""
+            noted = self._driver.note("to keep metadata", self._driver.restored.commit_note, offsets)
+            await add_positions(offsets if noted is None else noted, group_id)
+
+        producer.commit_transaction = self._ending(sent, producer.commit_transaction, None)
+        aborted = _undone("its transaction was aborted")
+        producer.abort_transaction = self._ending(sent, producer.abort_transaction, aborted)
+        left_open = _undone("its producer stopped and left the transaction open")
+        producer.stop = self._ending(sent, producer.stop, left_open)
+        producer.send_offsets_to_transaction = with_positions
+        return sent
+
+    def _ending(
+        self,
+        sent: Transaction,
+        end: Callable[..., Awaitable[None]],
+        failure: Unacknowledged | None,
+        *,
+        goes_on: bool = False,
+    ) -> Callable[..., Awaitable[None]]:
+        """Return what ends a transaction the way Faust wants it; Faust lets nothing into it meanwhile. `failure`: why
+        its sends do not count; None: they do, if this succeeds. `goes_on`: it ends only if this fails."""
+
+        async def ended(*args: Any) -> None:
+            raised = None
+            try:
+                await end(*args)
+            except BaseException as error:
+                raised = error
+                raise
+            finally:
+                try:
+                    if raised is not None or not goes_on:
+                        sent.ended(failure or (None if raised is None else not_committed(raised)))
+                except Exception as error:
+                    self._driver.stand_down(RECORDING, error)
+
+        return ended
+
+
+def _undone(why: str) -> Unacknowledged:
+    return Unacknowledged(SendOutcome.ABORTED, why)

@@ -121,7 +121,7 @@ class Tables:
 
         Records below the base of a restore, and records that it appended, are not effects of present events.
         """
-        base = self._driver.restored.base(tp)
+        base = self._driver.restored.bases.get(TopicPartition(*tp))
         restored = base is not None and (
             offset < base.end or (stamp is not None and stamp.process <= base.author)
         )

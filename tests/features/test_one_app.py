@@ -1,0 +1,143 @@
+"""What workers of one app show, or of two, without a comparison: markers, standbys, and pains of plain Faust by the
+thread they were told in (docs/explanation/known-pains.md)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from snapkafka.errors import TriggerRefusedError
+from snapkafka.protocol import TopicPartition
+from snapkafka.testing import Broker, create_topics
+from tests.driver.live import live
+
+from .harness import count_records, produce
+
+pytestmark = pytest.mark.timeout(300)
+
+APP = "tests.features.apps.relaying"
+WAITING = 6
+
+
+def test_no_position_is_committed_past_what_waits_before_a_marker(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """Messages wait in the queue of a slow agent, a marker lies behind them, and commits go on: a crash would lose
+    whatever was committed and not done."""
+    app = f"{namespace}-app"
+    create_topics(kafka.bootstrap, f"{namespace}-in-going", partitions=2)
+    with live(kafka, namespace, tmp_path, topics=("mid", "out"), tables=(), app=app) as run:
+        mid = TopicPartition(run.topic("mid"), 0)
+
+        def committed() -> int:
+            found: int = run.observer.call(run.observer.admin.committed(app)).get(mid, (0, ""))[0]
+            return found
+
+        run.start(APP, FEATURES_KIND="queueing", FEATURES_ID=app, FEATURES_INPUT=f"{namespace}-in")
+        run.await_workers()
+        produce(kafka.bootstrap, f"{namespace}-in-going", [(f"k{n}", b"{}", None) for n in range(WAITING)])
+        run.until("all messages to wait for the slow agent", lambda: run.count("mid") == WAITING)
+        assert run.take("behind").failure is None
+        ends = run.observer.call(run.observer.admin.log_ends([mid]))
+        assert ends[mid] == WAITING + 1, "no marker lies behind them"
+        seen, deadline = 0, time.monotonic() + 60
+        while seen < WAITING:
+            assert time.monotonic() < deadline, f"only {seen} of {WAITING} messages were done"
+            at = committed()
+            seen = count_records(kafka.bootstrap, app, ["out"])["out"]
+            assert at <= seen + (seen == WAITING), f"{at} committed, and {seen} done"
+        run.until("the position to pass the messages", lambda: committed() >= WAITING)
+
+
+def test_an_app_recovers_its_table_whose_changelog_another_one_reads(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """A marker went to the end of the changelog, as it is an input; nothing at its offset is for the table, so its app
+    waited for ever in its next recovery."""
+    table_app, reader, source = f"{namespace}-app", f"{namespace}-reader", f"{namespace}-in"
+    create_topics(kafka.bootstrap, f"{source}-going", f"{reader}-out", partitions=2)
+    with live(kafka, namespace, tmp_path, topics=["out"], tables=["counted"], app=table_app) as run:
+
+        def done(app: str, count: int) -> None:
+            run.until(
+                f"{app} to have worked off {count} records",
+                lambda: count_records(kafka.bootstrap, app, ["out"])["out"] == count,
+            )
+
+        counts = {"FEATURES_KIND": "counting", "FEATURES_ID": table_app, "FEATURES_INPUT": source}
+        worker = run.start(APP, **counts)
+        run.start(APP, FEATURES_KIND="auditing", FEATURES_ID=reader, FEATURES_INPUT=table_app)
+        run.await_workers()
+        produce(kafka.bootstrap, f"{source}-going", [(f"k{n}", b"{}", None) for n in range(WAITING)])
+        done(table_app, WAITING)
+        done(reader, WAITING)
+        view = run.take("both")
+        assert view.failure is None
+        assert f"{source}-going" in view.trigger.marker_topics, "no markers at all: nothing is shown"
+        run.system.interrupt(worker)
+        run.start(APP, **counts)
+        produce(kafka.bootstrap, f"{source}-going", [("more", b"{}", None)])
+        done(table_app, WAITING + 1)
+        assert run.count("counted-changelog") == WAITING + 1
+
+
+def test_93_a_worker_without_partitions_neither_holds_a_snapshot_up_nor_spoils_it(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    with live(kafka, namespace, tmp_path) as run:
+        for _ in range(3):
+            run.start()
+        run.await_workers()
+        view = run.take("with an idle one", ttl_ms=15_000)
+        living = {view.process for view in run.observer.state.living()}
+        (idle,) = (view.process for view in run.observer.state.living() if not view.inputs)
+        assert view.failure is None
+        captured = run.observer.state.captured(view.epoch)
+        assert idle in {cut.process for cut in captured.processes}
+        assert {source.receiver for source in captured.inputs} == living - {idle}
+
+
+def test_137_a_snapshot_is_refused_where_partition_counts_differ(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """A worker that has started like any other tells the ledger both counts."""
+    with live(kafka, namespace, tmp_path, tables=()) as run:
+        create_topics(kafka.bootstrap, run.topic("counts-changelog"), partitions=3)
+        run.start()
+        run.await_workers()
+        with pytest.raises(TriggerRefusedError) as refused:
+            run.take("refused", ttl_ms=15_000)
+    assert run.topic("counts-changelog") in str(refused.value)
+
+
+def test_r2_a_red_record_of_a_standby_changelog_turns_its_reader_red(kafka: Broker, tmp_path: Path) -> None:
+    """R2: turn red before taking in red, whoever reads it. The second worker hears by headers only, and gets no other
+    record than those of the changelog that it is a standby of."""
+    namespace = f"t{uuid.uuid4().hex[:8]}"
+    source = f"{namespace}-in"
+    inputs = [f"{source}-{name}" for name in ("kept", "rates", "groups", "orders", "members")]
+    create_topics(kafka.bootstrap, *inputs, partitions=2)
+    with live(kafka, namespace, tmp_path, topics=["kept-out"], tables=("kept", "groups")) as run:
+        env = {"FEATURES_ID": run.app, "FEATURES_INPUT": source}
+        first = run.start("tests.features.apps.shared", **env)
+        second = run.start("tests.features.apps.shared", **env, FEATURES_HEAR="headers")
+        run.await_workers()
+        views = {view.hello.pid: view for view in run.observer.state.living()}
+        writes, stands_by = views[first.pid], views[second.pid]
+        (read,) = (tp for tp in writes.inputs if tp.topic == inputs[0])
+        epoch = run.observer.ask("s", ttl_ms=30_000)
+        snapshots = run.observer.state.snapshots
+        run.until(
+            "the first worker to have cut",
+            lambda: epoch in snapshots and writes.process in snapshots[epoch].reports,
+        )
+        assert stands_by.process not in snapshots[epoch].reports, "it has heard of it otherwise"
+        produce(
+            kafka.bootstrap, read.topic, [(f"k{n}", b"{}", None) for n in range(10)], partition=read.partition
+        )
+        assert run.observer.decided(epoch).failure is None
+        heard = {cut.process: cut.heard for cut in run.observer.state.captured(epoch).processes}
+        assert heard == {writes.process: "ledger", stands_by.process: "header"}
