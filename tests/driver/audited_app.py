@@ -85,9 +85,8 @@ async def spread(stream: Any) -> None:
 
 
 if FAULT == "slow":
-    auditor: Any = importlib.import_module("snapkafka.drivers.faust.audit.auditor")
-    scanning: Any = importlib.import_module("snapkafka.drivers.faust.audit.scan")
-    auditor.WITHIN_S, scanning.SLICE_S, scanning.REST_S = 1.0, 0.0, 1.0
+    auditing: Any = importlib.import_module("snapkafka.drivers.faust.audit")
+    auditing.WITHIN_S, auditing.SLICE_S, auditing.REST_S = 1.0, 0.0, 1.0
 if FAULT == "wrong":
     wire: Any = importlib.import_module("snapkafka.wire.audit")
     wire.digest = lambda value: bytes(wire.DIGEST_BYTES)

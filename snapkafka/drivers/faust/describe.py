@@ -7,11 +7,15 @@ without its module: code that has merely moved reads the same.
 
 from __future__ import annotations
 
+import os
 import types
 import typing
 import zlib
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from snapkafka.kafka.login.connection import Connection
 
 from snapkafka.protocol.records import Agent, Table
 
@@ -179,3 +183,21 @@ def _described(kind: Any, within: tuple[Any, ...]) -> str:
 
 def _name(kind: Any) -> str:
     return getattr(kind, "__name__", None) or str(kind)
+
+
+def connection_of(app: Any) -> Connection:
+    """Return the connection to the app's broker, for our own clients: from `SNAPKAFKA_KAFKA_*` if set, else from the
+    app's settings."""
+    from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
+
+    from snapkafka.kafka.login.connection import Connection
+    from snapkafka.kafka.login.security import Security
+
+    conf = app.conf
+    bootstrap = ",".join(server_list(conf.broker, 9092))
+    if settings := Security.from_environment(os.environ):
+        return Connection.secured(bootstrap, settings)
+    return Connection(
+        bootstrap=bootstrap,
+        security=dict(credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)),
+    )

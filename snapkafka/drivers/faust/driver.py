@@ -21,8 +21,8 @@ from snapkafka.protocol.events import InputsRevoked
 from ..aio_client import send_markers
 from ..process import Process
 from ..sends import Sends
-from .describe import in_transactions
-from .hello import hello_of, process_hello, report_missing, report_uncaptured
+from .describe import connection_of, in_transactions
+from .hello import hello_of, process_hello, report_lacks
 from .inbound.conductor import IncomingRecords
 from .inbound.membership import Membership
 from .inbound.recorder import Recorder
@@ -31,7 +31,7 @@ from .inbound.running_events import Events
 from .inbound.streams import watch_streams
 from .outbound.producer import OutgoingRecords, skip_producer_guard
 from .restores import AppliedRestores
-from .support import connection_of, refusal, require_usable
+from .support import refusal, require_usable
 from .tables.changelogs import Tables, recover_to_the_end
 from .tables.reads import Reads
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from snapkafka.config import Config
     from snapkafka.protocol.records import Report, TopicPartition, WhyUnread
 
-    from .audit.auditor import TableAudit
+    from .audit import TableAudit
 
 
 class FaustDriver(Process):
@@ -150,7 +150,7 @@ class FaustDriver(Process):
             if action.previous < at <= action.epoch
         ]
         if asked := [view.epoch for view in cut if view.trigger.audit and self._is_of(view.trigger.apps)]:
-            from .audit.auditor import TableAudit
+            from .audit import TableAudit
 
             self.audit = self.audit or TableAudit(self)
             self.audit.begin(asked)
@@ -197,7 +197,6 @@ class FaustDriver(Process):
     async def join_as(self, topics: Any) -> None:
         """Join as a consumer of these topics."""
         self.tables.attach()
-        report_uncaptured(self)
         hello = await hello_of(self, topics, by_threads=self.reads.by_threads())
-        report_missing(self, hello)
+        report_lacks(self, hello)
         await self.join_ledger(hello)

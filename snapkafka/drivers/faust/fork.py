@@ -22,11 +22,13 @@ from types import SimpleNamespace
 from typing import Any, Final, NoReturn
 
 from snapkafka.errors import ForkIsolationError, InstallError
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
 from snapkafka.kafka.cluster.fork_requests import require_of_fork
 from snapkafka.protocol.forking import LEDGER, of_fork, prefixed
 from snapkafka.runtime import door
 
 from ..patches import Patches
+from .describe import connection_of
 from .support import at_start
 
 #: In a topic of Faust: its translated names.
@@ -228,10 +230,6 @@ def require_fork(app: Any, fork: str, namespace: str) -> None:
     """
 
     async def require() -> None:
-        from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
-
-        from .support import connection_of
-
         ledger = LEDGER + namespace
         async with KafkaTopicAdmin(connection_of(app)) as admin:
             found = await admin.describe_topics([ledger])

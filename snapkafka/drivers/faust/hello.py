@@ -13,6 +13,7 @@ from snapkafka.errors import BrokerUnavailableError, SnapkafkaError
 from snapkafka.protocol.records import Hello, InputTopic, Retention
 from snapkafka.protocol.snapshots import Unread
 from snapkafka.topic_config import promised_by
+from snapkafka.until import Tries
 from snapkafka.version import __version__
 
 from .describe import agents_of, codecs_of, internal_topics, runs_no_agents, table_of, uncaptured
@@ -85,11 +86,9 @@ async def _retention(host: Process, changelogs: list[str]) -> tuple[Retention, .
     async def promised(changelog: str) -> Retention | None:
         with contextlib.suppress(SnapkafkaError, TimeoutError):  # it may not see it
             async with asyncio.timeout(PROMISED_WITHIN_S):
-                while True:
-                    try:
+                async for _ in Tries(PROMISED_WITHIN_S, LOOK_AGAIN_S):
+                    with contextlib.suppress(BrokerUnavailableError):
                         return promised_by(changelog, (await host.admin.topic_settings(changelog))[0])
-                    except BrokerUnavailableError:
-                        await asyncio.sleep(LOOK_AGAIN_S)
         return None
 
     return tuple(filter(None, await asyncio.gather(*map(promised, changelogs))))
@@ -98,13 +97,12 @@ async def _retention(host: Process, changelogs: list[str]) -> tuple[Retention, .
 async def _described(host: Process, topics: list[str]) -> dict[str, Any]:
     """Describe topics. Faust has just created some of them, and the broker may take a moment to show them; others may
     never exist."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + SEEN_WITHIN_S
-    while True:
-        described: dict[str, Any] = dict(await host.admin.describe_topics(topics))
-        if len(described) == len(topics) or loop.time() > deadline:
-            return described
-        await asyncio.sleep(LOOK_AGAIN_S)
+    described: dict[str, Any] = {}
+    async for _ in Tries(SEEN_WITHIN_S, LOOK_AGAIN_S):
+        described = dict(await host.admin.describe_topics(topics))
+        if len(described) == len(topics):
+            break
+    return described
 
 
 def _input(app: Any, topic: str, described: Any) -> InputTopic:
@@ -118,14 +116,8 @@ def _input(app: Any, topic: str, described: Any) -> InputTopic:
     )
 
 
-def report_uncaptured(host: Process) -> None:
-    """Name what no snapshot of this app holds."""
-    for what in uncaptured(host.app):
+def report_lacks(host: Process, hello: Hello) -> None:
+    """Log what no snapshot of this app holds, and the inputs that this worker will not consume, even if they are
+    created soon: Faust itself logs one line for them."""
+    for what in (*hello.uncaptured, *(Unread(app=hello.app, topic=topic) for topic in hello.missing)):
         logger.warning("snapkafka: %s", what, extra=host.about())
-
-
-def report_missing(host: Process, hello: Hello) -> None:
-    """Log the inputs that this worker will not consume, even if they are created soon: Faust itself logs one line for
-    them."""
-    for topic in hello.missing:
-        logger.warning("snapkafka: %s", Unread(app=hello.app, topic=topic), extra=host.about())

@@ -33,6 +33,7 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.protocol.restores import RESTORED_METADATA, Base, Restores, Rule
 
 from ..ledger import RETRY_S
+from .describe import connection_of
 
 if TYPE_CHECKING:
     from .driver import FaustDriver
@@ -270,8 +271,6 @@ async def refuse_restored(app: Any, why: str) -> None:
     Raises:
         InstallError: it has, and the group has not passed what agents skip.
     """
-    from .support import connection_of
-
     try:
         async with asyncio.timeout(ANSWERS_WITHIN_S), KafkaTopicAdmin(connection_of(app)) as admin:
             notes = {note for _, note in (await admin.committed(app.conf.id)).values()}

@@ -9,15 +9,11 @@ line here, and a run of all tests.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from snapkafka.logs import about
-
-if TYPE_CHECKING:
-    from snapkafka.kafka.login.connection import Connection
 
 logger = logging.getLogger("snapkafka")
 
@@ -76,24 +72,6 @@ def require_usable(app: Any) -> None:
     """
     if why := refusal(app):
         raise UnusableError(why)
-
-
-def connection_of(app: Any) -> Connection:
-    """Return the connection to the app's broker, for our own clients: from `SNAPKAFKA_KAFKA_*` if set, else from the
-    app's settings."""
-    from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth, server_list
-
-    from snapkafka.kafka.login.connection import Connection
-    from snapkafka.kafka.login.security import Security
-
-    conf = app.conf
-    bootstrap = ",".join(server_list(conf.broker, 9092))
-    if settings := Security.from_environment(os.environ):
-        return Connection.secured(bootstrap, settings)
-    return Connection(
-        bootstrap=bootstrap,
-        security=dict(credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)),
-    )
 
 
 def wrap_factory(app: Any, name: str, attach: Callable[[Any], Any], *, existing: Any) -> None:

@@ -36,21 +36,23 @@ def _add_pages(host: Process, server: Any) -> None:
     class Snapshots(View):
         """`GET`: the latest snapshots, as this worker knows them."""
 
+        view_name, view_path = "snapkafka:Snapshots", "/snapkafka/"
+
         async def get(self, request: Any) -> Any:
             return self.json(status(host))
 
     class Prometheus(View):
         """`GET`: the metrics."""
 
-        async def get(self, request: Any) -> Any:
-            body, content_type = rendered(
-                host.metrics, participating=host.participating, ledger_lag=await _lag(host)
-            )
-            return self.bytes(body, content_type=content_type.split(";")[0])
+        view_name, view_path = "snapkafka:Prometheus", "/snapkafka/metrics/"
 
-    for path, view in (("/", Snapshots), ("/metrics/", Prometheus)):
-        view.view_name, view.view_path = f"snapkafka:{view.__name__}", f"/snapkafka{path}"
-        server.add_view(view)
+        async def get(self, request: Any) -> Any:
+            lag = await _lag(host)
+            body, kind = rendered(host.metrics, participating=host.participating, ledger_lag=lag)
+            return self.bytes(body, content_type=kind.split(";")[0])
+
+    server.add_view(Snapshots)
+    server.add_view(Prometheus)
 
 
 async def _lag(host: Process) -> int | None:

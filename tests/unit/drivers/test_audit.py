@@ -10,7 +10,7 @@ import faust
 import msgspec
 import pytest
 
-from snapkafka.drivers.faust.audit.scan import READ_WHOLE, Scan, ScannedTable
+from snapkafka.drivers.faust.audit import READ_WHOLE, Scan, ScannedTable
 from snapkafka.wire.audit import digest
 
 
@@ -95,7 +95,7 @@ def test_a_copy_of_a_standby_is_no_part_of_the_table(app: faust.App) -> None:
 
 
 async def test_r15_a_scan_leaves_the_loop_to_others(app: faust.App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapkafka.drivers.faust.audit.scan.SLICE_S", 0.0)
+    monkeypatch.setattr("snapkafka.drivers.faust.audit.SLICE_S", 0.0)
     table, turns = app.Table("t", default=int), list[int]()
     table.data.data.update({"a": 1, "b": 2})
     asyncio.get_running_loop().call_soon(turns.append, 1)

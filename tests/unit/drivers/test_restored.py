@@ -261,7 +261,7 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> dict[TopicPartition, tuple[int
         async def __aexit__(self, *_: object) -> None: ...
 
     monkeypatch.setattr(restores, "KafkaTopicAdmin", Admin)
-    monkeypatch.setattr("snapkafka.drivers.faust.support.connection_of", lambda app: None)
+    monkeypatch.setattr("snapkafka.drivers.faust.restores.connection_of", lambda app: None)
     return found
 
 

@@ -1,14 +1,26 @@
-"""Releases and settings that snapkafka was not written for: each is named, and the app runs on."""
+"""`install`: releases and settings that snapkafka was not written for are named, and the app runs on; what is replaced
+of Faust and aiokafka stands in the table of patches; and a type checker finds what would fail at the start."""
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 import sys
-from typing import Any
+from collections.abc import Collection, Iterator
+from importlib.resources import files
+from pathlib import Path
+from types import FunctionType, MethodType, SimpleNamespace
+from typing import Any, cast, get_type_hints
 
 import faust
 import pytest
+from mode.utils.futures import StampedeWrapper
 
+import snapkafka
+from snapkafka.config import Config, Mode, Settings
 from snapkafka.drivers.faust import install, support
+from snapkafka.drivers.faust.hooks import PATCHED
+from snapkafka.drivers.faust.outbound.producer import skip_producer_guard
 from snapkafka.drivers.faust.support import KNOWN, not_as_expected, refusal
 
 
@@ -70,3 +82,148 @@ def test_the_client_library_of_faust_is_no_other_one() -> None:
         app = faust.App("here", broker=f"{scheme}://127.0.0.1:1;127.0.0.1:2")
         app.finalize()
         assert refusal(app) == ""
+
+
+#: Kept between runs: what mypy makes of the package takes it seconds.
+CACHE = Path(__file__).parents[3] / ".mypy_cache" / "install"
+
+SNIPPET = """\
+import snapkafka
+
+app = object()
+snapkafka.install(app)
+snapkafka.install(app, "shop", every=60, mode="stamp", ttl_ms=10_000)
+snapkafka.install(app, namespace="shop", evry=60)
+snapkafka.install(app, namespace="shop", every="1m")
+snapkafka.install(app, namespace=7)
+"""
+
+
+def test_the_typed_settings_are_those_of_the_config() -> None:
+    typed, config = get_type_hints(Settings), get_type_hints(Config)
+    del config["namespace"]
+    assert (typed.pop("mode"), config.pop("mode")) == (str, Mode)
+    assert typed.pop("sources") == Collection[str], "any collection of topics"
+    assert config.pop("sources") == tuple[str, ...], "what these become"
+    assert typed == config
+
+
+def test_mypy_finds_a_setting_that_is_misspelt_or_of_another_type(tmp_path: Path) -> None:
+    """The package says that it is typed (PEP 561); mypy runs as a user's does: elsewhere, and finds it installed."""
+    assert (files("snapkafka") / "py.typed").is_file()
+    (tmp_path / "service.py").write_text(SNIPPET)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "service.py"]
+    done = subprocess.run([*command, f"--cache-dir={CACHE}"], cwd=tmp_path, capture_output=True, text=True)
+    reported = done.stdout.splitlines()
+    assert [line.split(":")[1] for line in reported if ": error:" in line] == ["6", "7", "8"], (
+        done.stdout + done.stderr
+    )
+    assert 'Unexpected keyword argument "evry" for "install"; did you mean "every"?' in reported[0]
+
+
+#: Of objects that need a broker; features run with all of them.
+OF_CONSUMERS = {
+    "AIOKafkaConsumer.commit",
+    "SubscriptionState.assign_from_subscribed",
+    "Fetcher.request_offset_reset",
+}
+
+
+def is_ours(value: Any) -> bool:
+    owner = type(value.__self__) if isinstance(value, MethodType) else value
+    return isinstance(owner, type | FunctionType) and owner.__module__.startswith("snapkafka")
+
+
+def replaced(owner: Any) -> Iterator[str]:
+    """What of an object is ours, by the name of its class."""
+    name = type(owner).__name__
+    yield from (f"{name}.{it}" for it, value in vars(owner).items() if is_ours(value))
+    if any(map(is_ours, vars(type(owner)).values())):
+        yield f"{name}.__class__"
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+async def test_whatever_is_replaced_stands_in_the_table(guarantee: str) -> None:
+    """With one for each guarantee: in transactions there are more ends of a send, and no guard to skip."""
+    app: Any = faust.App("a", broker="kafka://127.0.0.1:1", store="memory://", processing_guarantee=guarantee)
+    windowed = app.Table("windowed", default=int).tumbling(10, expires=20).table
+    sets = app.SetTable("sets")
+    early = app.stream(app.topic("in"))
+    driver = snapkafka.install(app, namespace="n")
+    app.finalize()
+    made = app.producer._new_producer(transactional_id="t" if guarantee == "exactly_once" else None)
+    owners = [
+        app,
+        app.sensors,
+        app.consumer,
+        app.producer,
+        app.producer.buffer,
+        made,
+        made._message_accumulator,
+    ]
+    late = app.stream(app.topic("in"))
+    owners += [app.topics, app.tables.recovery, app._reply_consumer, late, app.web]
+    driver.tables.attach()
+    driver.events.watch_replies(app._reply_consumer)
+    assert {*replaced(early)} == {*replaced(late)}, "one from before is watched as well"
+    found = {it for owner in [*owners, windowed, windowed.data, sets.data] for it in replaced(owner)}
+    of_transactions = {
+        it for it in PATCHED if it.startswith("AIOKafkaProducer.") and not it.endswith(".send")
+    }
+    absent = {"App.maybe_start_producer"} if guarantee == "exactly_once" else of_transactions
+    of_streams = {it.replace("Stream._on_", "SensorDelegate.on_") for it in found}
+    assert of_streams == PATCHED.keys() - OF_CONSUMERS - absent
+    assert len(PATCHED) <= 39
+
+
+def app_of(kind: Any = faust.App, **settings: Any) -> Any:
+    """Its producer has been started, as far as it can tell."""
+    app: Any = kind("a", broker="kafka://127.0.0.1:1", store="memory://", web_enabled=False, **settings)
+    app.finalize()
+    app.producer._started.set()
+    return app
+
+
+def is_fausts(app: Any) -> bool:
+    return isinstance(app.maybe_start_producer, StampedeWrapper)
+
+
+async def test_a_producer_that_is_not_started_is_started_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Faust, and all who ask meanwhile wait for that."""
+    app = app_of()
+    app.producer._started.clear()
+    begun: list[str] = []
+
+    async def start() -> None:
+        begun.append("start")
+        await asyncio.sleep(0.01)
+        app.producer._started.set()
+
+    monkeypatch.setattr(app.producer, "start", start)
+    skip_producer_guard(cast(Any, SimpleNamespace(app=app)))
+    assert not is_fausts(app)
+    given = await asyncio.gather(*(app.maybe_start_producer() for _ in range(5)))
+    assert begun == ["start"]
+    assert given == [app.producer] * 5
+    turns: list[int] = []
+    asyncio.get_running_loop().call_soon(turns.append, 1)
+    await app.maybe_start_producer()
+    assert turns, "a task that only sends would starve the others"
+
+
+class Own(faust.App):
+    """It makes something of it itself."""
+
+    async def maybe_start_producer(self) -> Any:
+        return self.producer
+
+
+@pytest.mark.parametrize("why", ["in transactions Faust gives another producer", "a subclass"])
+async def test_otherwise_faust_answers(why: str) -> None:
+    app = app_of(
+        Own if why == "a subclass" else faust.App,
+        processing_guarantee="exactly_once" if "transactions" in why else "at_least_once",
+    )
+    before = app.maybe_start_producer
+    skip_producer_guard(cast(Any, SimpleNamespace(app=app)))
+    assert app.maybe_start_producer == before

@@ -173,9 +173,10 @@ class Membership:
     async def _bound_effects(self, tps: Iterable[TopicPartition]) -> None:
         """Ask for log ends (R10) where a store holds effects that are not read again: their events are in the inputs
         by now."""
-        if unknown := self._driver.tables.to_bound(tps):
+        tables = self._driver.tables
+        if unknown := [tp for tp in tps if tables.holds and tp not in tables.bounds]:
             ends = await self._answer(log_ends, unknown)
-            self._driver.tables.bound({TopicPartition(*tp): end for tp, end in ends.items()})
+            tables.bounds.update({TopicPartition(*tp): end for tp, end in ends.items()})
 
     async def _answer(self, ask: Ask, *args: Any) -> Any:
         """Ask until there is an answer, while the cluster is at fault; log the first failure."""

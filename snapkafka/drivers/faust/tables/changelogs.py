@@ -8,7 +8,7 @@ that of the process that wrote it (R6); its cause shows up to which offset the i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from snapkafka.protocol.records import TopicPartition
@@ -78,10 +78,11 @@ class Tables:
         self._effects: dict[Place, int] = {}  # one past the causes that were met
         self._void: set[tuple[Any, int]] = set()  # records in Faust's queue that are not to be applied
         self._asked: set[Any] = set()  # changelog partitions of which a store was asked what it holds
-        self._holds = False  # did one hold anything?
+        self.holds = False  # did one hold anything, and so effects that were never met here?
         #: Changelog partition of a global table -> one past the last applied.
         self._applied: dict[Any, int] = {}
-        self._bounds: dict[TopicPartition, int] = {}  # input -> where its log ended, when first given
+        #: Input -> where its log ended, when it was first assigned: a bound of such effects. Later ones will be met.
+        self.bounds: dict[TopicPartition, int] = {}
 
     def attach(self) -> None:
         """Patch the tables: all are defined by now, and no store is open."""
@@ -103,6 +104,7 @@ class Tables:
 
                 after(self._driver, table.data, "pop", popped, USED)
             table.reads, table.changelogs, table.of_sets = self._reads, self, of_sets
+            table.restored = self._driver.restored
             #: Does it hand out the objects that it keeps, and has it any that can change?
             table.keeps_objects = of_sets or not isinstance(table.data, SerializedStore)
             table.in_place = of_sets
@@ -133,7 +135,7 @@ class Tables:
 
     def effects_until(self, tp: TopicPartition) -> int:
         """Return one past the last event of an input that may have had effects in the tables; 0: none had."""
-        return max(self._effects.get(_place(tp), 0), self._bounds.get(tp, 0))
+        return max(self._effects.get((wire.topic_check(tp.topic), tp.partition), 0), self.bounds.get(tp, 0))
 
     def applied(self, table: Any, tp: TopicPartition) -> int | None:
         """Return up to which offset the copy of a global table has applied its changelog; None: the table is not
@@ -147,15 +149,6 @@ class Tables:
     def void(self, tp: Any, offset: int) -> None:
         """Drop a record of a changelog by a process that is older than a restore: it is not applied."""
         self._void.add((tp, offset))
-
-    def to_bound(self, inputs: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return the inputs for which a store may hold effects that were never met here: their log ends are needed."""
-        return [tp for tp in inputs if self._holds and tp not in self._bounds]
-
-    def bound(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Take these log ends as bounds of effects that were never met. Later effects of other processes will be
-        met."""
-        self._bounds.update(ends)
 
     def on_revoked(self) -> None:
         """Forget what waits: a rebalance empties the queues."""
@@ -197,15 +190,7 @@ class Tables:
         """Note how far a store has read the changelog: Faust continues from there."""
         if tp not in self._asked:
             self._asked.add(tp)
-            self._holds |= offset is not None
-
-    def renew_store(self, table: Any, tp: Any, ask: Callable[[Any], int | None]) -> None:
-        """Remove a store that is older than a restore."""
-        self._driver.restored.renew_store(table, tp, ask)
-
-
-def _place(tp: TopicPartition) -> Place:
-    return wire.topic_check(tp.topic), tp.partition
+            self.holds |= offset is not None
 
 
 def _key(table: Any, key: Any) -> Any:

@@ -59,7 +59,7 @@ def reporting(cls: Hashable, *, of_sets: bool) -> Any:
 
     def persisted_offset(self: Any, tp: Any) -> Any:
         ask = partial(original.persisted_offset, self)
-        self.changelogs.renew_store(self, tp, ask)
+        self.restored.renew_store(self, tp, ask)
         offset = ask(tp)
         self.reads.note(self.changelogs.store_asked, tp, offset)
         return offset
