@@ -1,7 +1,9 @@
-"""`snapkafka.install(app)`: early or late, with a real worker on a real broker; what is refused; what it imports."""
+"""`snapkafka.install(app)`: early or late, with a real worker on a real broker; what is refused; what it imports. And
+R15: it never stops, crashes or delays its host, and names what it cannot do."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,10 +12,13 @@ from typing import Any
 
 import faust
 import pytest
+from typer.testing import CliRunner
 
 import snapkafka
-from snapkafka.errors import InstallError
-from snapkafka.testing import Broker
+from snapkafka.cli import verbs as commands
+from snapkafka.errors import InstallError, TriggerRefusedError
+from snapkafka.ops import doctor
+from snapkafka.testing import Broker, create_topics
 from tests.driver.live import live
 
 
@@ -157,3 +162,123 @@ def test_a_service_imports_no_heavy_library_and_is_quick(tmp_path: Path) -> None
         if min(ours) < max(100, min(hosts) / 5):
             break
     assert min(ours) < max(100, min(hosts) / 5), f"{ours} ms; Faust itself {hosts} ms"
+
+
+EVENTS = 100
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("connection_of", "failed to start"),
+        ("hello_of", "failed to join"),
+        ("committed", "failed to announce its inputs"),
+        pytest.param("assignment_of", "failed to announce its inputs", marks=pytest.mark.nightly),
+        ("watch_streams", "failed to patch Faust"),
+        ("Recorder", "failed to create its recorder"),
+        pytest.param(
+            "OutgoingRecords", "failed to patch what Faust's _new_producer creates", marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            "IncomingRecords",
+            "failed to patch what Faust's _new_conductor creates",
+            marks=pytest.mark.nightly,
+        ),
+        ("resume_last", "failed to patch what Faust's _new_consumer creates"),
+    ],
+)
+def test_r15_a_broken_seam_stops_nothing_but_us(
+    kafka: Broker, namespace: str, tmp_path: Path, broken: str, said: str
+) -> None:
+    """Every event passes, one log line says why this worker does not take part. Where it cannot keep its word it has
+    not joined, and no snapshot waits for it."""
+    with live(kafka, namespace, tmp_path) as run:
+        worker = run.start(SMALL_APP_INSTALL="early", SMALL_APP_BROKEN=broken)
+        run.produce(EVENTS)
+        run.until("all events to pass", lambda: run.count("out") >= EVENTS, 90)
+        log = worker.log.read_text()
+        assert log.count(f"snapkafka: {said}") == 1
+        assert "runs without snapshots" in log
+        if broken in ("committed", "assignment_of"):  # it has joined: it withdraws, and says why
+            with pytest.raises(
+                TriggerRefusedError, match=f"no process takes part.*{said}.*{broken} is broken"
+            ):
+                run.take("s")
+        else:
+            assert not run.observer.state.processes
+        run.system.check_alive()
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("setting", ["stream_publish_on_commit", "producer_threaded", "confluent"])
+def test_r15_a_worker_that_joins_and_cannot_take_part_withdraws(
+    kafka: Broker, namespace: str, tmp_path: Path, setting: str
+) -> None:
+    """By the app's settings. Every event passes, and the ledger says why no snapshot is taken: before, each one
+    failed by its time to live, and nobody knew why."""
+    with live(kafka, namespace, tmp_path) as run:
+        observer, other = run.observer, setting == "confluent"
+        env = {"SMALL_APP_TRANSPORT": "confluent"} if other else {"SMALL_APP_SETTING": setting}
+        worker = run.start(SMALL_APP_INSTALL="early", **env)
+        run.until("it to withdraw", lambda: any(view.goes_on for view in observer.state.processes.values()))
+        assert worker.log.read_text().count("snapkafka: failed to join") == 1
+        with pytest.raises(TriggerRefusedError, match=f"no process takes part.*{setting}"):
+            run.take("s")
+        found = observer.call(doctor(observer.connection, namespace)).found
+        assert [setting in advice.what for advice in found if advice.code == "stood-down"] == [True]
+        if not other:
+            run.produce(20)
+            run.until("all its events to pass", lambda: run.count("out") >= 20)
+        run.system.check_alive()
+
+
+MODULE = "tests.driver.paying_app"
+
+
+def test_a_topic_that_did_not_exist_at_the_start_is_named_until_a_restart(
+    kafka: Broker, namespace: str, tmp_path: Path
+) -> None:
+    """By the worker's log, `trigger`, `show` and `doctor`; what Faust creates by itself is not."""
+    with live(kafka, namespace, tmp_path, topics=["orders"], tables=(), partitions=1) as run:
+        topic = run.topic("to-pay")
+        said = f"topic {topic} did not exist when {run.app} started: create it and restart {run.app}"
+        unread = [said]
+
+        def command(*arguments: str) -> tuple[int, Any, str]:
+            """Status, JSON, and what it prints without `--json`."""
+            where = ["--bootstrap", kafka.bootstrap, "--namespace", namespace]
+            printed, data = (
+                CliRunner().invoke(commands.app, [*arguments, *where, *more]) for more in ([], ["--json"])
+            )
+            assert printed.exit_code == data.exit_code, (printed.output, data.output)
+            return data.exit_code, json.loads(data.stdout), printed.output
+
+        worker = run.start(MODULE, PAYING_APP_ID=run.app)
+        run.await_workers()
+        warned = [line for line in worker.log.read_text().splitlines() if "to-pay did not exist when" in line]
+        assert len(warned) == 1
+        assert f"snapkafka: {said}" in warned[0]
+
+        status, found, printed = command("trigger", "--wait", "--id", "one")
+        assert (status, found["status"], found["unread_topics"]) == (0, "CAPTURED", unread)
+        assert f"warning: {said}" in printed
+        status, found, printed = command("show", "one")
+        assert (status, found["unread_topics"]) == (0, unread)
+        assert f"warning: {said}" in printed
+        status, found, printed = command("doctor")
+        assert status == 30
+        (advice,) = [item for item in found["found"] if item["code"] == "topic-unread"]
+        assert advice["weight"] == "problem"
+        assert f"topic {run.app}-to-pay did not exist when {run.app} started" in printed
+
+        create_topics(kafka.bootstrap, topic)
+        assert f"restart {run.app}" in command("doctor")[2]
+        run.system.interrupt(worker)
+        worker = run.start(MODULE, PAYING_APP_ID=run.app)
+        run.await_workers()
+        assert "to-pay did not exist when" not in worker.log.read_text()
+        status, found, printed = command("trigger", "--wait", "--id", "two")
+        assert (status, found["status"], found["unread_topics"]) == (0, "CAPTURED", [])
+        assert "to-pay did not exist when" not in printed + command("show", "two")[2] + command("doctor")[2]
+        assert command("show", "one")[1]["unread_topics"] == unread, "it is what that one lacks"
