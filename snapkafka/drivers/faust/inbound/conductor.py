@@ -49,12 +49,19 @@ class IncomingRecords:
         return take_in(message)
 
     async def take_out(self, message: Any) -> None:
-        """Acknowledge a record that no agent gets."""
+        """Acknowledge a record that no agent gets, together with the records before it, no sooner: Faust takes an
+        acknowledged message with one unacknowledged predecessor for a sign that the predecessor is done."""
+        consumer = self.driver.app.consumer
         try:
-            _pass_over(self.driver.app.consumer, message)
+            if any(waiting.tp == message.tp for waiting in consumer._unacked_messages):
+                gaps = consumer._gap[message.tp]  # as it does with offsets at which there is no record
+                gaps.addi(message.offset, message.offset + 1)
+                gaps.merge_overlaps(strict=False)
+            else:
+                consumer.ack(message)
         except Exception as error:
             self.driver.stand_down("to take a record from a queue", error)
-            self.driver.app.consumer.ack(message)
+            consumer.ack(message)
 
     async def take_marker(self, message: Any, tp: TopicPartition, stamp: wire.Stamp) -> None:
         """Hand a marker to the recorder, never to a decoder."""
@@ -73,11 +80,6 @@ class IncomingRecords:
             )
         except Exception as error:
             self.driver.stand_down("to record a marker", error)
-
-    async def drop_marker(self, message: Any) -> None:
-        """Drop a marker that lost its header: it carries no information, and a decoder would fail on it."""
-        self.driver.metrics.count("ignored", "foreign-header")
-        await self.take_out(message)
 
 
 class _Partition:
@@ -120,7 +122,9 @@ class _Partition:
                 elif stamp.epoch > self._driver.machine.colours.epoch:
                     return self._red_comes_in(message, stamp, given)
             elif message.value is None and wire.is_marker_key(message.key):
-                return incoming.drop_marker(message)
+                # One that lost its header carries no information, and a decoder would fail on it.
+                self._driver.metrics.count("ignored", "foreign-header")
+                return incoming.take_out(message)
             if self._notifies:
                 self._notify_met(message, stamp)
             way = self._take_in if message.offset >= self._until else self._for_some(message)
@@ -160,17 +164,6 @@ class _Partition:
             self._replies.reply_met(None if stamp is None else stamp.epoch)
         if self._tables is not None:
             self._tables.met(self._faust_tp, message.offset, stamp)
-
-
-def _pass_over(consumer: Any, message: Any) -> None:
-    """Acknowledge a marker together with the records before it, no sooner. Faust takes an acknowledged message with
-    one unacknowledged predecessor for a sign that the predecessor is done."""
-    if any(waiting.tp == message.tp for waiting in consumer._unacked_messages):
-        gaps = consumer._gap[message.tp]  # as it does with offsets at which there is no record
-        gaps.addi(message.offset, message.offset + 1)
-        gaps.merge_overlaps(strict=False)
-    else:
-        consumer.ack(message)
 
 
 # -- after a fault of ours: what `wire` does, by nothing that may have failed ------------------------------------------
