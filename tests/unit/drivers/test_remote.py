@@ -52,10 +52,14 @@ class Here:
         self.admin.ends |= {P0: 0, P1: 0}
         self.consumer = FakeConsumer(self.broker)
         self.bank = Worker(self.cluster.the_ledger, "bank", "deposits", sends=("change",))
-        self.till = self.another()
+        self.till, self.streams = self.another(), list[Received]()
 
     def another(self, bounds: Bounds | None = None) -> Participant:
         return participant(self.cluster, self.broker, consumer=self.consumer, bounds=bounds)
+
+    def receiving(self) -> Received:
+        self.streams.append(Received(self.till))
+        return self.streams[-1]
 
     async def captured(self, epoch: int) -> Captured:
         return await captured(self.cluster, epoch)
@@ -70,13 +74,13 @@ class Here:
     async def inputs(self, epoch: int) -> list[InputCut]:
         return [cut for cut in (await self.captured(epoch)).inputs if cut.app == "till"]
 
-    async def receives(self, streams: list[asyncio.Task[None]], count: int) -> Received:
+    async def receives(self, count: int) -> Received:
         """Let the till join, and receive so many records of one partition: 0, 1, ..."""
         values = [b"%d" % number for number in range(count)]
         for value in values:
             self.consumer.white(P0, value)
         await self.till.join([CHANGE])
-        received = receiving(self.till, streams)
+        received = self.receiving()
         await received.have(*values)
         return received
 
@@ -102,6 +106,9 @@ async def here() -> AsyncIterator[Here]:
     found = Here()
     yield found
     await found.till.leave("the test is over")
+    for stream in found.streams:
+        stream.task.cancel()
+    await asyncio.gather(*(stream.task for stream in found.streams), return_exceptions=True)
 
 
 class Received:
@@ -124,21 +131,6 @@ class Received:
         await until(lambda: len(self.records) >= len(values), f"{values}, got {self.values}")
         await asyncio.sleep(0.03)
         assert sorted(map(bytes, filter(None, self.values))) == sorted(values)
-
-
-@pytest.fixture
-async def streams() -> AsyncIterator[list[asyncio.Task[None]]]:
-    tasks: list[asyncio.Task[None]] = []
-    yield tasks
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def receiving(process: Participant, streams: list[asyncio.Task[None]]) -> Received:
-    received = Received(process)
-    streams.append(received.task)
-    return received
 
 
 # -- its state ----------------------------------------------------------------------------------------------------
@@ -270,13 +262,11 @@ async def test_a_group_with_members_and_an_app_that_is_stopped_are_no_names_for_
 # -- the cut -----------------------------------------------------------------------------------------------------
 
 
-async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
+async def test_r2_a_red_record_and_all_behind_it_wait_until_the_process_has_cut(here: Here) -> None:
     """The bank turns red and sends; the till takes in all that it gets before it cuts."""
     here.consumer.white(P0, b"white", process=here.bank.process)
     await here.till.join([CHANGE])
-    received = receiving(here.till, streams)
+    received = here.receiving()
     epoch = await here.asked("one")
     red = here.consumer.white(P0, b"red", epoch, here.bank.process)
     here.consumer.white(P0, b"behind", process=here.bank.process)
@@ -314,11 +304,11 @@ async def test_of_two_processes_of_one_name_the_later_has_the_inputs_and_the_oth
     ],
 )
 async def test_an_input_that_changes_ends_the_session_by_name(
-    here: Here, streams: list[asyncio.Task[None]], topic: Topic | None, why: str
+    here: Here, topic: Topic | None, why: str
 ) -> None:
     """Nothing more is committed; a snapshot that waits for the state fails by that name."""
     here.till = here.another(Bounds(look_s=0.02))
-    received = await here.receives(streams, 1)
+    received = await here.receives(1)
     epoch = await here.asked("one")
     here.admin.topics.pop("change")
     if topic is not None:
@@ -348,10 +338,8 @@ async def test_r8_no_state_is_taken_over_an_input_that_has_changed_since(here: H
 # -- how far it is -----------------------------------------------------------------------------------------------
 
 
-async def test_positions_only_go_forward_and_never_beyond_what_was_received(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
-    await here.receives(streams, 3)
+async def test_positions_only_go_forward_and_never_beyond_what_was_received(here: Here) -> None:
+    await here.receives(3)
     await here.till.processed([(P0, 2)])
     epoch = await here.asked("one")
     for places, what in (
@@ -372,27 +360,23 @@ async def test_positions_only_go_forward_and_never_beyond_what_was_received(
     assert await here.positions(epoch) == {P0: 2, P1: 0}
 
 
-async def test_who_receives_again_joins_again_and_starts_where_it_is_not_processed(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
-    await here.receives(streams, 4)
+async def test_who_receives_again_joins_again_and_starts_where_it_is_not_processed(here: Here) -> None:
+    await here.receives(4)
     await here.till.processed([(P0, 2)])
     with pytest.raises(TriggerRefusedError, match="has received already"):
-        await receiving(here.till, streams).task
+        await here.receiving().task
     await here.till.leave("its stream has ended")
     here.till = here.another()
     await here.till.join([CHANGE])
-    await receiving(here.till, streams).have(b"2", b"3")
+    await here.receiving().have(b"2", b"3")
 
 
-async def test_what_is_too_large_is_refused_by_name_and_kept(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
+async def test_what_is_too_large_is_refused_by_name_and_kept(here: Here) -> None:
     here.till = here.another(Bounds(receive_bytes_max=5))
     here.consumer.white(P0, b"1234")
     here.consumer.white(P0, b"12345")
     await here.till.join([CHANGE])
-    received = receiving(here.till, streams)
+    received = here.receiving()
     with pytest.raises(BadInputError, match=r"change\[0\]@1 has 6 bytes: too large for gRPC"):
         await received.task
     assert received.values == [b"1234"]
@@ -406,10 +390,8 @@ async def test_what_is_too_large_is_refused_by_name_and_kept(
 # -- causes ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_send_names_its_cause_while_that_is_not_processed(
-    here: Here, streams: list[asyncio.Task[None]]
-) -> None:
-    await here.receives(streams, 3)
+async def test_a_send_names_its_cause_while_that_is_not_processed(here: Here) -> None:
+    await here.receives(3)
     with pytest.raises(BadInputError, match=r"change\[0\]@3 was not received"):
         await here.till.send("deposits", b"a", b"1", cause=(P0, 3))
     await here.till.send("deposits", b"a", b"1", cause=(P0, 1))
