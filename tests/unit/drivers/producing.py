@@ -3,111 +3,76 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import faust
 
 from snapkafka.config import Config
-from snapkafka.drivers import AppliedRestores, Metrics
+from snapkafka.drivers import AppliedRestores
 from snapkafka.drivers.aio_client import AioClient, send_markers
 from snapkafka.drivers.faust.outbound.producer import OutgoingRecords
-from snapkafka.drivers.ledger import LedgerFollower
+from snapkafka.drivers.process import Process
 from snapkafka.drivers.sends import Sends
 from snapkafka.protocol import (
-    Action,
-    AppendToLedger,
     Cause,
-    CutTimed,
-    Event,
     Hello,
-    Joined,
     LedgerRead,
     LedgerRecord,
-    ReadLedgerTo,
     SendMarkers,
     Trigger,
-    WorkerProtocol,
 )
 from tests.worlds.memory_broker import LEDGER, PARTITIONS, THERE, Broker
 
 __all__ = ["PARTITIONS", "THERE", "Broker", "Driver", "Faust"]
 
 
-class Driver:
+class Driver(Process):
     """The host of what stamps, with a ledger that is a list; it has joined."""
 
+    ledger: Any
+
     def __init__(self) -> None:
-        self.machine = WorkerProtocol()
-        self.absent, self.started, self.loop = "", False, None
-        self.metrics = Metrics()
-        self.config, self.ledger_id = Config(namespace="n", cause=True), LEDGER
+        conf = SimpleNamespace(processing_guarantee="at_least_once", id="p")
+        super().__init__(Config(namespace="n", cause=True), SimpleNamespace(conf=conf))
+        self.ledger_id, self.ledger = LEDGER, []
         self.cause: Cause | None = None
-        self.app = SimpleNamespace(conf=SimpleNamespace(processing_guarantee="at_least_once", id="p"))
-        self.ledger: list[LedgerRecord] = []
-        self.tasks: set[asyncio.Task[Any]] = set()
         #: Of a marker's partition and epoch, the seq it is due before.
         self.due: dict[tuple[Any, int], int] = {}
-        self.follower: Any = LedgerFollower(self)
         self.restored = AppliedRestores(self)  # type: ignore[arg-type]
-        self.sends = Sends(self, lambda: self.cause)  # type: ignore[arg-type]
+        self.sends = Sends(self, lambda: self.cause)
         self.client: AioClient | None = None
-        hello = Hello(n=1, app="p")
-        self.feed(Joined(hello=hello))
-        self.append(hello)
+        self.say_hello(Hello(n=1, app="p"))
 
-    def append(self, record: LedgerRecord) -> None:
+    def write(self, record: LedgerRecord) -> None:
         self.ledger.append(record)
         self.feed(LedgerRead(offset=len(self.ledger) - 1, record=record))
 
-    def feed(self, event: Event) -> ReadLedgerTo | None:
-        actions = self.machine.handle(event)
-        self.do(actions)
-        return next((action for action in actions if isinstance(action, ReadLedgerTo)), None)
+    def send_markers(self, action: SendMarkers) -> None:
+        for tp in action.tps:
+            self.due[tp, action.epoch] = self.machine.colours.sent[tp].next_seq
+        send_markers(self.sends, lambda: self.client, action)
 
-    def answering(self) -> Callable[[Event], object]:
-        return self.feed
+    def hold_inputs(self) -> None:
+        """None come in."""
 
-    def do(self, actions: Sequence[Action]) -> None:
-        for action in actions:
-            if isinstance(action, SendMarkers):
-                for tp in action.tps:
-                    self.due[tp, action.epoch] = self.machine.colours.sent[tp].next_seq
-                send_markers(self.sends, lambda: self.client, action)
-            elif isinstance(action, AppendToLedger):
-                self.append(action.record)
-        for epoch in list(self.machine.open.cuts):
-            if self.machine.open.cuts[epoch].cut_us is None:
-                self.feed(CutTimed(epoch=epoch, us=1))
+    def let_go(self) -> None:
+        """None are held."""
 
-    def failing_open(self, what: str, *, for_good: bool = False) -> contextlib.AbstractContextManager[None]:
-        """What fails here fails the test."""
-        return contextlib.nullcontext()
+    def start_timer(self, action: Any) -> None:
+        """Time does not pass."""
 
     def stand_down(self, what: str, error: Exception) -> None:
+        """What fails here fails the test."""
         raise AssertionError(what) from error
 
-    def note(self, what: str, function: Callable[..., Any], *args: Any) -> Any:
-        return function(*args)
-
-    def about(self) -> dict[str, Any]:
-        return {}
-
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.ensure_future(work)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
-        return task
-
-    def trigger(self, name: str = "now") -> int:
+    def snapshot(self, name: str = "now") -> int:
         epoch = len(self.ledger) + 1
-        self.append(Trigger(n=epoch + 100, id=name, marker_topics=("t",)))
+        self.write(Trigger(n=epoch + 100, id=name, marker_topics=("t",)))
         return epoch
 
     async def settle(self) -> None:
-        await asyncio.gather(*self.tasks)
+        await asyncio.gather(*self._tasks)
         for _ in range(8):
             await asyncio.sleep(0)
 

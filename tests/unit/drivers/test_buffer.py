@@ -201,7 +201,7 @@ async def test_r7_what_the_producer_itself_refuses_of_a_table_is_reported(way: B
     way.outgoing.client()._surely_fits = 0
     driver.cause = cause = Cause("agent", TopicPartition("in", 0), 5)
     driver.machine.event_started(cause)
-    epoch = driver.trigger("open")
+    epoch = driver.snapshot("open")
     way.soon(b"." * 1_001)
     with pytest.raises(ProducerSendError):
         await way.emptying()
@@ -212,7 +212,7 @@ async def test_r7_what_the_producer_itself_refuses_of_a_table_is_reported(way: B
     driver.cause = None
     await way.send(b"later")
     await way.taken()
-    driver.trigger("next")
+    driver.snapshot("next")
     await way.taken()
     await driver.settle()
     (closed,) = [record for record in driver.ledger if isinstance(record, Report)]

@@ -52,7 +52,7 @@ async def test_a_red_record_comes_in_after_the_cut() -> None:
     """R2: also where the callback is cancelled meanwhile, as a rebalance does: the machine hears of it all the same."""
     way = Way()
     way.driver.machine.hear = frozenset({"headers"})
-    epoch = way.driver.trigger("now")
+    epoch = way.driver.snapshot("now")
     assert way.driver.machine.colours.epoch == 0
     taking = asyncio.ensure_future(way.callback(message(0, [("_sk", way.stamp(epoch))])))
     await asyncio.sleep(0)
@@ -80,7 +80,7 @@ async def test_a_red_reply_tears_who_asked_in_white(*, stamped: bool) -> None:
     _, asking = events.event_in(TopicPartition("questions", 0), 3, stream, SimpleNamespace(message=None))
     way.connect()
     await consumer.add("id", None)
-    epoch = way.driver.trigger("now")
+    epoch = way.driver.snapshot("now")
     await way.callback(message(0, [("_sk", way.stamp(epoch))] if stamped else []))
     assert machine.colours.running == {asking: epoch}
     (closed,) = [record for record in way.driver.ledger if isinstance(record, Report)]

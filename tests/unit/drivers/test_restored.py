@@ -63,9 +63,6 @@ class Worker(Driver):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tasks = set()
-        self._waiters: list[asyncio.Future[None]] = []
-        self.follower.changed = self.changed
         self.crashes: list[Exception] = []
         self.app.crash = self.crash
         self.numbers = 100
@@ -74,29 +71,13 @@ class Worker(Driver):
         self.numbers += 1
         return self.numbers
 
-    def append(self, record: Any) -> None:
-        super().append(record)
-        if isinstance(record, Hello | Restore) and hasattr(self, "restored"):
+    def write(self, record: Any) -> None:
+        super().write(record)
+        if isinstance(record, Hello | Restore):
             self.restored.ledger_read()
-        for waiter in getattr(self, "_waiters", ()):
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def changed(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
 
     async def crash(self, error: Exception) -> None:
         self.crashes.append(error)
-
-    def spawn(self, work: Any) -> Any:
-        task = asyncio.ensure_future(work)
-        self.tasks.add(task)
-        return task
-
-    def about(self) -> dict[str, Any]:
-        return {}
 
 
 # -- D1, D4: tables ----------------------------------------------------------------
@@ -223,12 +204,12 @@ async def test_a_worker_whose_memory_is_older_than_a_restore_crashes(
     read()
     begin(worker, plan="other", app="q")
     abort(worker, plan="other")
-    assert not worker.tasks, "what was restored before it joined is what it runs on; others do not matter"
+    assert not worker._tasks, "what was restored before it joined is what it runs on; others do not matter"
     if not seen:
         monkeypatch.setattr(worker.restored, "ledger_read", lambda: None)
     restore(worker, plan="later")
     read()
-    await asyncio.wait(worker.tasks)
+    await asyncio.wait(worker._tasks)
     assert len(worker.crashes) == 1
 
 

@@ -64,7 +64,7 @@ async def way() -> AsyncIterator[Way]:
 async def test_r7_a_batch_that_fails_fails_all_its_records(way: Way) -> None:
     """A failed white send means no `Report` but `Abort`, with the reason; the seqs are named."""
     futures = [await way.send() for _ in range(3)]
-    epoch = way.driver.trigger()
+    epoch = way.driver.snapshot()
     way.producer._message_accumulator._pop_batch(THERE).failure(RuntimeError("too late"))
     assert [future.exception() is not None for future in futures] == [True] * 3
     assert way.sent.unacknowledged == (SeqRange(first=0, last=2),)
@@ -107,7 +107,7 @@ async def test_r15_what_is_refused_with_our_header_arrives_without_it(way: Way) 
     await way.send(b"0")
     running = Cause("agent", TopicPartition("in", 0), 5)
     way.driver.machine.event_started(running)
-    epoch = way.driver.trigger()
+    epoch = way.driver.snapshot()
     for value in (FITS, b"2"):
         await way.send(value)
         await way.producer.flush()
@@ -131,7 +131,7 @@ async def test_r15_a_marker_that_leaves_without_its_header_has_failed(way: Way) 
     await way.send()
     await way.all_settled()
     way.broker.bytes_max = 90
-    epoch = way.driver.trigger()
+    epoch = way.driver.snapshot()
     await way.all_settled()
     assert [found for found, _ in way.aborts()] == [epoch]
     assert way.seqs() == [0, None]
@@ -139,7 +139,7 @@ async def test_r15_a_marker_that_leaves_without_its_header_has_failed(way: Way) 
 
 async def test_r15_without_an_id_a_record_leaves_unstamped_and_the_app_is_known_to_run(way: Way) -> None:
     machine, early = way.driver.machine, []
-    way.driver.follower.without_identity = lambda: early.append(1)
+    way.driver.follower.without_identity = lambda: early.append(1)  # type: ignore[method-assign]
     process, machine.process = machine.process, None
     await way.send()
     machine.process = process
@@ -241,7 +241,7 @@ async def test_r7_of_a_transaction_that_is_not_committed_every_send_is_undone(
     committing: Committing, how: str
 ) -> None:
     """Nobody reads what it sent: the open snapshot fails, and the seqs are given again."""
-    epoch = committing.driver.trigger()
+    epoch = committing.driver.snapshot()
     if how == "aborted":
         await committing.producer.abort_transaction()
     elif how == "stopped":
@@ -263,7 +263,7 @@ async def test_r7_of_a_commit_that_fails_nothing_counts_and_faust_is_notified(
     committing: Committing, step: str, error: Exception, code: str
 ) -> None:
     """Of a time-out nobody knows what came."""
-    epoch = committing.driver.trigger()
+    epoch = committing.driver.snapshot()
     committing.error = error
     with pytest.raises(type(error)):
         await getattr(committing.producer, step)(*([{}, "app"] if "offsets" in step else []))
