@@ -137,12 +137,6 @@ def state_table(manifest: Manifest) -> TableEntry:
     raise BadInputError(f"snapshot {manifest.id} has no table of state", hint="assemble it again")
 
 
-def saw_nothing(checks: Iterable[CheckEntry]) -> bool:
-    """Return whether no check has read a single record: then a passed check proves nothing."""
-    counted = [check.records for check in checks if check.run and check.records is not None]
-    return bool(counted) and not any(counted)
-
-
 def content_digest(tables: Iterable[TableEntry], parents: Iterable[ParentEntry] = ()) -> str:
     """Compute one digest over the rows of all tables, in hex; the same for every assembly of the same snapshot.
 
