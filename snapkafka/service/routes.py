@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, Literal
-from urllib.parse import quote
 
 from msgspec.structs import asdict
 from starlette.responses import Response
@@ -47,8 +45,6 @@ from .views import Access, Page, Restore, Rows, Triggered, describe_restore
 
 __all__ = ["ROUTES", "Handlers", "document"]
 
-#: A trigger is estimated from the captures of so many of the newest snapshots; more than that is another system.
-ESTIMATED_FROM: Final = 50
 #: No answer about the ledger is given later than this because of what only the broker knows: that is then unknown.
 BROKER_S: Final = 0.3
 #: `doctor` asks for all topics and groups. Who asks again later gets what was found meanwhile.
@@ -90,22 +86,17 @@ class Handlers:
             found = await ops.trigger(
                 self._where, self._follower.namespace, **asdict(asked) | {"storage": storage}
             )
-        reading = self._follower.reading
-        took = [
-            took_ms
-            for view in self._follower.newest_first()[:ESTIMATED_FROM]
-            if view.trigger.type == found.type and (took_ms := reading.capture_ms(view)) is not None
-        ]
-        name = str(found.epoch) if "/" in found.id or found.id in (".", "..") else quote(found.id)
+        like = [view for view in self._follower.newest_first() if view.trigger.type == found.type]
+        took = filter(None, map(self._follower.reading.capture_ms, like))  # the last one is the best guess
         answer = Triggered(
             snapshot_id=found.id,
             status=found.status,
             initiated_at=found.initiated_at,
-            estimated_completion_ms=round(statistics.median(took)) if took else found.ttl_ms,
+            estimated_completion_ms=next(took, found.ttl_ms),
             epoch=found.epoch,
             attempt=found.attempt,
         )
-        return json_answer(answer, 202, {"Location": f"/v1/snapshots/{name}"})
+        return json_answer(answer, 202, {"Location": f"/v1/snapshots/{found.epoch}"})
 
     @route("POST", f"{SNAPSHOT}/abort", role=Role.ADMIN)
     async def abort(self, view: SnapshotView) -> SnapshotInfo:

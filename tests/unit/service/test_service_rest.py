@@ -84,10 +84,7 @@ def test_the_example_of_the_contract_triggers_a_snapshot(cluster: FakeCluster) -
             STORAGE,
         )
         assert (fields["initiated_at"], fields["status"]) == (ACCEPTED["initiated_at"], ACCEPTED["status"])
-        assert answer.headers["location"] == f"/v1/snapshots/{fields['snapshot_id']}"
-        for name in (".", "..", "a/b"):  # clients make another path of these
-            answer = client.post("/v1/snapshots/trigger", json=asked(snapshot_id=name))
-            assert answer.headers["location"] == f"/v1/snapshots/{answer.json()['epoch']}", name
+        assert answer.headers["location"] == f"/v1/snapshots/{fields['epoch']}"
 
 
 def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_path: Path) -> None:
@@ -112,7 +109,7 @@ def test_the_example_of_the_contract_shows_a_snapshot(cluster: FakeCluster, tmp_
         assert size > 0
 
 
-def test_the_estimate_is_the_median_of_the_last_snapshots(cluster: FakeCluster) -> None:
+def test_the_estimate_is_what_the_last_snapshot_took(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     with served(cluster) as client:
         first = client.post("/v1/snapshots/trigger", json=asked()).json()
