@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from snapkafka import verbs
@@ -11,18 +10,8 @@ from snapkafka import verbs
 SNAPKAFKA: Final = "Consistent global snapshots of running Faust services on Kafka."
 START: Final = "Example: snapkafka demo"
 
-
-class Panel(StrEnum):
-    """A group of commands, by what a user wants to do."""
-
-    TAKE = "Take"
-    INSPECT = "Inspect"
-    TRUST = "Trust"
-    RECOVER = "Recover"
-    OPERATE = "Operate"
-
-
-TAKE, INSPECT, TRUST, RECOVER, OPERATE = Panel
+#: Groups of commands, by what a user wants to do.
+PANELS = TAKE, INSPECT, TRUST, RECOVER, OPERATE = "Take", "Inspect", "Trust", "Recover", "Operate"
 STORED: Final = "--storage /data/snapshots"
 
 
@@ -31,7 +20,7 @@ class Help(NamedTuple):
     group. `example`: of its arguments. `about`: the request that it is made from, or what it does. `run`: its function
     in `ops`, where that has another name. `offline`: it works without a broker."""
 
-    panel: Panel
+    panel: str
     module: str
     example: str
     about: type[verbs.Request] | str

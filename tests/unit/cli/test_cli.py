@@ -18,7 +18,7 @@ from snapkafka import __version__
 from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.build import command
-from snapkafka.cli.helps import HELPS, Panel
+from snapkafka.cli.helps import HELPS, PANELS
 from snapkafka.cli.verbs import COMMANDS
 from snapkafka.errors import BadInputError
 from snapkafka.options import options_of
@@ -194,7 +194,7 @@ def test_help_lists_every_command_once_in_a_group_by_task() -> None:
             assert found[1] not in listed
             listed[found[1]] = panel
     assert set(listed) == {name.partition(" ")[0] for name in ALL} | ELSEWHERE
-    assert list(dict.fromkeys(listed.values())) == [*Panel]
+    assert list(dict.fromkeys(listed.values())) == [*PANELS]
     assert listed == {name: HELPS[name].panel for name in listed}
     assert len(help_of("")) <= 50, "it is read at a glance"
 
