@@ -136,7 +136,8 @@ def made_id() -> str:
 
 
 #: What no id is: every command takes an id, an epoch or `latest` in the same place.
-_NO_ID: Final[tuple[tuple[Callable[[str], object], str], ...]] = (
+_NO_ID: Final[tuple[tuple[Callable[[Any], object], str], ...]] = (
+    (lambda it: not isinstance(it, str), "is not text"),
     (lambda it: len(it) > ID_CHARS_MAX, f"has more than {ID_CHARS_MAX} characters"),
     (lambda it: not it.isprintable(), "has characters that cannot be printed"),
     (lambda it: it != it.strip(), "begins or ends with a space"),
@@ -146,23 +147,18 @@ _NO_ID: Final[tuple[tuple[Callable[[str], object], str], ...]] = (
 )
 
 
-def id_problem(snapshot_id: object) -> str | None:
-    """Explain why a snapshot cannot have this id; None if it can (empty: one is generated)."""
-    if not isinstance(snapshot_id, str):
-        return f"snapshot id {snapshot_id!r} is not text"
-    return next(
-        (f"snapshot id {snapshot_id[:40]!r} {what}" for holds, what in _NO_ID if holds(snapshot_id)), None
-    )
-
-
 def require_id(snapshot_id: str) -> None:
-    """Refuse an id that no snapshot can have, see `id_problem`.
+    """Refuse an id that no snapshot can have; empty: one is generated.
 
     Raises:
         BadInputError: the id is invalid.
     """
-    if problem := id_problem(snapshot_id):
-        raise BadInputError(problem, hint="choose another id, such as nightly-2026-05-01, or omit it")
+    for holds, what in _NO_ID:
+        if holds(snapshot_id):
+            raise BadInputError(
+                f"snapshot id {snapshot_id!r:.42} {what}",
+                hint="choose another id, such as nightly-2026-05-01, or omit it",
+            )
 
 
 # -- pre-flight ----------------------------------------------------------------------------------------------

@@ -143,16 +143,19 @@ def test_tokens_of_an_identity_provider_and_of_a_file(
     assert secured.sasl in error.message
 
 
-def test_a_wrong_password(secured: Secured) -> None:
-    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
-        error = refused(secured.sasl, secured.by_password(mechanism, SASL_PASSWORD="wrong"))
-        assert type(error) is AuthenticationError
-        assert secured.sasl in error.message
-
-
-def test_a_mechanism_that_the_broker_does_not_have(secured: Secured) -> None:
-    error = refused(secured.sasl, secured.by_password("SCRAM-SHA-256"))
-    assert type(error) is MechanismError
+@pytest.mark.parametrize(
+    ("mechanism", "more", "kind"),
+    [
+        ("PLAIN", {"SASL_PASSWORD": "wrong"}, AuthenticationError),
+        ("SCRAM-SHA-512", {"SASL_PASSWORD": "wrong"}, AuthenticationError),
+        ("SCRAM-SHA-256", {}, MechanismError),  # the broker has it not
+    ],
+)
+def test_a_login_that_the_broker_refuses(
+    secured: Secured, mechanism: str, more: dict[str, str], kind: type[SnapkafkaError]
+) -> None:
+    error = refused(secured.sasl, secured.by_password(mechanism, **more))
+    assert type(error) is kind
     assert secured.sasl in error.message
 
 

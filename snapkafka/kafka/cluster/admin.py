@@ -15,18 +15,19 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.structs import OffsetAndMetadata
 
-from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError
+from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.login import clients
 from snapkafka.kafka.login.connection import Connection, ask_for_leaders, translated
 from snapkafka.kafka.records.read import records_to_end
-from snapkafka.ports import Cluster, Group, Member, Topic
+from snapkafka.ports import Cluster, Group, Member, Topic, TopicAdmin
+from snapkafka.protocol.forking import LEDGER
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import Tries
 
 from .broker_errors import PASSING, ExistingOffsets, ask_patiently, raise_refusal
 from .group_hold import GroupHold
 from .groups import group_members, list_groups
-from .requests import DeleteTopics, DescribeCluster, Metadata, default_settings, descriptions, may_describe
+from .requests import DeleteTopics, Metadata, default_settings, descriptions, may_describe
 
 #: More replicas than this guard nothing that matters to a snapshot.
 REPLICAS_MAX: Final = 3
@@ -206,7 +207,7 @@ class KafkaTopicAdmin:
         """
         admin = await self._connected()
         with translated(self.connection, "list the consumer groups"):
-            cluster = await self._ask_any(DescribeCluster(True))
+            cluster = await self._metadata([], rights=True)
             if not may_describe(cluster):
                 raise LedgerUnusableError(
                     "not allowed to see all consumer groups",
@@ -299,13 +300,10 @@ class KafkaTopicAdmin:
                 self._consumer = await clients.started(clients.consumer(self.connection, group_id=None))
         return self._consumer
 
-    async def _metadata(self, topics: Collection[str] | None) -> Any:
-        """Ask for some topics, or all."""
+    async def _metadata(self, topics: Collection[str] | None, *, rights: bool = False) -> Any:
+        """Ask whichever broker answers first for some topics, or all, and for our rights on the cluster."""
         wanted = None if topics is None else [(NO_ID, topic) for topic in topics]
-        return await self._ask_any(Metadata(wanted, False, False))
-
-    async def _ask_any(self, request: Any) -> Any:
-        """Ask whichever broker answers first."""
+        request = Metadata(wanted, False, rights, False)
         client = (await self._connected())._client
         nodes = [broker.nodeId for broker in client.cluster.brokers()]
         random.shuffle(nodes)
@@ -326,3 +324,25 @@ async def administration(where: Connection | Cluster) -> AsyncIterator[KafkaTopi
         yield admin
     finally:
         await asyncio.shield(admin.close())
+
+
+async def namespaces(admin: TopicAdmin) -> tuple[str, ...]:
+    """List the namespaces whose ledgers we may see, by name; those of forks begin with `fork.`.
+
+    Raises:
+        BrokerUnavailableError, LedgerUnusableError: the topics cannot be listed.
+    """
+    topics = await admin.describe_topics()
+    return tuple(sorted(name.removeprefix(LEDGER) for name in topics if name.startswith(LEDGER)))
+
+
+async def namespaces_hint(admin: TopicAdmin) -> str:
+    """Advise on a namespace that is missing or unknown: choose one of the cluster, if it has any."""
+    try:
+        found = await namespaces(admin)
+    except SnapkafkaError:
+        return "give --namespace, or set SNAPKAFKA_NAMESPACE"
+    if not found:
+        return "this cluster has no namespace yet: start a service that calls snapkafka.install"
+    known = f"this cluster has {', '.join(found)}"
+    return f"{known}: choose one by --namespace"

@@ -18,9 +18,8 @@ from snapkafka.errors import ForkIsolationError
 from snapkafka.protocol.forking import of_fork, prefix_of
 
 #: Requests that change nothing, and read no record, position or setting of a topic, whatever they name: coordinators
-#: (10), groups (15, 16, 69), logins (17, 36), versions (18), access rules (29), reassignments (46), quotas (48), the
-#: cluster (60).
-FREE: Final = frozenset({10, 15, 16, 17, 18, 29, 36, 46, 48, 60, 69})
+#: (10), groups (15, 16, 69), logins (17, 36), versions (18), access rules (29), reassignments (46), quotas (48).
+FREE: Final = frozenset({10, 15, 16, 17, 18, 29, 36, 46, 48, 69})
 #: Requests that are sent for the fork's own names. Those in neither set concern the cluster as a whole.
 CHECKED: Final = frozenset(
     {0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 19, 20, 21, 22, 24, 25, 26, 28, 32, 33, 35, 37, 42}

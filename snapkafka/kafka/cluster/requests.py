@@ -127,20 +127,14 @@ def _request(name: str, key: int, version: int, asks: str, answers: str) -> Any:
     return type(f"{name}Request", (OwnRequest, RequestStruct), {**both, **own})
 
 
-#: With topic ids, which distinguish a recreated topic from its predecessor. It creates no topic, as the client's may.
+#: With topic ids, which distinguish a recreated topic from its predecessor, and with our rights on the cluster: without
+#: the right to see every consumer group, a list of groups proves nothing. It creates no topic, as the client's may.
 Metadata: Final = _request(
-    "Metadata", 3, 12,
-    "topics:[id:uuid name:str] create:bool rights:bool",
+    "Metadata", 3, 10,
+    "topics:[id:uuid name:str] create:bool rights:bool topic_rights:bool",
     "throttle_ms:i32 brokers:[node:i32 host:str port:i32 rack:str] cluster:str controller:i32"
     " topics:[error:i16 name:str id:uuid internal:bool partitions:[error:i16 number:i32 leader:i32 epoch:i32"
-    " replicas:[i32] isr:[i32] offline:[i32]] rights:i32]",
-)  # fmt: skip
-#: With our rights: without the right to see every consumer group, a list of groups proves nothing.
-DescribeCluster: Final = _request(
-    "DescribeCluster", 60, 0,
-    "rights:bool",
-    "throttle_ms:i32 error:i16 why:str cluster:str controller:i32 brokers:[node:i32 host:str port:i32 rack:str]"
-    " rights:i32",
+    " replicas:[i32] isr:[i32] offline:[i32]] topic_rights:i32] rights:i32",
 )  # fmt: skip
 #: Of the new consumer protocol (KIP-848).
 _ASSIGNED: Final = "(partitions:[id:uuid topic:str numbers:[i32]])"
@@ -186,7 +180,7 @@ RETENTION_UNITS_MS: Final = {"log.retention.minutes": 60_000, "log.retention.hou
 
 def may_describe(cluster: Any) -> bool:
     """Return whether an answer about the cluster shows that we see everything, every consumer group above all."""
-    return not cluster.error and bool(cluster.rights >> DESCRIBE_BIT & 1)
+    return bool(cluster.rights >> DESCRIBE_BIT & 1)
 
 
 def descriptions(response: Any) -> tuple[dict[str, Topic], dict[str, int]]:

@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka import errors
 
 from snapkafka.errors import LedgerUnusableError, SnapkafkaError
-from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin
+from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin, namespaces_hint
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.ports import Entry, Gulps, Topic
 from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
@@ -21,7 +21,6 @@ from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
 
 from .ledger_producer import LedgerProducer
-from .namespaces import namespaces_hint
 from .reader import LedgerRecreatedError, read_entries
 from .settings import RECORD_BYTES_MAX, harmful, settings_for
 from .tail_marks import LedgerCutShortError, Marks, lost_range, mark_of

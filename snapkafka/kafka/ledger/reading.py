@@ -15,7 +15,7 @@ from snapkafka.errors import (
     TimedOutError,
     UnknownSnapshotError,
 )
-from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
+from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration, namespaces_hint
 from snapkafka.kafka.login.connection import Connection
 from snapkafka.ports import Cluster, Entry, Ledger, TopicAdmin
 from snapkafka.protocol.captured_snapshot import Captured
@@ -24,7 +24,6 @@ from snapkafka.protocol.ledger_state import LedgerState, ProcessView, SnapshotVi
 from snapkafka.protocol.records import Checkpoint
 
 from .kafka_ledger import KafkaLedger, beginning_is_gone
-from .namespaces import namespaces_hint
 
 
 @dataclass(slots=True)

@@ -11,13 +11,11 @@ import time
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from snapkafka.errors import (
     BadInputError,
     BrokerUnavailableError,
-    DependencyMissingError,
     LedgerUnusableError,
     MechanismError,
     OffsetsGoneError,
@@ -175,22 +173,6 @@ def client_settings(connection: Connection) -> dict[str, Any]:
     return found | connection.settings.for_librdkafka()
 
 
-def _require_gssapi(settings: Mapping[str, Any]) -> None:
-    """Refuse a librdkafka without GSSAPI, as in the wheels of PyPI: every client of it would fail with a traceback."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    try:
-        AdminClient(dict(settings))
-    except KafkaException as error:
-        if "No provider" not in str(error):
-            raise MechanismError(f"sasl.mechanism GSSAPI: {error.args[0].str()}") from error
-        raise DependencyMissingError(
-            "sasl.mechanism GSSAPI: the installed confluent-kafka was built without it",
-            hint="pip install --no-binary confluent-kafka confluent-kafka, where librdkafka was built with libsasl2",
-        ) from error
-
-
 class KafkaBulk:
     """A reader and writer of many records. Every call blocks, and ends soon after `stop` is set.
 
@@ -198,9 +180,8 @@ class KafkaBulk:
         connection: the cluster.
 
     Raises:
-        DependencyMissingError: confluent-kafka is not installed, or it was built without the GSSAPI that the settings
-            need.
-        MechanismError: confluent-kafka refuses the settings of GSSAPI.
+        DependencyMissingError: confluent-kafka is not installed.
+        MechanismError: it refuses the settings; that of PyPI was built without GSSAPI.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -208,8 +189,17 @@ class KafkaBulk:
         self.connection = connection
         self.stop = threading.Event()
         self._settings = client_settings(connection)
-        if connection.settings.mechanism == "GSSAPI":
-            _require_gssapi(self._settings)
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        try:
+            self._admin = AdminClient(dict(self._settings))
+        except KafkaException as error:
+            raise MechanismError(
+                f"the installed confluent-kafka refuses these settings: {error.args[0].str()}",
+                hint="for GSSAPI `pip install --no-binary confluent-kafka confluent-kafka`, where librdkafka was"
+                " built with libsasl2",
+            ) from error
 
     def read(self, ranges: Sequence[tuple[str, int, int, int]]) -> Iterator[KafkaRecord]:
         """Read committed records of `(topic, partition, start, end)`, in the order of each partition.
@@ -328,12 +318,6 @@ class KafkaBulk:
                 raise BrokerUnavailableError(f"{left:,} records were not acknowledged within {FLUSH_S:g} s")
         attend()
         return {TopicPartition(*place): found for place, found in offsets.items()}
-
-    @cached_property
-    def _admin(self) -> Any:
-        from confluent_kafka.admin import AdminClient
-
-        return AdminClient(self._settings)
 
     def _raise_if_stopped(self) -> None:
         if self.stop.is_set():

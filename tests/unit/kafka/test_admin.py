@@ -120,7 +120,8 @@ ANSWER = Metadata.RESPONSE_TYPE(
     brokers=[(1, "localhost", 9092, None)],
     cluster="cluster",
     controller=1,
-    topics=[(0, "_snapkafka.x", b"\x07" * 16, False, [(0, 0, 1, 3, [1], [1], [])], 3400)],
+    topics=[(0, "_snapkafka.x", b"\x07" * 16, False, [(0, 0, 1, 3, [1], [1], [])], 0)],
+    rights=3400,
 ).encode()
 
 

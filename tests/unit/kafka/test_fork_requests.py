@@ -26,7 +26,6 @@ from snapkafka.kafka.cluster.fork_requests import FREE as PASSES
 from snapkafka.kafka.cluster.requests import (
     ConsumerGroupDescribe,
     DeleteTopics,
-    DescribeCluster,
     Metadata,
     OwnRequest,
 )
@@ -124,13 +123,12 @@ def test_a_request_of_an_unknown_kind_is_refused() -> None:
 @pytest.mark.parametrize(
     ("request_", "passes"),
     [
-        (Metadata([(b"", "orders")], False, False), False),
-        (Metadata([(b"", OURS), (b"", "_snapkafka.fork.staging.ns")], False, False), True),
-        (Metadata([(b"", "_snapkafka.ns")], False, False), False),
-        (Metadata(None, False, False), True),
+        (Metadata([(b"", "orders")], False, False, False), False),
+        (Metadata([(b"", OURS), (b"", "_snapkafka.fork.staging.ns")], False, False, False), True),
+        (Metadata([(b"", "_snapkafka.ns")], False, False, False), False),
+        (Metadata(None, False, False, False), True),
         (DeleteTopics(["orders"], 9), False),
         (DeleteTopics([OURS], 9), True),
-        (DescribeCluster(True), True),
         (ConsumerGroupDescribe(["shop"], False), True),
     ],
     ids=repr,

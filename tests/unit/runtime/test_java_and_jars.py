@@ -1,4 +1,4 @@
-"""Java and jars: what is here is found, what is missing is fetched whole or named in one line."""
+"""Java, jars and memory: what is here is found, what is missing is fetched whole or named in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jgo import maven
 
 from snapkafka.assembly import load
 from snapkafka.errors import BadInputError, DependencyMissingError
-from snapkafka.runtime import cache_dir, jars, java, locked_jars, spark_java_home
+from snapkafka.runtime import cache_dir, jars, java, locked_jars, machine, spark_java_home
 from snapkafka.runtime.jdk import java_environment
 from snapkafka.runtime.machine import expand_home
 from snapkafka.store import written_down
@@ -179,3 +179,19 @@ def test_without_a_home_what_needs_none_works_and_the_rest_is_one_line(
     ):
         with pytest.raises(BadInputError, match="~"):
             act()
+
+
+MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("536870912", 1 << 29), ("max", MACHINE), ("9223372036854771712", MACHINE), (None, MACHINE)],
+)
+def test_the_least_limit_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, expected: int
+) -> None:
+    monkeypatch.setattr(machine, "LIMITS", (tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"))
+    if text is not None:
+        machine.LIMITS[1].write_text(f"{text}\n")
+    assert machine.memory_bytes() == expected

@@ -1,4 +1,4 @@
-"""R10: positions of an app that does not run, by what the broker and the trigger say; and a second look at it."""
+"""R10: positions of an app that does not run, by what the broker and the trigger say; and a cycle of apps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from snapkafka import verbs
 from snapkafka.checks.stopped_app import ran_since, stopped_app
 from snapkafka.errors import LedgerUnusableError, TriggerRefusedError
+from snapkafka.kafka.preflight import check_trigger
 from snapkafka.protocol import (
     NOBODY,
     Bye,
@@ -25,6 +27,8 @@ from snapkafka.protocol import (
     TopicPartition,
     Trigger,
 )
+from tests.protocol.test_aligned import system
+from tests.protocol.world import A, B, Process, World, settle
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin
 
@@ -137,3 +141,23 @@ async def test_r10_an_app_that_was_started_with_snapkafka_since_may_have_moved()
     state.apply(state.end, replace(SHOP, n=9))
     moved: Any = FakeAdmin(ends={STATE: 12}, commits={"shop": {DONE: 8}}, member_counts=[1])
     assert not await ran_since(moved, state, snapshot)
+
+
+ALIGNED = verbs.Trigger(align=True)
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_cycle_is_refused_from_the_snapshot_on_that_shows_it(aligned: bool) -> None:
+    world = World()
+    front, back = system(world)
+    back.send(A)
+    check_trigger(world.fold, ALIGNED)  # nobody knows of the cycle yet
+    world.trigger(align=aligned)
+    settle(front, back)
+    with pytest.raises(TriggerRefusedError, check=lambda error: error.facts["reason"] == "cycle"):
+        check_trigger(world.fold, ALIGNED)
+    check_trigger(world.fold, verbs.Trigger())
+    check_trigger(world.fold, verbs.Trigger(apps=("front",), align=True))
+    world.append(Bye(process=back.id, n=78))
+    Process(world, "back", (B,))
+    check_trigger(world.fold, ALIGNED)  # nobody knows where the new one sends
