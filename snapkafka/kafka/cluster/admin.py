@@ -326,22 +326,14 @@ async def administration(where: Connection | Cluster) -> AsyncIterator[KafkaTopi
         await asyncio.shield(admin.close())
 
 
-async def namespaces(admin: TopicAdmin) -> tuple[str, ...]:
-    """List the namespaces whose ledgers we may see, by name; those of forks begin with `fork.`.
-
-    Raises:
-        BrokerUnavailableError, LedgerUnusableError: the topics cannot be listed.
-    """
-    topics = await admin.describe_topics()
-    return tuple(sorted(name.removeprefix(LEDGER) for name in topics if name.startswith(LEDGER)))
-
-
 async def namespaces_hint(admin: TopicAdmin) -> str:
-    """Advise on a namespace that is missing or unknown: choose one of the cluster, if it has any."""
+    """Advise on a namespace that is missing or unknown: choose one of the cluster, if it has any. Those of forks begin
+    with `fork.`."""
     try:
-        found = await namespaces(admin)
+        topics = await admin.describe_topics()
     except SnapkafkaError:
         return "give --namespace, or set SNAPKAFKA_NAMESPACE"
+    found = sorted(name.removeprefix(LEDGER) for name in topics if name.startswith(LEDGER))
     if not found:
         return "this cluster has no namespace yet: start a service that calls snapkafka.install"
     known = f"this cluster has {', '.join(found)}"
