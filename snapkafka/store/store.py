@@ -12,7 +12,6 @@ Paths are those of manifests: relative to the storage, with `/` between their pa
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import random
 import re
@@ -25,7 +24,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any, Final
 
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.manifest import Column, FileEntry, Manifest, TableEntry, dump, file_stem, load
+from snapkafka.manifest import FileEntry, Manifest, TableEntry, dump, file_stem, load
 
 from .local_files import Info, LocalFiles
 from .remote_files import RemoteFiles, meaning_of
@@ -36,8 +35,6 @@ LEFTOVER_AFTER_S: Final = 86_400.0
 JITTER_S: Final = 0.5
 #: The folder of one assembly in that of a snapshot; a file of a local storage that is being written.
 RUN: Final = re.compile(r"([^/]+/run-[0-9a-f]{32})/.*|([^/]+\.tmp-[0-9a-f]{32})", re.DOTALL)
-#: As often a manifest is put that somebody else keeps replacing.
-PUTS_MAX: Final = 10
 #: So many manifests, or files, are read at once.
 THREADS: Final = 16
 
@@ -247,43 +244,31 @@ class Store:
             yield file
 
     def publish(self, manifest: Manifest, folder: str) -> Manifest:
-        """Make tables and manifest appear together. If it was assembled before with the same rows, the existing tables
-        stay, for their present readers; unless one of their files has changed since.
+        """Make tables and manifest appear together. What an assembly of the same snapshot has written before is no part
+        of it any more, and stays for its present readers (`leftovers`).
 
         Args:
             folder: of `staging`. Files in it that the manifest does not name are removed: a task that was done twice
                 has left them.
 
-        Returns:
-            the manifest as it was written.
+        Raises:
+            StorageError: another assembly has published the snapshot meanwhile.
         """
-        if self.files.shared:
-            time.sleep(random.uniform(0, JITTER_S))
         self._delete({info.path for info in self._below(folder)} - _named(manifest))
         name = manifest_name(manifest.id)
-        for _ in range(PUTS_MAX):
-            with self._errors("read"):
-                content, version = self.files.read(name) or (b"", None)
-            there = self._same_rows(content.decode(errors="replace"), manifest)
-            new = dataclasses.replace(manifest, tables=there.tables) if there is not None else manifest
-            with self._errors("written"):
-                if self.files.swap(name, dump(new).encode(), version):
-                    return new
-        raise StorageError(
-            f"manifest {self.place(name)} was replaced by others {PUTS_MAX} times while it was written",
-            hint="find out who else assembles this snapshot, then run it again",
-        )
-
-    def _same_rows(self, text: str, manifest: Manifest) -> Manifest | None:
-        """Return the existing manifest, if its tables are as they were written, and hold the same rows in the same
-        columns."""
-        try:
-            there = load(text)
-            if there.content != manifest.content or _columns(there) != _columns(manifest):
-                return None
-            return None if self.change_in(there, there.tables) else there
-        except (BadInputError, StorageError):
-            return None
+        with self._errors("read"):
+            _, version = self.files.read(name) or (b"", None)
+        if self.files.shared:
+            time.sleep(random.uniform(0, JITTER_S))
+        text = dump(manifest)
+        with self._errors("written"):
+            put = self.files.swap(name, text.encode(), version)
+        if not put and self.text(name) != text:  # else an answer was lost, and it was put twice
+            raise StorageError(
+                f"manifest {self.place(name)} was written by another assembly meanwhile",
+                hint="use that one, or run this again once nobody else assembles the snapshot",
+            )
+        return manifest
 
     # -- removing ---------------------------------------------------------------------------------------------
 
@@ -358,7 +343,3 @@ def _run(path: str) -> str | None:
     """Return the folder of the assembly that wrote a file, or the unfinished file; None: it is neither."""
     found = RUN.fullmatch(path)
     return found and (found[1] or found[2])
-
-
-def _columns(manifest: Manifest) -> dict[str, tuple[Column, ...]]:
-    return {table.name: table.schema for table in manifest.tables}

