@@ -12,7 +12,7 @@ import msgspec
 
 from snapkafka.checks.verdict import GOOD
 from snapkafka.errors import BadInputError, StorageError, UnknownSnapshotError
-from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.kafka.cluster.external_groups import assumptions, left_open
 from snapkafka.kafka.ledger.reading import LATEST, epoch_in, find_snapshot, read_ledger
 from snapkafka.kafka.ledger.reading import good as verified
 from snapkafka.kafka.login.connection import Connection
@@ -181,10 +181,6 @@ def stored(place: str) -> StoredFiles:
         invariants=found.invariants,
         restorable=found.restorable,
         parents=tuple(parent.id for parent in found.parents),
-        left_open=(
-            *unseen_paths(found.open),
-            *open_topics(found.external, strict=found.strict),
-            *outside_paths(found.outsiders),
-        ),
+        left_open=tuple(left_open(found.open, found.external, found.outsiders, strict=found.strict)),
         assumptions=tuple(assumptions(found.external, strict=found.strict)),
     )

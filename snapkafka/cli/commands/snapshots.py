@@ -17,7 +17,7 @@ from snapkafka.checks.kinds import OF_STATE
 from snapkafka.cli.build import ask_one_way, command, good, question
 from snapkafka.cli.running import connect, console, notifier, print_json, progress_lines, who
 from snapkafka.cli.screen import ROWS_SHOWN, Part, headline, written
-from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths, unseen_paths
+from snapkafka.kafka.cluster.external_groups import assumptions, left_open
 from snapkafka.manifest import CheckEntry
 from snapkafka.ops import JobResult, SnapshotInfo
 from snapkafka.ops.info import CheckInfo
@@ -94,8 +94,7 @@ def print_judged(found: ops.ExaminedFiles | tuple[JobResult, ...]) -> None:
     for item in found:
         console.show(item, ("checks", "seconds", "positions_committed"))
         _print_checks(item.checks)
-        unproved = unseen_paths(item.open), open_topics(item.external, strict=item.strict)
-        console.note("open", chain(*unproved, outside_paths(item.outsiders)))
+        console.note("open", left_open(item.open, item.external, item.outsiders, strict=item.strict))
         console.note("assumed", assumptions(item.external, strict=item.strict), "")
 
 

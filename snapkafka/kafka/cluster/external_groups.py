@@ -76,35 +76,40 @@ def still_open(
     return tuple({entry.group: entry for entry in (*named, *now)}.values())
 
 
-def unseen_paths(entries: Sequence[OpenEntry]) -> Iterator[str]:
-    """Format the first few of them for people."""
-    yield from map(_unseen_path, entries[:SHOWN_MAX])
-    if (more := len(entries) - SHOWN_MAX) > 0:
-        yield f"and {more} more groups: the manifest lists all"
-
-
-def open_topics(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[str]:
-    """Format the topics that leave a snapshot open, for people."""
-    for entry in entries:
-        if entry.declared:
-            continue
-        if entry.mixed:
+def left_open(
+    groups: Sequence[OpenEntry],
+    external: Iterable[ExternalEntry],
+    outsiders: Iterable[OutsiderEntry],
+    *,
+    strict: bool,
+) -> Iterator[str]:
+    """Format what leaves a snapshot open, for people; of the groups the first few."""
+    for group in groups[:SHOWN_MAX]:
+        if not group.group:
             yield (
-                f"topic {entry.topic} holds external records beside those of the apps: they may be caused by what"
+                "consumer groups are not visible (needs DESCRIBE on the cluster), and inputs hold external records"
+            )
+            continue
+        read = f"reads {', '.join(group.topics)}" if group.topics else "reads unknown topics"
+        yield (
+            f"group {group.group} {read} without snapkafka and may write back to inputs (if not, declare it as a sink)"
+        )
+    if (more := len(groups) - SHOWN_MAX) > 0:
+        yield f"and {more} more groups: the manifest lists all"
+    for topic in external:
+        if topic.mixed and not topic.declared:
+            yield (
+                f"topic {topic.topic} holds external records beside those of the apps: they may be caused by what"
                 " the apps write (if not, declare it as a source, to the assembly or in install(sources=...))"
             )
-        elif strict:
-            yield f"topic {entry.topic} holds external records and is not declared as a source (strict)"
-
-
-def outside_paths(entries: Iterable[OutsiderEntry]) -> Iterator[str]:
-    """Format the outsiders that leave a snapshot open, for people."""
-    for entry in entries:
-        who = f"process {entry.process} of app {entry.app}" if entry.app else f"process {entry.process}"
-        why = "is not part of the snapshot" if entry.app else "has no accepted Hello in the ledger"
+        elif strict and not topic.declared:
+            yield f"topic {topic.topic} holds external records and is not declared as a source (strict)"
+    for outsider in outsiders:
+        app = f" of app {outsider.app}" if outsider.app else ""
+        why = "is not part of the snapshot" if app else "has no accepted Hello in the ledger"
         yield (
-            f"{who} {why} but sent to topic {entry.topic}, which the apps read: that may come from after the cut"
-            " (include its app, or find out why it does not take part)"
+            f"process {outsider.process}{app} {why} but sent to topic {outsider.topic}, which the apps read: that may"
+            " come from after the cut (include its app, or find out why it does not take part)"
         )
 
 
@@ -115,10 +120,3 @@ def assumptions(entries: Iterable[ExternalEntry], *, strict: bool) -> Iterator[s
             yield f"external records of topic {entry.topic} are not caused by what the apps write (declared)"
         elif not (entry.mixed or strict):
             yield f"whoever writes to topic {entry.topic} does not read what the apps write"
-
-
-def _unseen_path(entry: OpenEntry) -> str:
-    if not entry.group:
-        return "consumer groups are not visible (needs DESCRIBE on the cluster), and inputs hold external records"
-    read = f"reads {', '.join(entry.topics)}" if entry.topics else "reads unknown topics"
-    return f"group {entry.group} {read} without snapkafka and may write back to inputs (if not, declare it as a sink)"

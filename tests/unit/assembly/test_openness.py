@@ -10,7 +10,7 @@ import pytest
 
 from snapkafka.assembly.manifest import alignment_of, judged
 from snapkafka.checks import Checked, CutView, LogRecord, Status, outside_senders
-from snapkafka.kafka.cluster.external_groups import assumptions, open_topics, outside_paths
+from snapkafka.kafka.cluster.external_groups import assumptions, left_open
 from snapkafka.manifest import CheckEntry, ExternalEntry, OpenEntry, OutsiderEntry
 from snapkafka.protocol import Outcome, Outsider, Unread
 from tests.worlds.little_log import CAPTURED, WHITE
@@ -32,7 +32,7 @@ def test_what_was_received_of_an_outsider_since_the_trigger_leaves_it_open() -> 
         assert found == [OutsiderEntry(process=50, app=app, topic="in")]
         reported = judged(captured, Checked(PASSED, {}, outside=tuple(found)), ())
         assert reported["verdict"] == "VERIFIED_OPEN"
-        (line,) = outside_paths(reported["outsiders"])
+        (line,) = left_open((), (), reported["outsiders"], strict=False)
         assert "process 50" in line and "topic in" in line and (not app or "of app relay" in line)
 
 
@@ -58,7 +58,7 @@ def test_what_leaves_a_snapshot_open(
     assert reported["verdict"] == verdict
     assert judged(CAPTURED, found, groups, sources=["in"] if declared else [], strict=strict) == reported
     assert reported["external"] == (ExternalEntry(topic="in", mixed=mixed, declared=declared),)
-    named = [*open_topics(reported["external"], strict=strict)]
+    named = [*left_open((), reported["external"], (), strict=strict)]
     assert bool(named or reported["open"]) == (verdict == "VERIFIED_OPEN")
     assert bool([*assumptions(reported["external"], strict=strict)]) == (not named)
 
