@@ -42,6 +42,20 @@ async def test_a_topic_has_an_id_that_distinguishes_it_from_the_next_of_its_name
     assert (await admin.describe_topics([topic]))[topic].topic_id != first.topic_id
 
 
+@pytest.mark.parametrize("validate_only", [True, False])
+async def test_the_reason_of_a_broker_is_reported_in_one_line(
+    admin: KafkaTopicAdmin, topic_prefix: str, validate_only: bool
+) -> None:
+    with pytest.raises(LedgerUnusableError, match=r"soon.*retention\.ms") as raised:
+        await admin.create_topic(
+            f"{topic_prefix}a", settings={"retention.ms": "soon"}, validate_only=validate_only
+        )
+    assert "\n" not in raised.value.message
+    for refused in (admin.topic_settings(f"{topic_prefix}none"), admin.create_topic("no/name")):
+        with pytest.raises(LedgerUnusableError, match=f"{topic_prefix}none|no/name"):
+            await refused
+
+
 async def is_gone(admin: KafkaTopicAdmin, topic: str) -> bool:
     return topic not in await admin.describe_topics()
 
