@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 #: How often a query is interrupted, until it has ended.
 INTERRUPT_EVERY_S: Final = 0.1
 
-SEE_TABLES: Final = "SHOW TABLES and DESCRIBE state list what exists"
-
 #: The schema of the snapshot whose tables need no schema.
 MAIN: Final = "main"
 #: The views over every snapshot of a storage, each with the table whose rows it has.
@@ -36,24 +34,6 @@ WORD: Final = re.compile(
     r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\b(offset)\b(?!\s+(?:\d|\$|\())|\b(left)\b(?!\s*(?:\(|(?:\w+\s+)?join\b))""",
     re.IGNORECASE,
 )
-#: What DuckDB refuses most often -> what to write.
-HINTS: Final = (
-    (
-        "syntax error at or near",
-        "one SELECT is taken, with text in single quotes and odd names in double ones",
-    ),
-    (
-        "explicit (type )?cast",
-        "keys and values are text: CAST(value AS BIGINT), or CAST(value->>'field' AS BIGINT)",
-    ),
-    ("Conversion Error|out of range", "TRY_CAST(... AS ...) is NULL where a text is not such a value"),
-    ("Cannot extract field", "values are JSON as text: value->>'field'"),
-    (
-        "Referenced column .* not found",
-        "text is written in single quotes: 'a'; DESCRIBE state lists the columns",
-    ),
-)
-
 T = TypeVar("T")
 
 
@@ -174,9 +154,8 @@ def _make_views_over_all(database: DuckDBPyConnection, snapshots: Mapping[str, P
 
 
 def refused(error: Exception, sql: str = "") -> BadInputError:
-    """Build the error of a query that DuckDB refuses, with what to write instead."""
-    text = one_line(error)
-    hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), SEE_TABLES)
+    """Build the error of a query that DuckDB refuses."""
+    text, hint = one_line(error), "keys and values are text; SHOW TABLES and DESCRIBE state list what exists"
     word = next((found[1] or found[2] for found in WORD.finditer(sql) if found[1] or found[2]), "")
     if word and re.search("syntax error", text):
         hint = f'{word.lower()} is a word of SQL: the column is written in double quotes, "{word.lower()}"'

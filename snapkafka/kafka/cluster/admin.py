@@ -42,7 +42,7 @@ SOURCE_TOPIC: Final = 1
 class KafkaTopicAdmin:
     """The administration of topics and groups. Connects when first used; `close()` it.
 
-    Every method raises `BrokerUnavailableError` if no broker answers (within about ten seconds) and
+    Every method raises `BrokerUnavailableError` if no broker answers (within about fifteen seconds) and
     `LedgerUnusableError` if a right is missing.
     """
 

@@ -319,16 +319,13 @@ async def test_bad_sql_is_one_line_of_what_duckdb_said(storage: str, sql: str, s
     [
         ("SELECT offset FROM messages", '"offset"'),
         ("SELECT left FROM processes WHERE left", '"left"'),
-        ("SELECT topic FROM messages m LEFT JOIN state s USING (key) WHERE", "SELECT"),
-        ("SELECT value FROM state WHERE value > 3", "CAST(value AS BIGINT)"),
-        ("SELECT value FROM state WHERE CAST(value AS TIMESTAMP) > 'x'", "TRY_CAST"),
-        ("SELECT value->>'x' > 3 FROM state", "CAST(value->>'field' AS BIGINT)"),
-        ("SELECT value.x FROM state", "value->>'field'"),
-        ('SELECT * FROM state WHERE key = "ann"', "quotes"),
+        ("SELECT topic FROM messages m LEFT JOIN state s USING (key) WHERE", "SHOW TABLES"),
         ("SELECT * FROM stat", "SHOW TABLES"),
     ],
 )
-async def test_what_is_refused_most_often_has_a_hint_of_its_own(storage: str, sql: str, hint: str) -> None:
+async def test_columns_that_are_words_of_sql_have_a_hint_of_their_own(
+    storage: str, sql: str, hint: str
+) -> None:
     with pytest.raises(BadInputError) as raised:
         await rows(storage, sql)
     assert hint in raised.value.hint
