@@ -250,6 +250,16 @@ async def read_until_it_ends(ledger: KafkaLedger, start: int) -> list[Entry]:
     return [entry async for entry in ledger.read(start)]
 
 
+async def filled(ledger: KafkaLedger, start: int) -> asyncio.Future[list[Entry]]:
+    """Open it, append three records, and read from `start` on."""
+    await ledger.open()
+    for n in range(3):
+        await ledger.append(bye(n))
+    reading = asyncio.ensure_future(read_until_it_ends(ledger, start))
+    await asyncio.sleep(0.5)
+    return reading
+
+
 @pytest.mark.parametrize(
     "refilled", [0, 1, 10], ids=["empty", "shorter", "longer than where the reader stands"]
 )
@@ -257,11 +267,7 @@ async def test_a_ledger_that_was_made_again_is_noticed_by_its_readers(
     ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin, refilled: int
 ) -> None:
     old, new = ledgers(), ledgers()
-    await old.open()
-    for n in range(3):
-        await old.append(bye(n))
-    reading = asyncio.ensure_future(read_until_it_ends(old, 3))
-    await asyncio.sleep(0.5)
+    reading = await filled(old, 3)
     await remake(admin, old, new)
     for n in range(refilled):
         await new.append(bye(100 + n))
@@ -280,11 +286,7 @@ async def test_a_writer_notices_as_soon_as_it_writes_and_notifies_its_readers(
     ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
 ) -> None:
     old, new = ledgers(), ledgers()
-    await old.open()
-    for n in range(3):
-        await old.append(bye(n))
-    reading = asyncio.ensure_future(read_until_it_ends(old, 0))
-    await asyncio.sleep(0.5)
+    reading = await filled(old, 0)
     await remake(admin, old, new)
     with pytest.raises(LedgerRecreatedError):
         await old.append(bye(9))
@@ -305,8 +307,7 @@ async def test_a_ledger_that_is_the_same_is_not_taken_for_another(
         await asyncio.sleep(0.05)
     assert not reading.done()
     reading.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await reading
+    await asyncio.gather(reading, return_exceptions=True)
 
 
 # -- a broker that is away -----------------------------------------------------------------------------------
@@ -348,8 +349,7 @@ async def test_the_ledger_outlives_a_broker_that_comes_back(namespace: str) -> N
         await until(lambda: offset in seen or reading.done())
         assert offset in seen
         reading.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await reading
+        await asyncio.gather(reading, return_exceptions=True)
         await ledger.close()
 
 
@@ -396,11 +396,8 @@ async def test_one_that_is_gone_is_noticed_and_made_again(
     ledgers: Callable[[], KafkaLedger], admin: KafkaTopicAdmin
 ) -> None:
     ledger = ledgers()
-    await ledger.open()
-    await ledger.append(bye(1))
+    reading = await filled(ledger, 0)
     first = ledger.topic_id
-    reading = asyncio.ensure_future(read_until_it_ends(ledger, 0))
-    await asyncio.sleep(0.5)
     await admin.delete_topics(ledger.topic)
     with pytest.raises(LedgerRecreatedError):
         await asyncio.wait_for(reading, 20)
