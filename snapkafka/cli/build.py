@@ -18,10 +18,9 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError
 from snapkafka.options import Option, options_of
 from snapkafka.verbs import Change, Where
 
-from .helps import HELPS
-from .helps import settings as help_settings
 from .running import ENDS_WITHIN_S, connect, console, print_json, reach, run
-from .verbs import COMMANDS, Command
+from .verbs import COMMANDS, HELPS, Command
+from .verbs import settings as help_settings
 
 P = TypeVar("P")
 D = TypeVar("D")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from snapkafka.cli.helps import HELPS
+from snapkafka.cli.verbs import HELPS
 from snapkafka.errors import (
     EXIT_NOT_GOOD,
     EXIT_OK,

@@ -18,8 +18,7 @@ from snapkafka import __version__
 from snapkafka.cli import running
 from snapkafka.cli import verbs as commands
 from snapkafka.cli.build import command
-from snapkafka.cli.helps import HELPS, PANELS
-from snapkafka.cli.verbs import COMMANDS
+from snapkafka.cli.verbs import COMMANDS, HELPS, PANELS
 from snapkafka.errors import BadInputError
 from snapkafka.options import options_of
 from snapkafka.testing.__main__ import main as broker

@@ -20,7 +20,7 @@ from snapkafka.errors import BadInputError, StorageError
 from snapkafka.protocol import Verdict
 from snapkafka.service import Settings, Tokens, make_app, serve
 from snapkafka.service.access import Role, foreign, within
-from snapkafka.service.guard import SECURITY_HEADERS
+from snapkafka.service.app import SECURITY_HEADERS
 from snapkafka.service.server import BoundedProtocol
 from snapkafka.store import open_store
 from tests.worlds.fakes import FakeCluster, Worker
