@@ -61,34 +61,25 @@ async def run_timer(host: Process, every: float) -> None:
 
 async def _take(host: Process, name: str, ttl_ms: int) -> None:
     """Request a snapshot, and again if it fails by something that passes."""
+    ledger = host.machine.ledger
     for attempt in range(1, RETRIES + 2):
         await host.trigger(name, attempt=attempt, ttl_ms=ttl_ms)
         async for _ in Tries(2 * ttl_ms / 1_000, POLL_S):
-            if (failure := _failure(host, name, attempt)) is not None:
+            view = ledger.snapshots.get(ledger.by_id.get((name, attempt), 0))
+            if view is not None and not view.open:
                 break
-        if failure not in RETRYABLE:
+        if view is None or view.failure is None or view.failure.code not in RETRYABLE:
             return
         await asyncio.sleep(pause_after(attempt, random.random(), first=PAUSE_S, most=PAUSE_MOST_S))
-
-
-def _failure(host: Process, name: str, attempt: int) -> str | None:
-    """Return the code of a failed attempt, empty if it is captured; None: it is not decided."""
-    ledger = host.machine.ledger
-    view = ledger.snapshots.get(ledger.by_id.get((name, attempt), 0))
-    if view is None or view.open:
-        return None
-    return "" if view.failure is None else view.failure.code
 
 
 def _not_now(host: Process, name: str) -> str:
     """Return the reason why this worker requests no snapshot now; empty: it does."""
     ledger, pause = host.machine.ledger, host.config.min_pause
-    if (name, 1) in ledger.by_id:
-        return "another worker has already triggered it"
-    if host.machine.process is None:
-        return "this worker does not take part"
-    if ledger.open:
-        return "another snapshot is running"
-    if host.loop.time() - host.follower.quiet_since < pause:
-        return f"the last one ended less than {pause:g} s ago"
-    return ""
+    reasons = {
+        "another worker has already triggered it": (name, 1) in ledger.by_id,
+        "this worker does not take part": host.machine.process is None,
+        "another snapshot is running": bool(ledger.open),
+        f"the last one ended less than {pause:g} s ago": host.loop.time() - host.follower.quiet_since < pause,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")

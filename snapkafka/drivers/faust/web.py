@@ -11,8 +11,6 @@ from ..metrics import rendered
 from .support import wrap_factory
 
 if TYPE_CHECKING:
-    from snapkafka.protocol.ledger_state import SnapshotView
-
     from ..process import Process
 
 #: Somebody who scrapes waits no longer for the broker to tell the ledger's end.
@@ -75,16 +73,15 @@ def status(host: Process) -> dict[str, Any]:
         "participating": host.participating,
         "absent": host.absent,
         "paused": ledger.paused,
-        "snapshots": [_row(view) for _, view in sorted(ledger.snapshots.items(), reverse=True)],
-    }
-
-
-def _row(view: SnapshotView) -> dict[str, Any]:
-    return {
-        "id": view.trigger.id,
-        "attempt": view.trigger.attempt,
-        "epoch": view.epoch,
-        "status": view.status.value,
-        "verdict": view.verdict.verdict if view.verdict is not None else "",
-        "failure": "" if view.failure is None else f"{view.failure.code}: {view.failure.reason}",
+        "snapshots": [
+            {
+                "id": view.trigger.id,
+                "attempt": view.trigger.attempt,
+                "epoch": view.epoch,
+                "status": view.status.value,
+                "verdict": view.verdict.verdict if view.verdict is not None else "",
+                "failure": "" if view.failure is None else f"{view.failure.code}: {view.failure.reason}",
+            }
+            for _, view in sorted(ledger.snapshots.items(), reverse=True)
+        ],
     }
