@@ -7,6 +7,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,19 @@ def assemble(bootstrap: str, namespace: str, names: list[str], storage: Path, *,
         parameters=(f"total={total}",),
     )
     return all(found.good for found in asyncio.run(ops.assemble(Connection(bootstrap=bootstrap), spec)))
+
+
+def settled(read: Callable[[], Any], system: RunningSystem) -> Any:
+    """Read until it is the same for longer than workers take to commit (2.8 s); return what was read."""
+    seen: list[tuple[Any, float]] = [(None, 0.0)]
+
+    def quiet() -> bool:
+        if (now := read()) != seen[-1][0]:
+            seen.append((now, time.monotonic()))
+        return time.monotonic() - seen[-1][1] > 4.0
+
+    wait_until("production to commit nothing more", quiet, timeout_s=60, system=system)
+    return seen[-1][0]
 
 
 def command(observer: Observer, *arguments: str) -> Any:

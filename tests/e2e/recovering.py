@@ -69,15 +69,10 @@ class Operator:
         self.process.communicate(timeout=10)
 
 
-def restored(
-    connection: Connection,
-    namespace: str,
-    name: str,
-    *,
-    wait_s: float = 0.0,
-    **options: Any,
+def recovered(
+    connection: Connection, namespace: str, *, wait_s: float = 0.0, **options: Any
 ) -> ops.Recovered:
-    """Wait for the workers to leave, plan a restore, and do it.
+    """Wait for the workers to leave, plan a restore or a fork, and do it.
 
     Args:
         options: of `ops.RecoveryRequest`.
@@ -85,23 +80,8 @@ def restored(
 
     async def work() -> ops.Recovered:
         if wait_s:
-            storage = options.get("storage", "")
-            await ops.await_workers(connection, namespace, name, wait_s=wait_s, storage=storage)
-        request = ops.RecoveryRequest(namespace=namespace, name=name, **options)
-        return await ops.recover(connection, await ops.plan_recovery(connection, request))
-
-    return asyncio.run(work())
-
-
-def forked(connection: Connection, namespace: str, fork: str, **options: Any) -> ops.Recovered:
-    """Plan a fork, and create it.
-
-    Args:
-        options: of `ops.RecoveryRequest`.
-    """
-
-    async def work() -> ops.Recovered:
-        request = ops.RecoveryRequest(namespace=namespace, fork=fork, **options)
+            await ops.await_workers(connection, namespace, options["name"], wait_s=wait_s)
+        request = ops.RecoveryRequest(namespace=namespace, **options)
         return await ops.recover(connection, await ops.plan_recovery(connection, request))
 
     return asyncio.run(work())

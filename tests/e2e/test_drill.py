@@ -28,8 +28,8 @@ from snapkafka.demo import (
     running_system,
 )
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, RunningSystem, wait_until
-from tests.e2e.parts import assemble, command
+from snapkafka.testing import Broker, RunningSystem
+from tests.e2e.parts import assemble, command, settled
 from tests.observing import Observer, observing
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -43,19 +43,6 @@ def fingerprint(observer: Observer) -> Any:
     tps = [TopicPartition(topic, number) for topic in OURS for number in range(PARTITIONS)]
     ends = observer.call(observer.admin.log_ends(tps))
     return ends, {app: observer.call(observer.admin.committed(app)) for app in APPS}
-
-
-def settled(observer: Observer, system: RunningSystem) -> Any:
-    """Wait until production, which commits every 2.8 s, commits nothing more; return its fingerprint."""
-    seen: list[tuple[Any, float]] = [(None, 0.0)]
-
-    def quiet() -> bool:
-        if (now := fingerprint(observer)) != seen[-1][0]:
-            seen.append((now, time.monotonic()))
-        return time.monotonic() - seen[-1][1] > 4.0
-
-    wait_until("production to commit nothing more", quiet, timeout_s=60, system=system)
-    return seen[-1][0]
 
 
 def drill(system: RunningSystem, folder: Path, storage: Path, total: int = TOTAL) -> subprocess.Popen[str]:
@@ -101,7 +88,7 @@ def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
         command(observer, "trigger", "--wait", "--id", "backup", "--storage", str(storage))
         observer.stop_load()
         assert assemble(kafka.bootstrap, namespace, ["backup"], storage)
-        before = settled(observer, system)
+        before = settled(lambda: fingerprint(observer), system)
 
         done = drill(system, tmp_path, storage)
         output, _ = done.communicate(timeout=600)

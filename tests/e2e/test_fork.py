@@ -19,7 +19,8 @@ from snapkafka.cli import app
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.protocol import prefixed
 from snapkafka.testing import Broker, wait_until
-from tests.e2e import recovering
+from tests.e2e.parts import settled
+from tests.e2e.recovering import recovered
 from tests.features.harness import is_marker, read_topics
 from tests.observing import Observer, observing
 
@@ -88,9 +89,9 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             )
             assert assembled.verdict == "VERIFIED", assembled.checks
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
-            before = [*_settled(kafka.bootstrap, cycle.prefix)]
+            before = settled(lambda: fingerprint(kafka.bootstrap, cycle.prefix), cycle.system)
 
-            done = recovering.forked(connection, namespace, FORK, with_inputs=True, expires_s=60)
+            done = recovered(connection, namespace, fork=FORK, with_inputs=True, expires_s=60)
             assert done.messages > 0
             assert done.inputs > 0
             assert done.state > 0
@@ -116,7 +117,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
                 lambda: not any(observer.call(observer.admin.members(app)) for app in done.plan.apps),
                 timeout_s=60,
             )
-            assert [fingerprint(kafka.bootstrap, cycle.prefix)] == before
+            assert fingerprint(kafka.bootstrap, cycle.prefix) == before
             apps = {f"{cycle.prefix}left", f"{cycle.prefix}right"}
             assert {it.app for it in changed.tables} == apps, "by the names of production"
             totals = {it.table: it.added + it.changed + it.unchanged for it in changed.tables}
@@ -132,7 +133,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             assert set(done.topics) <= dict(dropped.topics).keys()
             left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
             assert not [name for name in left if name.startswith(("fork.", "_snapkafka.fork."))]
-            assert [fingerprint(kafka.bootstrap, cycle.prefix)] == before
+            assert fingerprint(kafka.bootstrap, cycle.prefix) == before
         except BaseException:
             for worker in cycle.system.workers:
                 print(f"--- {worker.name}\n{worker.last_lines(30)}")
@@ -149,7 +150,7 @@ def test_a_fork_with_masks_and_without_a_person_is_the_other_one_in_all_else(
         cycle.kill()
         assembled_cut(connection, namespace)
         whole, without = f"{namespace}-whole", f"{namespace}-masked"
-        recovering.forked(connection, namespace, whole, name="cut", with_inputs=True)
+        recovered(connection, namespace, fork=whole, name="cut", with_inputs=True)
         create_masked(kafka, cycle, without, tmp_path)
         forks = asyncio.run(ops.list_forks(connection, namespace))
         assert {it.fork: it.stage for it in forks} == dict.fromkeys((whole, without), "ready")
@@ -207,15 +208,3 @@ def difference(connection: Connection, namespace: str, fork: ops.Recovered, stor
     )
     assert assembled.verdict == "VERIFIED", assembled.checks
     return asyncio.run(ops.diff(connection, namespace, fork=FORK, keys=1))
-
-
-def _settled(bootstrap: str, prefix: str) -> list[object]:
-    """The fingerprint once the workers have committed all that they have read."""
-    found: list[object] = []
-
-    def same() -> bool:
-        found.append(fingerprint(bootstrap, prefix))
-        return len(found) > 1 and found[-1] == found[-2]
-
-    wait_until("production to be quiet", same, timeout_s=60, period_s=4.0)
-    return found[-1:]

@@ -25,7 +25,7 @@ from tests.observing import Observer
 
 from .cycles import END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut, outputs_kept
 from .cycling_names import PARTITIONS, TABLES
-from .recovering import Operator, restored
+from .recovering import Operator, recovered
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
@@ -54,7 +54,7 @@ class Killed:
         return asyncio.run(ops.plan_recovery(self.connection, self.request))
 
     def restore(self) -> ops.Recovered:
-        return restored(self.connection, self.observer.namespace, "cut", wait_s=90)
+        return recovered(self.connection, self.observer.namespace, name="cut", wait_s=90)
 
     def operator(self) -> Operator:
         """Restore by the command, when the workers have left."""

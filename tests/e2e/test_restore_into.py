@@ -18,7 +18,7 @@ from snapkafka.manifest import Manifest
 from snapkafka.protocol import TopicPartition
 from snapkafka.store import read_manifest
 from snapkafka.testing import EmbeddedKafka, RunningSystem, wait_until
-from tests.e2e.recovering import restored
+from tests.e2e.recovering import recovered
 from tests.features.harness import Record, is_marker
 from tests.observing import Observer, observing
 
@@ -117,7 +117,7 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
     assert sum(outputs(before, {}).values()) > sum(came_out.values()), "nothing came out after the cut"
     with EmbeddedKafka() as kafka:
         connection = Connection(bootstrap=kafka.bootstrap)
-        done = restored(connection, "", "cut", storage=storage, into=True)
+        done = recovered(connection, "", name="cut", storage=storage, into=True)
         assert done.messages > 0
         assert done.state > 0
         assert not done.plan.absent, "all external records before the cut were processed or stored"

@@ -3,14 +3,13 @@ beside production, with workers that run."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from snapkafka import ops
 from snapkafka.manifest_entries import ExternalEntry, TopicEntry
-from snapkafka.ports import Entry, Group, Topic
+from snapkafka.ports import Entry
 from snapkafka.wire import headers as wire
 from tests.worlds.fakes import FakeCluster, FakeLedger
 from tests.worlds.restore import IN, LOG, OUT, RAW, SETS, Admin, FakeLog, System, World
@@ -22,37 +21,10 @@ NEW_LEDGER = wire.ledger_id(bytes.fromhex(NEW_ID))
 ALL = (IN, OUT, RAW, LOG, SETS)
 
 
-class Creating(Admin):
-    """Topics of forks can be deleted, and their logs with them. `ledgers`: by topic, which exist once somebody has
-    created them."""
-
-    ledgers: dict[str, LaterLedger]
-
-    async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
-        there = self.topics | {name: Topic(1, it.topic_id) for name, it in self.ledgers.items() if it.exists}
-        return {name: it for name, it in there.items() if topics is None or name in topics}
-
-    async def groups(self) -> list[Group]:
-        forked = [group for group in self.commits if group.startswith("fork.")]
-        return [Group(name, frozenset(), await self.group_members(name)) for name in forked]
-
-    async def delete_topics(self, *topics: str) -> None:
-        for topic in topics:
-            assert topic.removeprefix("_snapkafka.").startswith("fork."), "nothing else is deleted"
-            self.topics.pop(topic, None)
-            self.ledgers.pop(topic, None)
-            self.settings.pop(topic, None)
-            for tp in [tp for tp in self.log.records if tp.topic == topic]:
-                del self.log.records[tp]
-            for committed in self.commits.values():
-                for tp in [tp for tp in committed if tp.topic == topic]:
-                    del committed[tp]
-
-
 class LaterLedger(FakeLedger):
     """A ledger that is there once somebody has created it."""
 
-    def __init__(self, topic: str, topic_id: str, admin: Creating) -> None:
+    def __init__(self, topic: str, topic_id: str, admin: Admin) -> None:
         super().__init__()
         self.topic, self.topic_id, self.exists = topic, topic_id, False
         self._admin = admin
@@ -69,7 +41,7 @@ class New(System):
     old: World
     log: FakeLog = field(default_factory=FakeLog)
     fake: FakeCluster = field(default_factory=FakeCluster)
-    admin: Creating = field(default_factory=Creating)
+    admin: Admin = field(default_factory=Admin)
 
     def __post_init__(self) -> None:
         self.ledger = LaterLedger("_snapkafka.shop", NEW_ID, self.admin)
@@ -106,17 +78,15 @@ def after_a_loss(world: World) -> New:
 class Ports:
     """`ports.Cluster` of production and its forks; it also deletes groups."""
 
-    def __init__(self, production: World, admin: Creating) -> None:
-        self._production, self._admin = production, admin
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
         self.groups_deleted: list[str] = []
 
     def ledger(self, namespace: str) -> FakeLedger:
         topic = f"_snapkafka.{namespace}"
-        if namespace == "shop":
-            return self._production.fake.the_ledger
         return self._admin.ledgers.get(topic) or LaterLedger(topic, "f" * 32, self._admin)
 
-    def admin(self) -> Creating:
+    def admin(self) -> Admin:
         return self._admin
 
     def delete_groups(self, groups: Sequence[str]) -> None:
@@ -130,30 +100,18 @@ class Fork(System):
     """The fork `staging` beside production, whose workers run."""
 
     prefix = P
-    admin: Creating
 
     def __init__(self, production: World) -> None:
-        self.production, self.log = production, production.log
-        known = {it.name: getattr(production.admin, it.name) for it in dataclasses.fields(Admin)}
-        self.admin = Creating(
-            **known | {"topics": {name: Topic(1, "0" * 32) for name in production.admin.topics}}
-        )
-        self.admin.log, self.admin.ledgers = self.log, {}
-        self.admin.member_counts = []
-        production.admin = production.fake.the_admin = self.admin
-        self.ports: Any = Ports(production, self.admin)
+        self.production, self.log, self.admin = production, production.log, production.admin
+        self.ports: Any = Ports(self.admin)
 
     @property
     def cluster(self) -> Any:
         return self.ports
 
     @property
-    def ledgers(self) -> dict[str, LaterLedger]:
-        return self.admin.ledgers
-
-    @property
     def entries(self) -> list[Entry]:
-        return self.ledgers[OWN].entries if OWN in self.ledgers else []
+        return self.admin.ledgers[OWN].entries if OWN in self.admin.ledgers else []
 
     @property
     def options(self) -> dict[str, Any]:

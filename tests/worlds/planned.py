@@ -38,23 +38,16 @@ def planned(**changes: Any) -> Plan:
 
 def done(plan: Plan, **changes: Any) -> Recovered:
     """Build the result of it."""
-    fields: dict[str, Any] = {
-        "author": 40,
-        "messages": 4_711,
-        "inputs": 0,
-        "state": 12,
-        "seconds": 1.5,
-    }
+    fields: dict[str, Any] = {"author": 40, "messages": 4_711, "inputs": 0, "state": 12, "seconds": 1.5}
     return Recovered(plan=plan, **fields | changes)
 
 
+ORDERS: dict[str, Any] = {"app": "accounts", "topic": "orders", "partition": 0}
 OUTPUTS = (Irrevocable(topic="invoices", partition=3, start=100, end=120),)
 RESTORING = planned(
     moves=(
-        PartitionMove(
-            app="accounts", topic="orders", partition=0, before=900, after=None, appends=4_711, again=33
-        ),
-        PartitionMove(app="accounts", topic="raw", partition=1, before=77, after=55, again=22),
+        PartitionMove(**ORDERS, before=900, after=None, appends=4_711, again=33),
+        PartitionMove(**ORDERS | {"topic": "raw", "partition": 1}, before=77, after=55, again=22),
     ),
     messages=4_711,
     irrevocable=OUTPUTS,
@@ -64,15 +57,8 @@ REFUSAL = Refusal(
     code="group-has-members", what="consumer group accounts has 2 members", hint="stop all workers"
 )
 RESTORED = done(RESTORING)
-MADE = (
-    NewTopic(
-        topic="fork.staging.orders",
-        of="orders",
-        partitions=3,
-        settings={"retention.ms": "-1"},
-        changed={"retention.ms": "-1"},
-    ),
-)
+KEPT = {"retention.ms": "-1"}
+MADE = (NewTopic("fork.staging.orders", "orders", 3, settings=KEPT, changed=KEPT),)
 FORKING = planned(
     request=Request(namespace="shop", name="friday", fork="staging"),
     namespace="fork.staging.shop",

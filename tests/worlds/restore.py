@@ -14,14 +14,13 @@ from snapkafka import ops
 from snapkafka.kafka import KafkaRecord
 from snapkafka.manifest import Manifest, dump
 from snapkafka.manifest_entries import ExternalEntry, LogEntry, ReadEntry, TopicEntry
-from snapkafka.ports import Entry, Topic
+from snapkafka.ports import Entry, Group, Topic
 from snapkafka.protocol import (
     Agent,
     Captured,
     ChangelogCut,
     Code,
     Hello,
-    InputCut,
     InputTopic,
     LedgerState,
     Position,
@@ -33,7 +32,7 @@ from snapkafka.protocol import (
 from snapkafka.wire import headers as wire
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeAdmin, FakeCluster, FakeLedger
-from tests.worlds.on_disk import write_snapshot
+from tests.worlds.on_disk import read_up_to, write_snapshot
 from tests.worlds.stores import LocalStore
 
 TOPIC_ID = "0" * 32
@@ -66,9 +65,32 @@ def row_of(tp: TopicPartition, key: bytes | None, value: bytes | None) -> KafkaR
     return KafkaRecord(*tp, -1, key, value, (), -1)
 
 
+def fold(records: Iterable[KafkaRecord]) -> dict[bytes | None, bytes]:
+    """Fold a plain changelog as Faust recovers it, by another rule than the package's."""
+    found: dict[bytes | None, bytes] = {}
+    for record in records:
+        if record.value is None:
+            found.pop(record.key, None)
+        else:
+            found[record.key] = record.value
+    return found
+
+
+def fold_sets(records: Iterable[KafkaRecord]) -> defaultdict[str, set[str]]:
+    """Fold a changelog of sets as Faust recovers it: the members as JSON; 1.0 is 1 to a set of Python."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for record in records:
+        (kind, of), change = json.loads(record.key or b""), json.loads(record.value or b"")
+        added, removed = change if kind == 15 else ([change], []) if kind == 1 else ([], [change])
+        for members, act in ((added, found[of].add), (removed, found[of].discard)):
+            for it in members:
+                act(json.dumps(int(it) if isinstance(it, float) else it))
+    return found
+
+
 @dataclass
 class FakeLog:
-    """`Bulk` and the ends of `FakeAdmin`, on lists. `refuse`: called before each append."""
+    """`KafkaBulk` and the ends of `FakeAdmin`, on lists. `appended`: called before each append."""
 
     records: dict[TopicPartition, list[KafkaRecord]] = field(default_factory=lambda: defaultdict(list))
     appended: Callable[[KafkaRecord], None] = lambda record: None
@@ -100,8 +122,8 @@ class FakeLog:
             self.appended(record)
             found = self.records[record.tp]
             at_ms = 5_000 if record.timestamp_ms < 0 else record.timestamp_ms
-            found.append(KafkaRecord(*record.tp, len(found), record.key, record.value, record.headers, at_ms))
-            offsets[record.tp].append(len(found) - 1)
+            offsets[record.tp].append(len(found))
+            found.append(record._replace(offset=len(found), timestamp_ms=at_ms))
         return offsets
 
     def stable_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -109,13 +131,31 @@ class FakeLog:
 
 
 class Admin(FakeAdmin):
-    """`FakeAdmin` whose logs are those of a `FakeLog`, beside a ledger."""
+    """`FakeAdmin` whose logs are those of a `FakeLog`. Topics of forks can be deleted, and their logs with them.
+    `ledgers`: by topic, which exist once somebody has created them."""
 
     log: FakeLog
-    ledger: FakeLedger
+    ledgers: dict[str, FakeLedger]
 
     async def describe_topics(self, topics: Collection[str] | None = None) -> dict[str, Topic]:
-        return self.topics | {self.ledger.topic: Topic(1, self.ledger.topic_id)}
+        there = self.topics | {name: Topic(1, it.topic_id) for name, it in self.ledgers.items() if it.exists}
+        return {name: it for name, it in there.items() if topics is None or name in topics}
+
+    async def groups(self) -> list[Group]:
+        forked = [group for group in self.commits if group.startswith("fork.")]
+        return [Group(name, frozenset(), await self.group_members(name)) for name in forked]
+
+    async def delete_topics(self, *topics: str) -> None:
+        for topic in topics:
+            assert topic.removeprefix("_snapkafka.").startswith("fork."), "nothing else is deleted"
+            self.topics.pop(topic, None)
+            self.ledgers.pop(topic, None)
+            self.settings.pop(topic, None)
+            for tp in [tp for tp in self.log.records if tp.topic == topic]:
+                del self.log.records[tp]
+            for committed in self.commits.values():
+                for tp in [tp for tp in committed if tp.topic == topic]:
+                    del committed[tp]
 
     async def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: len(self.log.records[tp]) for tp in partitions if tp.topic in self.topics}
@@ -202,31 +242,11 @@ class System:
             if rule.takes(record.offset) and not (record.key or b"").startswith(b"_sk:")
         ]
 
-    def folded(self) -> dict[bytes, bytes]:
-        """The plain table as Faust recovers it from the whole changelog."""
-        found: dict[bytes, bytes] = {}
-        for record in self.records(LOG):
-            assert record.key is not None
-            if record.value is None:
-                found.pop(record.key, None)
-            else:
-                found[record.key] = record.value
-        return found
+    def folded(self) -> dict[bytes | None, bytes]:
+        return fold(self.records(LOG))
 
     def members(self) -> set[int]:
-        """The set as Faust recovers it."""
-        found: set[int] = set()
-        for record in self.records(SETS):
-            assert record.key is not None and record.value is not None
-            kind, value = json.loads(record.key)[0], json.loads(record.value)
-            match kind:
-                case 1:
-                    found.add(value)
-                case 2:
-                    found.discard(value)
-                case 15:
-                    found = (found | set(value[0])) - set(value[1])
-        return found
+        return {json.loads(it) for it in fold_sets(self.records(SETS))["k"]}
 
     def holds_the_snapshot(self) -> None:
         """Tables and what each agent takes are those of the cut."""
@@ -301,39 +321,23 @@ def message(offset: int, value: bytes) -> dict[str, Any]:
 
 
 MESSAGES = [message(1, b"one"), message(3, b"three")]
-STATE = [
-    {
-        "app": "app",
-        "partition": 0,
-        "table_name": name,
-        "key_raw": key,
-        "value_raw": value,
-        "changelog_topic": tp.topic,
-    }
-    for name, tp, key, value in (
-        ("t", LOG, b'"x"', b"1"),
-        ("t", LOG, b'"y"', b"2"),
-        ("s", SETS, b'[15,"k"]', b"[[1,2],[]]"),
+COLUMNS = ("app", "partition", "table_name", "key_raw", "value_raw", "changelog_topic")
+STATE: list[dict[str, Any]] = [
+    dict(zip(COLUMNS, ("app", 0, *row), strict=True))
+    for row in (
+        ("t", b'"x"', b"1", LOG.topic),
+        ("t", b'"y"', b"2", LOG.topic),
+        ("s", b'[15,"k"]', b"[[1,2],[]]", SETS.topic),
     )
 ]
 
 
 def captured() -> Captured:
-    at = {"a": 1, "b": 3}
     agents = tuple(
-        Position(agent=name, topic="in", partition=0, offset=offset) for name, offset in at.items()
+        Position(agent=name, topic="in", partition=0, offset=at) for name, at in (("a", 1), ("b", 3))
     )
-    cut = InputCut(
-        app="app",
-        topic="in",
-        topic_id="",
-        partition=0,
-        position=1,
-        noted=1,
-        low=0,
-        log_end=4,
-        receiver=SENDER,
-        agents=agents,
+    cut = dataclasses.replace(
+        read_up_to("in", 0, 1, topic_id=""), app="app", log_end=4, receiver=SENDER, agents=agents
     )
     raw = (Position(agent="c", topic="raw", partition=0, offset=2, started_above=(3,)),)
     changelog = ChangelogCut(
@@ -356,7 +360,7 @@ def captured() -> Captured:
 def stopped_app(tmp_path: Path) -> World:
     log, cluster = FakeLog(), FakeCluster()
     admin = Admin()
-    admin.log, admin.ledger, cluster.the_admin = log, cluster.the_ledger, admin
+    admin.log, cluster.the_admin = log, admin
     topics = ("in", "raw", "out", LOG.topic, SETS.topic)
     admin.topics = {name: Topic(1) for name in topics}
     admin.settings = {
@@ -380,6 +384,7 @@ def stopped_app(tmp_path: Path) -> World:
     for key, value in ((b'[1,"k"]', b"1"), (b'[1,"k"]', b"2"), (b'[2,"k"]', b"2"), (b'[1,"k"]', b"3")):
         log.put(SETS, key, value, by=SENDER)
     cluster.the_ledger.topic = "_snapkafka.shop"
+    admin.ledgers = {cluster.the_ledger.topic: cluster.the_ledger}
     cluster.the_ledger.put(None)
     assert cluster.the_ledger.put(HELLO) == SENDER
     store = LocalStore(tmp_path)

@@ -30,6 +30,7 @@ from snapkafka.protocol import (
     TornEvent,
 )
 from snapkafka.wire.audit import Audited, AuditedTable, Chunk, chunk, content, digest, last, pack, read, shown
+from tests.unit.base.test_manifest import example
 
 LOG = "app-t-changelog"
 
@@ -39,18 +40,8 @@ def captured(partitions: int = 1, end: int = 100) -> Captured:
         ChangelogCut(app="app", table="t", topic=LOG, topic_id="", partition=n, end=end, process=7)
         for n in range(partitions)
     ]
-    return Captured(
-        id="s",
-        attempt=1,
-        epoch=5,
-        type="full",
-        parent="",
-        storage="",
-        processes=(ProcessCut(process=7, app="app"),),
-        inputs=(),
-        senders=(),
-        changelogs=tuple(cuts),
-    )
+    processes = (ProcessCut(process=7, app="app"),)
+    return replace(example().captured, epoch=5, processes=processes, inputs=(), changelogs=tuple(cuts))
 
 
 def answered(rows: dict[bytes, bytes], *, reason: str = "", chunks: int = 1, **table: Any) -> Answer:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,11 +28,9 @@ from snapkafka.errors import (
 )
 from snapkafka.kafka import Connection
 from snapkafka.manifest_entries import CheckEntry
-from snapkafka.ops.drill import new_id
 from snapkafka.ops.drill import steps as module
 from snapkafka.ops.drill.result import of_the_fork
 from snapkafka.ops.drill.steps import DrillRun
-from snapkafka.protocol import fork_problem
 from snapkafka.restore import Recovered, Request
 from snapkafka.verbs import Drill
 from tests.unit.base.test_manifest import example
@@ -299,11 +295,3 @@ def test_parameters_are_given_the_names_of_the_fork() -> None:
         "prefix=fork.d1.",
     ]
     assert of_the_fork({"total": "1"}, ["total"], "d1") == ["total=1"], "no invariant asks for a prefix"
-
-
-def test_an_id_holds_its_second_and_is_another_each_time() -> None:
-    ids = {new_id(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)) for _ in range(200)}
-    assert len(ids) == 200
-    for it in ids:
-        assert re.fullmatch(r"drill-20260102-030405-[0-9a-f]{8}", it)
-        assert fork_problem(it) is None, "it is the name of a fork"

@@ -38,20 +38,6 @@ producer.produce("orders", b"v")
 for _ in range(4):
     producer.poll(0.5)
 """
-LATE = """
-import asyncio, faust, snapkafka
-from aiokafka import AIOKafkaProducer
-app = faust.App("shop", broker="kafka://127.0.0.1:{port}")
-async def send():
-    producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:{port}")
-    try:
-        await producer.start()
-    except Exception as error:
-        print("refused:", error, flush=True)
-asyncio.run(send())
-snapkafka.install(app, namespace="ns")
-print("installed", flush=True)
-"""
 
 
 class Broker:
@@ -102,13 +88,12 @@ async def run(folder: Path, words: list[str]) -> str:
         await workers.end()
 
 
-@pytest.mark.parametrize("kind", ["isolated", "confluent", "late", "child"])
+@pytest.mark.parametrize("kind", ["isolated", "confluent", "child"])
 async def test_a_command_that_misbehaves_reaches_no_broker(kind: str, tmp_path: Path, broker: Broker) -> None:
     raw = SOCKET.format(host="127.0.0.1", port=broker.port)
     commands = {
         "isolated": lambda: python(tmp_path, raw, "-I", "-S"),
         "confluent": lambda: python(tmp_path, CONFLUENT.format(port=broker.port)),
-        "late": lambda: python(tmp_path, LATE.format(port=broker.port)),
         "child": lambda: ["env", "-i", "sh", "-c", f"setsid {shlex.join(python(tmp_path, raw))}; true"],
     }  # fmt: skip
     printed = await run(tmp_path, commands[kind]())
@@ -128,11 +113,6 @@ async def connect():
         print("came to:", error, flush=True)
 asyncio.run(connect())
 """
-
-
-async def test_an_installed_fork_reaches_the_broker_through_its_door(tmp_path: Path, broker: Broker) -> None:
-    printed = await run(tmp_path, python(tmp_path, INSTALLED.format(port=broker.port)))
-    assert broker.connected == 1, printed
 
 
 MECHANISMS = ("landlock", "namespace")

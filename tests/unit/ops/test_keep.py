@@ -81,11 +81,8 @@ class Keeper:
             write_snapshot(self.store, name, epoch, namespace="ns", verdict=self.verdict)
         self.cluster.the_ledger.put(Verdict(n=100 * epoch, epoch=epoch, verdict=self.verdict, manifest=place))
         answers = self.answers.pop(0) if self.answers else ()
-        good, made = (
-            self.verdict == "VERIFIED",
-            {"manifest": place, "checks": self.checks, "answers": answers},
-        )
-        return (ops.JobResult(id=name, epoch=epoch, verdict=self.verdict, good=good, **made),)  # type: ignore[arg-type]
+        of: dict[str, Any] = {"verdict": self.verdict, "good": self.verdict == "VERIFIED", "manifest": place}
+        return (ops.JobResult(id=name, epoch=epoch, checks=self.checks, answers=answers, **of),)
 
     async def round(self, minutes: float, **request: Any) -> ops.KeptRound:
         """Run the round of a moment."""

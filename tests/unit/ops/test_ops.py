@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, TypeVar
 
 import pytest
@@ -15,6 +16,7 @@ from snapkafka.errors import (
     UnknownSnapshotError,
 )
 from snapkafka.ops import pruning, snapshots
+from snapkafka.ports import Topic
 from snapkafka.protocol import (
     Abort,
     Bye,
@@ -25,6 +27,7 @@ from snapkafka.protocol import (
     Status,
     TopicPartition,
     Trigger,
+    Verdict,
 )
 from snapkafka.until import pause_after
 from snapkafka.wire import encode
@@ -178,10 +181,7 @@ async def test_show_of_a_captured_one_has_processes_positions_and_times(cluster:
     (process,) = found.processes
     assert (process.app, process.heard, process.cut_us) == ("shop", "ledger", 90)
     assert process.reported_ms == 1
-    assert [(row.partition, row.position, row.log_end) for row in found.positions] == [
-        (0, 10, 12),
-        (1, 10, 12),
-    ]
+    assert [(it.partition, it.position, it.log_end) for it in found.positions] == [(0, 10, 12), (1, 10, 12)]
     assert found.capture_ms is not None
 
 
@@ -218,16 +218,11 @@ async def test_shown_is_one_snapshot(cluster: FakeCluster, asked: dict[str, Any]
         await ops.show(cluster, "ns", **asked)
 
 
-async def test_without_a_ledger_nothing_is_made(cluster: FakeCluster) -> None:
+async def test_a_namespace_and_its_ledger_are_needed(cluster: FakeCluster) -> None:
     cluster.the_ledger.exists = False
-    with pytest.raises(LedgerUnusableError):
-        await ops.list_snapshots(cluster, "ns")
-
-
-@pytest.mark.parametrize("namespace", ["", "two words"])
-async def test_a_namespace_is_needed(cluster: FakeCluster, namespace: str) -> None:
-    with pytest.raises(BadInputError, match="namespace"):
-        await ops.list_snapshots(cluster, namespace)
+    for namespace, error in (("ns", LedgerUnusableError), ("", BadInputError), ("two words", BadInputError)):
+        with pytest.raises(error):
+            await ops.list_snapshots(cluster, namespace)
 
 
 # -- pause, resume, retire -----------------------------------------------------------------------------------
@@ -326,3 +321,78 @@ async def test_a_ledger_that_was_trimmed_by_hand_is_refused(cluster: FakeCluster
     await cluster.the_ledger.trim(1)
     with pytest.raises(LedgerUnusableError, match="1"):
         await ops.list_snapshots(cluster, "ns")
+
+
+# -- verdicts, and the wait for a capture --------------------------------------------------------------------
+
+
+async def listed(cluster: FakeCluster, start: int | None) -> list[ops.Verified]:
+    return [item async for item in ops.verdicts(cluster, "ns", start=start, live=False)]
+
+
+async def test_verdicts_name_their_snapshot_and_where_to_read_on(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    first, second = [(await ops.trigger(cluster, "ns", snapshot_id=name, wait=True)).epoch for name in "ab"]
+    ledger = cluster.the_ledger
+    good_at = ledger.put(Verdict(n=1, epoch=first, verdict="VERIFIED", manifest="/snaps/a.json"))
+    ledger.put(Verdict(n=2, epoch=second, verdict="INCONSISTENT", manifest="/snaps/b.json"))
+    ledger.put(Verdict(n=3, epoch=99, verdict="VERIFIED"))  # of no snapshot of this ledger
+    found = await listed(cluster, 0)
+    assert [(item.id, item.verdict, item.good, item.manifest) for item in found] == [
+        ("a", "VERIFIED", True, "/snaps/a.json"),
+        ("b", "INCONSISTENT", False, "/snaps/b.json"),
+    ]
+    assert found[0].offset == good_at
+    assert found[0].triggered_ms < found[0].verified_ms
+    assert await listed(cluster, good_at + 1) == found[1:]
+    assert await listed(cluster, None) == []
+
+
+async def test_a_verdict_is_heard_as_it_is_appended(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    epoch = (await ops.trigger(cluster, "ns", snapshot_id="a", wait=True)).epoch
+    stream = ops.verdicts(cluster, "ns", start=await cluster.the_ledger.end())
+    awaited = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    cluster.the_ledger.put(Verdict(n=1, epoch=epoch, verdict="VERIFIED"))
+    found = await asyncio.wait_for(awaited, 5)
+    assert (found.id, found.good) == ("a", True)
+    await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_waiting_for_a_capture_starts_no_snapshot(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders")
+    with pytest.raises(UnknownSnapshotError):
+        await ops.await_captured(cluster, "ns", "a")
+    await ops.trigger(cluster, "ns", snapshot_id="a")
+    found = await ops.await_captured(cluster, "ns", "a")
+    assert (found.id, found.status) == ("a", Status.CAPTURED)
+
+
+async def test_waiting_for_one_that_failed_reports_why(cluster: FakeCluster) -> None:
+    Worker(cluster.the_ledger, "shop", "orders", reports=False)
+    epoch = (await ops.trigger(cluster, "ns", snapshot_id="a")).epoch
+    cluster.the_ledger.put(Abort(n=1, epoch=epoch, code="ttl", reason="nobody answered"))
+    with pytest.raises(SnapshotFailedError, match="nobody answered"):
+        await ops.await_captured(cluster, "ns", "a")
+
+
+# -- topics --------------------------------------------------------------------------------------------------
+
+
+async def test_what_exists_stays_as_it_is_and_needs_as_many_partitions(cluster: FakeCluster) -> None:
+    cluster.the_admin.topics = {"orders": Topic(2)}
+    names, settings = ["orders", "table"], {"cleanup.policy": "compact"}
+    with pytest.raises(BadInputError):
+        await ops.create_topics(cluster, names, partitions=4, settings=settings)
+    assert "table" not in cluster.the_admin.topics
+    made = await ops.create_topics(cluster, names, partitions=2, settings=settings)
+    assert [(it.topic, it.created) for it in made] == [("orders", False), ("table", True)]
+    assert cluster.the_admin.settings == {"table": settings}
+
+
+async def test_nothing_is_created_if_one_is_refused(cluster: FakeCluster) -> None:
+    cluster.the_admin.refusals = {"orders": "no"}
+    with pytest.raises(LedgerUnusableError):
+        await ops.create_topics(cluster, ["before", "orders", "after"])
+    assert cluster.the_admin.topics == {}

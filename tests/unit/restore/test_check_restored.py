@@ -57,14 +57,8 @@ async def test_what_was_restored_is_equal_and_so_is_what_is_restored_again(world
         (lambda it: put(it, LOG, b'"n"', b"3"), 't: key "n" of partition 0 is unexpected'),
         (lambda it: put(it, SETS, b'[2,"k"]', b"1"), 's: member 1 of set "k" of partition 0 is missing'),
         (lambda it: put(it, SETS, b'[1,"k"]', b"4"), 's: member 4 of set "k" of partition 0 is unexpected'),
-        (
-            lambda it: it.admin.commits["app"].update({RAW: 3}),
-            "position of app app in raw[0] is 3, expected 2",
-        ),
-        (
-            lambda it: it.admin.commits["app"].pop(IN),
-            "position of app app in in[0] is nothing, expected 7",
-        ),
+        (lambda it: it.positions.update({RAW: 3}), "position of app app in raw[0] is 3, expected 2"),
+        (lambda it: it.positions.pop(IN), "position of app app in in[0] is nothing, expected 7"),
     ],
 )
 async def test_each_damage_is_named_and_nothing_else(

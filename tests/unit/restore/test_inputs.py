@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,12 +11,10 @@ import pytest
 from snapkafka.errors import ForkRefusedError, RestoreFailedError, RestoreRefusedError
 from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.protocol import SenderEnd
-from snapkafka.wire import headers as wire
 from tests.worlds.copies import Fork, New
 from tests.worlds.restore import (
     EPOCH,
     IN,
-    LEDGER,
     RAW,
     SENDER,
     CrashError,
@@ -97,22 +95,20 @@ async def test_what_is_neither_in_the_log_nor_stored_is_a_reason_to_refuse(
     assert world.fingerprint() == before
 
 
-def rewritten(world: World, senders: Iterable[int]) -> None:
+def rewritten(world: World, senders: Sequence[int]) -> None:
     """Let these processes (-1: somebody outside) have written `in`; the snapshot was taken after 0 to 3."""
     world.log.records[IN].clear()
-    numbers: dict[int, int] = {}
     for offset, by in enumerate(senders):
-        world.log.put(IN, b"k", b"%d" % offset)
-        if by >= 0:
-            seq = numbers[by] = numbers.get(by, -1) + 1
-            stamp = wire.stamp(LEDGER, wire.tp_check(*IN), EPOCH if offset > 3 else 0, by, seq)
-            world.log.records[IN][-1] = world.log.records[IN][-1]._replace(headers=((wire.HEADER, stamp),))
-        if offset == 3:
-            captured, last = world.manifest.captured, numbers.get(SENDER)
-            end = SenderEnd(process=SENDER, topic="in", partition=0, white_end=4, last_seq=last or 0)
-            agents = tuple(dataclasses.replace(at, offset=3) for at in captured.inputs[0].agents)
-            inputs = (dataclasses.replace(captured.inputs[0], position=3, agents=agents), captured.inputs[1])
-            world.change(senders=(*captured.senders, *[end] * (last is not None)), inputs=inputs)
+        world.log.put(IN, b"k", b"%d" % offset, by=by, epoch=EPOCH if offset > 3 else 0)
+    source, raw = world.manifest.captured.inputs
+    agents = tuple(dataclasses.replace(at, offset=3) for at in source.agents)
+    ends = [SenderEnd(process=SENDER, topic="in", partition=0, white_end=4, last_seq=3)] * (
+        SENDER in senders[:4]
+    )
+    world.change(
+        senders=(*world.manifest.captured.senders, *ends),
+        inputs=(dataclasses.replace(source, position=3, agents=agents), raw),
+    )
 
 
 #: A process of the snapshot, and somebody outside.

@@ -157,6 +157,7 @@ async def test_latest_is_the_snapshot_that_was_shown(world: World) -> None:
 
 # --- Settings ---------------------------------------------------------------------------------------------------------
 
+BEFORE, AFTER, APART = (f"message.timestamp.{it}.max.ms" for it in ("before", "after", "difference"))
 #: What holds for a topic that was created without settings on Kafka 4.0.
 DEFAULTS = {
     "cleanup.policy": "delete",
@@ -164,8 +165,8 @@ DEFAULTS = {
     "retention.bytes": "-1",
     "max.message.bytes": "1048588",
     "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": ENDLESS,
-    "message.timestamp.after.max.ms": "3600000",
+    BEFORE: ENDLESS,
+    AFTER: "3600000",
 }
 RECORDED: dict[str, str] = {}
 NOW = 100 * DAY_MS
@@ -178,13 +179,8 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def carried(age_ms: int = 0, ahead_ms: int = 0, largest: int = 100, records: int = 1) -> Carried:
-    return Carried(
-        records=records,
-        bytes=largest * records,
-        oldest_ms=NOW - age_ms,
-        youngest_ms=NOW + ahead_ms,
-        largest=largest if records else 0,
-    )
+    times = NOW - age_ms, NOW + ahead_ms
+    return Carried(records, largest * records, *times, largest if records else 0)
 
 
 def changes(
@@ -194,11 +190,8 @@ def changes(
     largest: int = 10,
     recorded: dict[str, str] | None = RECORDED,
 ) -> dict[str, str]:
-    contents = Contents(
-        captured=captured(),
-        carried={"in": found or Carried()},
-        largest={LOG.topic: largest, SETS.topic: largest},
-    )
+    sizes = {LOG.topic: largest, SETS.topic: largest}
+    contents = Contents(captured=captured(), carried={"in": found or Carried()}, largest=sizes)
     return contents.changes(topic, {**DEFAULTS, **holding}, recorded=recorded)
 
 
@@ -213,18 +206,10 @@ def changes(
         (carried(age_ms=300), {"retention.ms": "1000"}, {}),
         (carried(age_ms=501), {"retention.ms": "1000"}, {"retention.ms": "-1"}),
         (carried(age_ms=30 * DAY_MS), {"message.timestamp.type": "LogAppendTime"}, {}),
-        (carried(ahead_ms=3_600_001), {}, {"message.timestamp.after.max.ms": ENDLESS}),
+        (carried(ahead_ms=3_600_001), {}, {AFTER: ENDLESS}),
         (carried(ahead_ms=3_600_000), {}, {}),
-        (
-            carried(age_ms=2),
-            {"message.timestamp.before.max.ms": "1"},
-            {"message.timestamp.before.max.ms": ENDLESS},
-        ),
-        (
-            carried(age_ms=2),
-            {"message.timestamp.difference.max.ms": "1"},
-            {"message.timestamp.difference.max.ms": ENDLESS},
-        ),
+        (carried(age_ms=2), {BEFORE: "1"}, {BEFORE: ENDLESS}),
+        (carried(age_ms=2), {APART: "1"}, {APART: ENDLESS}),
         (carried(largest=1_048_500), {}, {"max.message.bytes": "1048632"}),
         (carried(records=10), {"retention.bytes": "2000"}, {"retention.bytes": "-1"}),
         (carried(records=10), {"retention.bytes": "3000"}, {}),

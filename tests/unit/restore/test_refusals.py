@@ -11,10 +11,11 @@ import pytest
 
 from snapkafka import ops
 from snapkafka.errors import BadInputError, ForkRefusedError, RestoreRefusedError
-from snapkafka.manifest_entries import ExternalEntry
+from snapkafka.manifest_entries import ExternalEntry, TopicEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import Agent, Hello, InputTopic, Restore, Table
-from tests.worlds.copies import NEW_ID, Fork, New
+from tests.unit.base.test_manifest import example
+from tests.worlds.copies import NEW_ID, Fork, New, after_a_loss
 from tests.worlds.restore import AGENTS, HELLO, IN, LOG, RAW, System, World
 
 Harm = Callable[[Any], object]
@@ -100,44 +101,32 @@ IN_PLACE: list[tuple[str, Harm]] = [
 ]
 
 
-def small_records(new: New) -> None:
-    new.admin.topics["in"] = Topic(1)
-    new.admin.settings["in"] = {"max.message.bytes": "10"}
-
-
-def not_empty(new: New) -> None:
-    new.admin.topics["raw"] = Topic(1)
-    new.log.put(RAW, b"", b"")
-
-
-def in_ledger(new: New, *records: Any) -> None:
+def in_ledger(new: New, *records: Any) -> object:
     new.ledger.exists = True
-    for record in records:
-        new.ledger.put(record)
+    return [new.ledger.put(record) for record in records]
 
 
-def of_this_cluster(new: New) -> None:
-    in_ledger(new)
-    new.old.change(ledger=dataclasses.replace(new.old.manifest.ledger, topic_id=NEW_ID))
-
-
+SMALL = {"in": {"max.message.bytes": "10"}}
+LONG = TopicEntry(name="x" * 240, topic_id="", partitions=1)
+OURS = dataclasses.replace(example().ledger, topic_id=NEW_ID)
 OPEN = Restore(n=1, plan="other", stage="begun", snapshot="monday", apps=("app",))
 CLUSTER: list[tuple[str, Harm]] = [
     ("verdict", lambda new: new.old.change(verdict="UNVERIFIABLE")),
     ("files", lambda new: damaged(new.old)),
-    ("topic-not-empty", not_empty),
+    ("topic-not-empty", lambda new: (new.admin.topics.update(raw=Topic(1)), new.log.put(RAW, b"", b""))),
     ("partitions-changed", topic("raw", Topic(3))),
     ("group-has-members", lambda new: new.admin.member_counts.extend([2] * 99)),
     ("plan-open", lambda new: in_ledger(new, OPEN)),
-    ("same-cluster", of_this_cluster),
+    ("same-cluster", lambda new: (in_ledger(new), new.old.change(ledger=OURS))),
     ("table-missing", lambda new: in_ledger(new, None, dataclasses.replace(HELLO, tables=HELLO.tables[:1]))),
-    ("topic-settings", small_records),
+    (
+        "topic-settings",
+        lambda new: (
+            new.admin.topics.update({"in": Topic(1)}),
+            new.admin.settings.update(SMALL),
+        ),
+    ),
 ]
-
-
-def too_long(fork: Fork) -> None:
-    it = fork.production
-    it.change(topics=(*it.manifest.topics, dataclasses.replace(it.manifest.topics[0], name="x" * 240)))
 
 
 FORK: list[tuple[str, Harm]] = [
@@ -145,7 +134,10 @@ FORK: list[tuple[str, Harm]] = [
     ("files", lambda fork: damaged(fork.production)),
     ("fork-exists", topic("fork.staging.mine", Topic(1))),
     ("fork-exists", lambda fork: fork.admin.commits.update({"fork.staging.mine": {IN: 1}})),
-    ("name-too-long", too_long),
+    (
+        "name-too-long",
+        lambda fork: fork.production.change(topics=(LONG,)),
+    ),
     ("group-has-members", lambda fork: fork.admin.member_counts.extend([2] * 99)),
 ]
 
@@ -161,19 +153,17 @@ async def refused(system: System, code: str, harm: Harm, **options: Any) -> None
     assert system.fingerprint() == before
 
 
-@pytest.mark.parametrize(("code", "harm"), IN_PLACE)
-async def test_in_place(world: World, code: str, harm: Harm) -> None:
-    await refused(world, code, harm)
-
-
-@pytest.mark.parametrize(("code", "harm"), CLUSTER)
-async def test_another_cluster(new: New, code: str, harm: Harm) -> None:
-    await refused(new, code, harm)
-
-
-@pytest.mark.parametrize(("code", "harm"), FORK)
-async def test_a_fork(fork: Fork, code: str, harm: Harm) -> None:
-    await refused(fork, code, harm)
+@pytest.mark.parametrize(
+    ("kind", "code", "harm"),
+    [
+        *(("in-place", *it) for it in IN_PLACE),
+        *(("cluster", *it) for it in CLUSTER),
+        *(("fork", *it) for it in FORK),
+    ],
+)
+async def test_each_reason(world: World, kind: str, code: str, harm: Harm) -> None:
+    found: System = {"in-place": lambda it: it, "cluster": after_a_loss, "fork": Fork}[kind](world)
+    await refused(found, code, harm)
 
 
 @pytest.mark.parametrize(

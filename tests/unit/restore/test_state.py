@@ -12,7 +12,7 @@ from snapkafka.kafka import KafkaRecord
 from snapkafka.protocol import TopicPartition
 from snapkafka.restore import differences
 from snapkafka.wire import headers as wire
-from tests.worlds.restore import EPOCH, LEDGER, LOG, SENDER, SETS, captured, row_of
+from tests.worlds.restore import EPOCH, LEDGER, LOG, SENDER, SETS, captured, fold, fold_sets, row_of
 
 CUTS = {TopicPartition(cut.topic, cut.partition): cut for cut in captured().changelogs}
 
@@ -31,17 +31,6 @@ def lacking(
 
 def of(log: list[KafkaRecord]) -> Callable[[TopicPartition], list[KafkaRecord]]:
     return lambda tp: log
-
-
-def fold(records: Iterable[KafkaRecord]) -> dict[bytes | None, bytes]:
-    """Fold a plain changelog, by another rule than the package's."""
-    state: dict[bytes | None, bytes] = {}
-    for record in records:
-        if record.value is None:
-            state.pop(record.key, None)
-        else:
-            state[record.key] = record.value
-    return state
 
 
 class History:
@@ -115,20 +104,10 @@ def test_sets_fold_to_the_cut_again_member_by_member(seed: int) -> None:
         for of, found in wanted.items()
     ]
     log = written(SETS, *changes)
-    appended = lacking(rows, log, SETS)
-    assert all(json.loads(key or b"")[0] in (1, 2) for _, key, _ in appended), "never an update of many"
-    there: dict[str, set[str]] = {"k": set(), "l": set()}
-    for key, value in [*changes, *((key, value) for _, key, value in appended)]:
-        kind, of = json.loads(key or b"")
-        change = json.loads(value or b"")
-        added, removed = change if kind == 15 else ([change], []) if kind == 1 else ([], [change])
-        there[of] |= {_member(it) for it in added}
-        there[of] -= {_member(it) for it in removed}
-    assert there == wanted
-
-
-def _member(value: object) -> str:
-    return json.dumps(int(value) if isinstance(value, float) else value)
+    appended = [(key or b"", value) for _, key, value in lacking(rows, log, SETS)]
+    assert all(json.loads(key)[0] in (1, 2) for key, _ in appended), "never an update of many"
+    there = fold_sets(written(SETS, *changes, *appended))
+    assert {of: there[of] for of in wanted} == wanted
 
 
 def test_partitions_without_rows_are_emptied_and_come_in_order() -> None:
