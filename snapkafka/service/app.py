@@ -27,8 +27,7 @@ from .access import Role, foreign, is_loopback
 from .api import Route as Api
 from .ledger_follower import LedgerFollower
 from .metrics import Metrics
-from .problems import RefusedError, problem
-from .requests import body_of, json_answer, query_of
+from .problems import RefusedError, body_of, json_answer, problem, query_of
 from .routes import ROUTES, Handlers, document
 from .settings import Settings
 

@@ -15,6 +15,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
 from snapkafka.errors import BrokerUnavailableError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.restorable import restorable
 from snapkafka.kafka.ledger.reading import (
@@ -32,6 +35,7 @@ from snapkafka.ports import Cluster
 from snapkafka.protocol.ledger_state import SnapshotView
 from snapkafka.units import wall_ms
 
+from .api import EVENTS
 from .problems import RefusedError
 
 _K = TypeVar("_K")
@@ -291,3 +295,62 @@ class LedgerFollower:
                 cut_ms=work.reading.times_ms[epoch - 1],
                 now=self.clock,
             )
+
+
+#: A stream on which nothing happens sends a comment now and then, so that a lost client is noticed.
+BEAT_S: Final = 10.0
+#: Of what changes more often only the last is sent.
+AT_MOST_EVERY_S: Final = 0.1
+
+
+class Streams:
+    """Live streams, up to `most`, of which `open` are open: an event `changed` whenever the ledger has more."""
+
+    def __init__(self, follower: LedgerFollower, most: int) -> None:
+        self._follower, self._most = follower, most
+        self.open = 0
+
+    async def answer(self) -> Response:
+        """Answer with a stream once its first event is there: it is counted from then on.
+
+        Raises:
+            RefusedError: the limit is reached.
+        """
+        events = self._events()
+        first = await anext(events)
+
+        async def all_of_them() -> AsyncIterator[str]:
+            yield first
+            async for event in events:
+                yield event
+
+        return StreamingResponse(all_of_them(), media_type=EVENTS, headers={"X-Accel-Buffering": "no"})
+
+    async def _events(self) -> AsyncIterator[str]:
+        if self.open >= self._most:
+            busy = f"{self._most} live streams are open"
+            raise RefusedError("busy", busy, "close one, or ask without a stream")
+        self.open += 1
+        try:
+            last = ""
+            while True:
+                version, now = self._follower.version, self._now()
+                yield ": nothing new\n\n" if now == last else now
+                last = now
+                if await self._follower.changed(version, BEAT_S) == version:
+                    await self._follower.fresh()  # which notices a broker that is silent
+                await asyncio.sleep(AT_MOST_EVERY_S)
+        finally:
+            self.open -= 1
+
+    def _now(self) -> str:
+        state, problem = self._follower.reading.state, self._follower.problem
+        data = {
+            "ledger_end": state.end,
+            "snapshots": len(state.snapshots),
+            "running": [view.trigger.id for view in state.open.values()],
+            "paused": state.paused,
+            "followed": self._follower.followed,
+            "problem": None if problem is None else problem.message,
+        }
+        return f"event: changed\ndata: {msgspec.json.encode(data).decode()}\n\n"

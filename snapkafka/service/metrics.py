@@ -15,8 +15,7 @@ from snapkafka.errors import SnapkafkaError
 from snapkafka.manifest import RestorableEntry
 from snapkafka.ops import freshness_in, gauges
 
-from .ledger_follower import LedgerFollower
-from .live import Streams
+from .ledger_follower import LedgerFollower, Streams
 
 
 def described() -> tuple[Any, ...]:

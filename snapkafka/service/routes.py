@@ -24,15 +24,14 @@ from snapkafka.query.locate import StoredFiles
 from .access import Role, within
 from .api import EVENTS, ROUTES, SVG, document, route
 from .jobs import Job, Jobs
-from .ledger_follower import LedgerFollower, Shared
-from .live import Streams
-from .problems import RefusedError
-from .requests import (
+from .ledger_follower import LedgerFollower, Shared, Streams
+from .problems import (
     AssemblyRequest,
     DiagramRequest,
     DiffRequest,
     ListRequest,
     QueryRequest,
+    RefusedError,
     TriggerRequest,
     VerifyRequest,
     bounded,

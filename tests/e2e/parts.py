@@ -51,7 +51,7 @@ def command(observer: Observer, *arguments: str) -> Any:
     """Run the `snapkafka` command as a user would; its JSON."""
     where = ["--json", "--bootstrap", observer.connection.bootstrap, "--namespace", observer.namespace]
     done = subprocess.run(
-        [sys.executable, "-m", "snapkafka.cli", *arguments, *where], capture_output=True, text=True
+        [sys.executable, "-m", "snapkafka", *arguments, *where], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -144,7 +144,7 @@ def test_a_source_a_sink_the_verdicts_and_the_ledger(
             run(_judge(s, taken.epoch))
             words = ["verdicts", "--bootstrap", s.bootstrap, "--namespace", s.namespace]
             with connect.file("verdicts-source").open("ab") as out:
-                subprocess.run([sys.executable, "-m", "snapkafka.cli", *words], stdout=out, check=True)
+                subprocess.run([sys.executable, "-m", "snapkafka", *words], stdout=out, check=True)
             verdicts = connect.file("verdicts-sink")
             s.wait_until("the verdict", lambda: verdicts.read_text().count("\n") == 1, timeout_s=WITHIN_S)
             assert f"id={taken.id}" in verdicts.read_text()
@@ -230,7 +230,7 @@ def test_verdicts_and_ledger_are_in_a_database_and_each_is_there_once(
     run(_judge(s, taken.epoch))
     words = ["verdicts", "--bootstrap", s.bootstrap, "--namespace", s.namespace]
     with connect.file("verdicts-source").open("ab") as out:
-        subprocess.run([sys.executable, "-m", "snapkafka.cli", *words], stdout=out, check=True)
+        subprocess.run([sys.executable, "-m", "snapkafka", *words], stdout=out, check=True)
 
     def ledger() -> list[Any]:
         rows = database.query("SELECT encode(record, 'hex') FROM snapkafka_ledger ORDER BY __connect_offset")

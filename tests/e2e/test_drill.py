@@ -59,7 +59,7 @@ def drill(system: RunningSystem, folder: Path, storage: Path, total: int = TOTAL
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "snapkafka.cli", "drill", *(f"--app={it}" for it in workers), *arguments],
+        [sys.executable, "-m", "snapkafka", "drill", *(f"--app={it}" for it in workers), *arguments],
         env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ def spark_submit() -> list[str]:
 
 
 SLEEPS: Final = (sys.executable, "-c", "import time; time.sleep(600)")
-COMMAND: Final = with_ctrl_c("snapkafka.cli")
+COMMAND: Final = with_ctrl_c("snapkafka")
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 #: What a command may take to end, and what whoever lost it may take to notice and to end as well.
 ENDS_WITHIN_S: Final = 5.0

@@ -47,7 +47,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
 def command(environ: dict[str, str], stage: Stage, *arguments: str) -> tuple[int, Any, str]:
     where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "snapkafka.cli", *arguments, *where],
+        [sys.executable, "-m", "snapkafka", *arguments, *where],
         capture_output=True,
         text=True,
         timeout=120,

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 def command(door: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """`snapkafka list`, of a ledger that is not there."""
     return subprocess.run(
-        [sys.executable, "-m", "snapkafka.cli", "list", "--bootstrap", door, "--namespace", "none"],
+        [sys.executable, "-m", "snapkafka", "list", "--bootstrap", door, "--namespace", "none"],
         env=os.environ | environ, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 

@@ -74,7 +74,7 @@ def test_a_trusted_backup_is_reported_in_xcom_and_log(
         assert task.execute(context) == {key: FOUND[key] for key in FOUND if key not in ("reasons", "logs")}
     assert "drill: find the snapshot" in caplog.text
     python = "/opt/spark/bin/python"
-    start = [python, "-m", "snapkafka.cli", "drill"]
+    start = [python, "-m", "snapkafka", "drill"]
     assert command.line[: len(start)] == start
     assert [word for word in command.line[len(start) :] if not word.startswith(("--json=", "--config="))] == [
         "--bootstrap=127.0.0.1:9", "--namespace=ns", f"--app={APP}", f"--app={APP}",

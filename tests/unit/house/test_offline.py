@@ -17,7 +17,7 @@ MODULE = "tests.worlds.coverage"
 def look(app: str, *arguments: str) -> tuple[int, str, str]:
     """The command as a process, as apps are imported once only."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SNAPKAFKA")}
-    command = [sys.executable, "-m", "snapkafka.cli", "doctor", "--offline", app, *arguments]
+    command = [sys.executable, "-m", "snapkafka", "doctor", "--offline", app, *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120, env=environment, cwd=Path(__file__).parents[3]
     )

@@ -37,7 +37,6 @@ BASE = {"fastavro", "msgspec"}
 #: Every door that has to say which extra it needs.
 DOORS = {
     "snapkafka": "cli",
-    "snapkafka.cli": "cli",
     "snapkafka.assembly": "spark",
     "snapkafka.demo": "demo",
 }

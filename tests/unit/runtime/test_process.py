@@ -20,7 +20,7 @@ from tests.worlds.stores import LocalStore
 
 pytestmark = pytest.mark.nightly
 
-COMMAND = (sys.executable, "-m", "snapkafka.cli")
+COMMAND = (sys.executable, "-m", "snapkafka")
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ class SnapkafkaDrillOperator(SnapkafkaBaseOperator):
                 unlocked=self.unlocked,
             )
             words = [
-                python, "-m", "snapkafka.cli", "drill",
+                python, "-m", "snapkafka", "drill",
                 f"--bootstrap={hook.bootstrap}", f"--namespace={hook.namespace}",
                 f"--json={result}", f"--config={config}",
                 *_flags_of(request), *_flags_of(self._spec()),
