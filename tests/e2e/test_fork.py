@@ -185,7 +185,7 @@ def without_who_was_erased(found: Rows) -> Rows:
     assert sum(map(len, kept.values())) < sum(map(len, found.values())), (
         "nobody was erased: this shows nothing"
     )
-    return kept
+    return {topic: records for topic, records in kept.items() if records}
 
 
 def rows(kafka: Broker, cycle: Cycle, fork: str) -> Rows:

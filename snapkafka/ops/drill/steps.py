@@ -15,6 +15,7 @@ from snapkafka.errors import ForkRefusedError, SnapkafkaError, TimedOutError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin, administration
 from snapkafka.kafka.ledger.reading import opened
 from snapkafka.kafka.login.connection import Connection
+from snapkafka.kafka.records.bulk import KafkaBulk
 from snapkafka.manifest import Manifest
 from snapkafka.ops.assembling import assemble, verify
 from snapkafka.ops.keep import keep
@@ -285,8 +286,8 @@ class DrillRun:
             (dropped,) = await drop_forks(self.where, planned, notify=self.notify)
             if dropped.kept:
                 raise ForkRefusedError(f"fork {self.fork} stays: {dropped.kept}")
-
-    # -- the end ----------------------------------------------------------------------------------------------
+        elif self.planned is not None:  # its groups may have been held
+            await asyncio.to_thread(KafkaBulk(self.where).delete_groups, self.planned.apps)
 
     async def put_away(self) -> None:
         """End the workers and remove the fork; a remainder is a reason not to trust the backup."""
