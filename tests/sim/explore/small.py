@@ -236,14 +236,14 @@ LARGE: Final = (
         "closing",
         plan=plan(app("a", "A", (("write", "x"), ("buffer", "A")))),
         faults={"fail-send": 1},
-        states=7_882,
+        states=13_844,
     ),
-    _more("left", inputs=(A, A), states=3_869),
+    _more("left", inputs=(A, A), states=17_810),
     _more(
         "moves",
         faults={"rebalance": 1, "lose-report": 1},
         slow=NEWS | {"post Report", "commit"},
-        states=11_899,
+        states=44_911,
     ),
     _more("small", slow=NEWS, states=16_107),
     _more("late", plan=plan(app("a", "A", SEND), app("b", "B", WRITE, workers=2)), slow=NEWS, states=17_183),
@@ -262,7 +262,7 @@ LARGE: Final = (
         plan=plan(app("a", "A", LOOP, workers=2)),
         inputs=(A,),
         faults={"rebalance": 2},
-        states=24_425,
+        states=111_806,
     ),
     SmallWorld(
         name="replay",
@@ -271,7 +271,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"rebalance": 1},
         slow=NEWS | {"commit"},
-        states=47_269,
+        states=211_336,
     ),
     SmallWorld(
         name="dead",
@@ -280,7 +280,7 @@ LARGE: Final = (
         inputs=(A,),
         faults={"expire b": 1},
         slow=NEWS,
-        states=58_907,
+        states=127_631,
     ),
     SmallWorld(
         name="zombie",
@@ -289,7 +289,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"expire b": 1},
         slow=frozenset({"a ledger Trigger", "stamp", "post Assigned"}),
-        states=69_910,
+        states=184_254,
     ),
     SmallWorld(
         name="late-zombie",
@@ -298,7 +298,7 @@ LARGE: Final = (
         inputs=(A, A),
         faults={"expire b": 1, "crash a": 1},
         slow=frozenset({"a ledger Trigger", "stamp"}),
-        states=76_521,
+        states=179_138,
     ),
     SmallWorld(
         name="two",
