@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from snapkafka.errors import StorageError
 from snapkafka.manifest import Manifest
-from snapkafka.protocol import records
 from snapkafka.store import Store, manifest_name
 
 from .reading import LedgerReading
@@ -28,19 +26,18 @@ class StoredManifest:
     @classmethod
     def of(cls, store: Store, manifest: Manifest) -> StoredManifest:
         """Read the file of a manifest again, for its digest."""
-        there = store.has(manifest.id)
+        name = manifest_name(manifest.id)
         return cls(
-            namespace=manifest.namespace,
-            id=manifest.id,
-            epoch=manifest.epoch,
-            verdict=manifest.verdict,
-            content=manifest.content,
-            place=store.manifest_place(manifest.id),
-            sha256=store.sha256(manifest_name(manifest.id)) if there else "",
+            **{
+                field: getattr(manifest, field)
+                for field in ("namespace", "id", "epoch", "verdict", "content")
+            },
+            place=store.place(name),
+            sha256=store.sha256(name) if store.has(manifest.id) else "",
         )
 
 
-def not_compared(manifest: StoredManifest, reading: LedgerReading | str) -> Iterator[str]:
+def not_compared(manifest: StoredManifest, reading: LedgerReading | str) -> list[str]:
     """Compare the manifest of a snapshot with the ledger's verdict of it.
 
     Args:
@@ -54,31 +51,26 @@ def not_compared(manifest: StoredManifest, reading: LedgerReading | str) -> Iter
     """
     head = f"manifest of {manifest.id} was not compared with the ledger's verdict"
     if isinstance(reading, str):
-        yield f"{head}: {reading}"
-        return
+        return [f"{head}: {reading}"]
     view = reading.state.snapshots.get(manifest.epoch)
-    if view is None or view.trigger.id != manifest.id or view.verdict is None:
-        yield f"{head}: the ledger holds none of it (a verification that is recorded appends one)"
-        return
-    verdict = view.verdict
-    if not manifest.sha256:
-        yield f"{head}: it lies under another name than {manifest_name(manifest.id)}"
-        return
-    if not verdict.manifest_sha256:
-        yield f"{head}: that names no digest of it (a verification that is recorded appends one that does)"
-        return
-    if manifest.sha256 == verdict.manifest_sha256:
-        if verdict.verdict != manifest.verdict:
-            yield f"{manifest.id} was verified again, and the ledger's verdict is {verdict.verdict}"
-        return
-    if verdict.manifest != manifest.place and not _other_rows(verdict, manifest):
-        yield f"{head}: that is of {verdict.manifest}"
-        return
-    raise StorageError(
-        f"manifest {manifest.place} is not the one that was verified",
-        hint="`snapkafka verify --tables --record` compares it with the log and records it as it is",
-    )
-
-
-def _other_rows(verdict: records.Verdict, manifest: StoredManifest) -> bool:
-    return verdict.digest != manifest.content or verdict.verdict != manifest.verdict
+    verdict = view.verdict if view is not None and view.trigger.id == manifest.id else None
+    if verdict is None:
+        why = "the ledger holds none of it (a verification that is recorded appends one)"
+    elif not manifest.sha256:
+        why = f"it lies under another name than {manifest_name(manifest.id)}"
+    elif not verdict.manifest_sha256:
+        why = "that names no digest of it (a verification that is recorded appends one that does)"
+    elif manifest.sha256 == verdict.manifest_sha256:
+        again = f"{manifest.id} was verified again, and the ledger's verdict is {verdict.verdict}"
+        return [again] if verdict.verdict != manifest.verdict else []
+    elif verdict.manifest != manifest.place and (verdict.digest, verdict.verdict) == (
+        manifest.content,
+        manifest.verdict,
+    ):
+        why = f"that is of {verdict.manifest}"
+    else:
+        raise StorageError(
+            f"manifest {manifest.place} is not the one that was verified",
+            hint="`snapkafka verify --tables --record` compares it with the log and records it as it is",
+        )
+    return [f"{head}: {why}"]
