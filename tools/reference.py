@@ -24,7 +24,7 @@ from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, all_errors
 from snapkafka.ops import Freshness, gauges
 from snapkafka.options import Option, options_of
 from snapkafka.runtime.signals import CODES, exit_status
-from snapkafka.service.metrics import described
+from snapkafka.service.app import described
 from snapkafka.service.problems import REFUSALS
 from snapkafka.service.settings import Settings
 
