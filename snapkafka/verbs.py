@@ -97,10 +97,6 @@ class Trigger(Request, frozen=True, rename=CONTRACT | {"knowing": "knows_markers
     retries: Annotated[int | None, option("--retries N", "Retries after a failure; 3 with --wait.")] = None
 
 
-class List(Request, frozen=True):
-    """List snapshots and their states."""
-
-
 class Show(Request, frozen=True):
     """Show one snapshot.
 
@@ -284,10 +280,6 @@ class ForkCreate(Request, frozen=True):
     force: Annotated[bool, switch("Accept an unverified snapshot; its values may be wrong.")] = False
 
 
-class ForkList(Request, frozen=True):
-    """List the forks of this cluster."""
-
-
 class ForkDrop(Request, frozen=True):
     """Remove a fork.
 
@@ -308,17 +300,6 @@ class Doctor(Request, frozen=True):
     verbose: Annotated[bool, option("-v/--verbose", "List each finding, with the commands that fix it.")] = (
         False
     )
-
-
-class Pause(Request, frozen=True):
-    """Stop taking snapshots until `resume`.
-
-    It applies to every service; none restarts.
-    """
-
-
-class Resume(Request, frozen=True):
-    """Allow snapshots again after `pause`."""
 
 
 class Retire(Request, frozen=True):

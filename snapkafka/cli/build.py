@@ -16,7 +16,7 @@ from snapkafka import ops
 from snapkafka.assembly import read_system
 from snapkafka.errors import EXIT_NOT_GOOD, EXIT_OK, BadInputError
 from snapkafka.options import Option, options_of
-from snapkafka.verbs import Change, Where
+from snapkafka.verbs import Change, Request, Where
 
 from .running import ENDS_WITHIN_S, connect, console, print_json, reach, run
 from .verbs import COMMANDS, HELPS, Command
@@ -98,7 +98,7 @@ def question(name: str, show: Callable[[Any], None] = console.show, *, key: str 
         where = reach(at.bootstrap) if found.offline else connect(at.bootstrap)
         return await getattr(ops, found.run or name)(where, at.namespace, **msgspec.structs.asdict(asked))
 
-    ask.__annotations__["asked"] = found.about
+    ask.__annotations__["asked"] = Request if isinstance(found.about, str) else found.about
     command(name, show, key=key)(ask)
 
 

@@ -34,7 +34,7 @@ class Help(NamedTuple):
 
 HELPS: Final = {
     "trigger": Help(TAKE, "snapshots", f"--wait {STORED}", verbs.Trigger),
-    "list": Help(TAKE, "snapshots", "", verbs.List, "list_snapshots"),
+    "list": Help(TAKE, "snapshots", "", "List snapshots and their states.", "list_snapshots"),
     "show": Help(TAKE, "snapshots", "latest", verbs.Show),
     "keep": Help(TAKE, "operate", f"--every 1h --keep-last 24 {STORED}", verbs.Keep),
     "query": Help(INSPECT, "tables", f"'SELECT * FROM state' {STORED}", verbs.Query),
@@ -58,12 +58,17 @@ HELPS: Final = {
         RECOVER, "", "create staging --from latest", "Run a snapshot as a second system beside production."
     ),
     "fork create": Help(RECOVER, "recovery", "staging --from friday --expires 2d", verbs.ForkCreate),
-    "fork list": Help(RECOVER, "recovery", "", verbs.ForkList, "list_forks"),
+    "fork list": Help(RECOVER, "recovery", "", "List the forks of this cluster.", "list_forks"),
     "fork drop": Help(RECOVER, "recovery", "staging", verbs.ForkDrop),
     "invariants": Help(TRUST, "trust", "money", verbs.Invariants),
     "doctor": Help(OPERATE, "trust", "--offline shop:app", verbs.Doctor),
-    "pause": Help(OPERATE, "snapshots", "", verbs.Pause),
-    "resume": Help(OPERATE, "snapshots", "", verbs.Resume),
+    "pause": Help(
+        OPERATE,
+        "snapshots",
+        "",
+        "Stop taking snapshots of any service until `resume`.",
+    ),
+    "resume": Help(OPERATE, "snapshots", "", "Allow snapshots again after `pause`."),
     "retire": Help(OPERATE, "snapshots", "--app old-shop", verbs.Retire),
     "checkpoint": Help(OPERATE, "snapshots", "--keep 7d", verbs.Checkpoint),
     "prune": Help(OPERATE, "operate", f"{STORED} --keep-last 24", verbs.Prune),
