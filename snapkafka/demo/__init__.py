@@ -11,9 +11,9 @@ from snapkafka.lazy import lazily
 
 if TYPE_CHECKING:
     from .load import Load
-    from .money import count_money, read_naively
     from .settings import CREDITS, PARTITIONS, REQUESTS, TOTAL, TRANSFERS, changelog
     from .story import CHECKED, INVARIANTS
+    from .summary import count_money, read_naively
     from .system import open_accounts, running_system
 else:
     __getattr__ = lazily(__name__)

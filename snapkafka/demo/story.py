@@ -15,10 +15,9 @@ from snapkafka import manifest as manifests
 from snapkafka import ops
 from snapkafka.cli.screen import standard
 from snapkafka.demo.load import RATE, Load
-from snapkafka.demo.money import count_money, read_naively
 from snapkafka.demo.practice import practise
 from snapkafka.demo.settings import ACCOUNTS, TOTAL
-from snapkafka.demo.summary import DemoResult, DemoSnapshot
+from snapkafka.demo.summary import DemoResult, DemoSnapshot, count_money, read_naively
 from snapkafka.demo.system import APPS, open_accounts, running_system
 from snapkafka.errors import SnapshotFailedError
 from snapkafka.kafka.cluster.admin import KafkaTopicAdmin
@@ -33,8 +32,6 @@ CHECKED: Final = ops.JobSpec(invariants=(str(INVARIANTS),), parameters=(f"total=
 WARM_UP_S: Final = 2.0
 DECIDED: Final = (Status.CAPTURED, Status.COMPLETED, Status.FAILED)
 DECIDED_TIMEOUT_S: Final = 30.0
-#: The engines, as people read them.
-ENGINES: Final = {"embedded": "the embedded engine", "spark": "Spark"}
 
 
 class Reporter:
@@ -126,7 +123,7 @@ async def assemble_all(
     alone = "embedded" if engine == "both" else engine
     spec = ops.changed(CHECKED, namespace=system.namespace, storage=str(storage), engine=alone)
     assemble = partial(ops.assemble, system.connection)
-    reporter.begin(f"Assembly and verification by {ENGINES[alone]}")
+    reporter.begin(f"Assembly and verification by {'Spark' if alone == 'spark' else 'the embedded engine'}")
     if engine != "both":
         await assemble(ops.changed(spec, snapshots=tuple(names)))
         reporter.done()
