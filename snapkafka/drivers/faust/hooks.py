@@ -56,7 +56,7 @@ PATCHED: Final[Mapping[str, str]] = {
     "SensorDelegate.on_message_out": "or is acknowledged",
     "Stream.__class__": "batches, acknowledgement by hand (`inbound.streams`)",
     "ReplyConsumer.add": "who asked, for replies (`inbound.running_events`)",
-    "Table.__class__": "reads of a whole table, its changelog, its store (`tables.table_class`)",
+    "Table.__class__": "reads of a whole table, its changelog, its store (`tables.reads`)",
     "Table._sensor_on_get": "reads of a key (`tables.reads`)",
     "Table._sensor_on_set": "writes of a key",
     "Table._sensor_on_del": "writes of a key",

@@ -17,8 +17,7 @@ from snapkafka.wire import headers as wire
 
 from ...patches import after
 from ..describe import in_transactions, is_global
-from .reads import USED, is_fixed
-from .table_class import reporting
+from .reads import USED, is_fixed, reporting
 
 if TYPE_CHECKING:
     from ..driver import FaustDriver
