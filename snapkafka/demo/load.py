@@ -47,7 +47,9 @@ class Load:
         async with AIOKafkaProducer(bootstrap_servers=self._bootstrap) as producer:
             for number in range(ACCOUNTS):
                 await producer.send(
-                    REQUESTS, key=account(number).encode(), value=_json({"open": OPENING_BALANCE})
+                    REQUESTS,
+                    key=account(number).encode(),
+                    value=json.dumps({"open": OPENING_BALANCE}).encode(),
                 )
 
     @contextlib.asynccontextmanager
@@ -70,14 +72,10 @@ class Load:
                 amount = self._random.randint(1, 50)
                 slow = self._slow_every and self.asked % self._slow_every == 0
                 topic = SLOW_REQUESTS if slow else REQUESTS
-                value = _json({"to": account(target), "amount": amount, "asked": time.time()})
+                value = json.dumps({"to": account(target), "amount": amount, "asked": time.time()}).encode()
                 await producer.send(topic, key=account(source).encode(), value=value)
                 self.asked += 1
                 await asyncio.sleep(max(0.0, start + self.asked / self._rate - loop.time()))
-
-
-def _json(value: dict[str, object]) -> bytes:
-    return json.dumps(value).encode()
 
 
 async def main() -> None:

@@ -225,7 +225,7 @@ def make_app(
             Mount("/page", StaticFiles(directory=PAGE)),
         ],
         lifespan=lifespan,
-        exception_handlers={HTTPException: _http, Exception: _bug},
+        exception_handlers={HTTPException: _http, Exception: _failed},
     )
     inner.router.redirect_slashes = False  # an unknown route is answered by a problem
     return Guard(inner, settings)
@@ -272,10 +272,6 @@ def _failed(request: Request, error: Exception) -> Response:
     return problem(
         InternalError("a bug in snapkafka", hint="the log of the service has more; please report it")
     )
-
-
-async def _bug(request: Request, error: Exception) -> Response:
-    return _failed(request, error)
 
 
 async def _http(request: Request, error: Exception) -> Response:

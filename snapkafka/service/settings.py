@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 
@@ -12,8 +12,6 @@ from snapkafka.options import option
 from snapkafka.store.uri import canonical
 
 from .access import Tokens, is_loopback
-
-PORTS: Final = range(65_536)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         pair = {"--tls-certificate": self.certificate, "--tls-key": self.key}
         guarded = self.certificate and self.tokens and self.roots
         problems = {
-            "--port and --grpc-port must be 0 to 65535": {self.port, self.grpc_port or 0} - {*PORTS},
+            "--port and --grpc-port must be 0 to 65535": {self.port, self.grpc_port or 0} - {*range(65_536)},
             "--remote-topic and --remote-input need --grpc-port": remote and self.grpc_port is None,
             "a topic of snapkafka itself is no --remote-topic or --remote-input": any(
                 topic.startswith("_snapkafka") for topic in remote

@@ -22,11 +22,7 @@ from .problems import RefusedError
 from .settings import Settings
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer."""
-
-
-class Triggered(Answer, frozen=True):
+class Triggered(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot that was asked for. It goes on by itself, whatever becomes of this service."""
 
     snapshot_id: str
@@ -37,7 +33,7 @@ class Triggered(Answer, frozen=True):
     attempt: int
 
 
-class Page(Answer, frozen=True):
+class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Snapshots, newest first. `next_before`: None on the last page; `total`: from here on, with the filters."""
 
     namespace: str
@@ -46,7 +42,7 @@ class Page(Answer, frozen=True):
     snapshots: list[SnapshotInfo]
 
 
-class Restore(Answer, frozen=True):
+class Restore(msgspec.Struct, frozen=True, kw_only=True):
     """A restore: its stage, and when it reached each."""
 
     plan: str
@@ -60,7 +56,7 @@ class Restore(Answer, frozen=True):
     closed_at: str | None
 
 
-class Access(Answer, frozen=True):
+class Access(msgspec.Struct, frozen=True, kw_only=True):
     """What this client may do, and where tables may lie."""
 
     namespace: str
