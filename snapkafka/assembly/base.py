@@ -3,7 +3,7 @@ work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,6 +18,8 @@ from snapkafka.store import Store, require_unaltered_state, state_parts
 from .schemas import schema
 
 FULL: Final = "take a full snapshot"
+#: Kinds of findings by which tables would lack rows.
+LACKS: Final = ("recreated", "renewed", "gone")
 _Place = tuple[str, str, str, int]
 
 
@@ -66,25 +68,16 @@ def base_or_whole(
     """
     try:
         base = find_base(store, captured, ledger, isolation=isolation)
-        if base is not None and compare:
-            _require_unchanged(store, base.parts)
+        for part in base.parts if base is not None and compare else ():
+            table = state_table(part)
+            if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
+                raise BadInputError(f"the state of snapshot {part.id} has other columns", hint=FULL)
+            require_unaltered_state(store, part)
     except _UNFIT as error:
         if store.has(captured.id):
             raise
         return None, error.message
     return base, ""
-
-
-def _require_unchanged(store: Store, parts: Sequence[Manifest]) -> None:
-    """Refuse to build on state whose files are not, byte for byte, those that were written, or with other columns."""
-    for part in parts:
-        table = state_table(part)
-        if ", ".join(f"{column.name} {column.type}" for column in table.schema) != schema(table.name):
-            raise BadInputError(
-                f"the state of snapshot {part.id} has other columns: another release assembled it",
-                hint=f"assemble {part.id} again, or take a full snapshot",
-            )
-        require_unaltered_state(store, part)
 
 
 def find_base(store: Store, captured: Captured, ledger: LedgerEntry, *, isolation: str) -> Base | None:
@@ -221,22 +214,15 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
         OffsetsGoneError: records that the tables need have been deleted, or their topic was.
     """
     assert view.bounds is not None, "what the log holds has to be known"
-    name = f"snapshot {view.captured.id}"
-    lacks = ("recreated", "renewed", "gone")
+    name = f"snapshot {view.captured.id} needs"
     for finding in bounds_findings(view)[0]:
-        if finding.kind.partition("-")[0] in lacks and finding.kind != "gone-left":
-            witness = witness_of(finding)
-            raise OffsetsGoneError(
-                f"{name} needs {witness.topic}[{witness.partition}]: {witness.what}",
-                hint=KINDS[finding.kind].why,
-            )
+        if finding.kind.partition("-")[0] in LACKS and finding.kind != "gone-left":
+            what, why = witness_of(finding).what, KINDS[finding.kind].why
+            raise OffsetsGoneError(f"{name} {finding.topic}[{finding.partition}]: {what}", hint=why)
     for tp, changelogs in sorted(view.changelogs.items()):
-        begins = view.log_start(tp)
-        for changelog in changelogs:
-            start = min((starts or {}).get(tp, changelog.end), changelog.end)
-            if start < begins:
-                raise OffsetsGoneError(
-                    f"{name} needs {tp} (table {changelog.table}) from offset {start}, but its log now starts at"
-                    f" {begins}",
-                    hint="take a full snapshot, and assemble those that build on it sooner",
-                )
+        begins, end = view.log_start(tp), min(changelog.end for changelog in changelogs)
+        if (start := min((starts or {}).get(tp, end), end)) < begins:
+            raise OffsetsGoneError(
+                f"{name} {tp} from offset {start}, but its log now starts at {begins}",
+                hint=f"{FULL}, and assemble those that build on it sooner",
+            )

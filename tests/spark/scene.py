@@ -27,7 +27,6 @@ from snapkafka.protocol import (
     LedgerRecord,
     LedgerState,
     LogEnd,
-    Pause,
     Position,
     Report,
     Retention,
@@ -138,26 +137,6 @@ class Sender:
                 self.ends[tp] = self.reached[tp]
         return offset
 
-    def fill(self, tp: TopicPartition, count: int) -> None:
-        """So many white records of as many keys, which nothing else has in this partition."""
-        producer = Producer(
-            {
-                "bootstrap.servers": self.stage.bootstrap,
-                "enable.idempotence": True,  # many are in flight at once, and stay in order
-                "queue.buffering.max.messages": 500_000,
-                "log_level": 0,
-            }
-        )
-        for seq in range(count):
-            headers = [(wire.HEADER, self.header(tp, 0, seq))]
-            producer.produce(tp.topic, b'{"n": %d}' % seq, b'"%d"' % seq, tp.partition, headers=headers)
-        assert producer.flush(60) == 0
-        if count:
-            self.seqs[tp] = count
-            self.ends[tp] = self.reached[tp] = SentEnd(
-                topic=tp.topic, partition=tp.partition, white_end=count, last_seq=count - 1
-            )
-
     def mark(self, tp: TopicPartition) -> int:
         """Its marker."""
         ledger_id, check = self.stage.ledger.ledger_id, wire.tp_check(*tp)
@@ -188,27 +167,14 @@ class Acts:
         red_received: let alpha take in a red record (orders[0] offset 8) before it cuts: what must never be.
         later_cause: let alpha write its table (balances[0] offset 2) for an event that it has yet to take in.
         calm: let no event of alpha run at its cut: the state of balances[0] ends with offset 6, red begins at 7.
-        external: False: what clients without snapkafka send comes from beta in their place.
-        lost: let so many of alpha's records to balances[0] be lost, the first of them behind its cut.
-        relay: a process of an app out of scope passes a record of beta on to `orders` (offset 8), which alpha takes in
-            before it cuts. "hangs": it was red, and the relay did not cut; "refused": nor did the ledger take its
-            Hello; "cuts": it was white, and the relay cuts after it.
         split: `x` is also in partition 1 of the table, whose keys belong in one partition each.
-        shared: alpha's table is a global one, which two of its processes write, in turns and in both partitions: `x`
-            and `y` in 1 too. The second one ends later: past a red write of the first it has a white one.
-        bulk: let alpha write so many keys to balances[1] before its cut.
     """
 
     red_received: bool = False
     later_cause: bool = False
     calm: bool = False
-    lost: int = 0
-    external: bool = True
     declared: bool = True
-    relay: str = ""
     split: bool = False
-    shared: bool = False
-    bulk: int = 0
 
 
 def play(bootstrap: str, namespace: str, **acts: Any) -> Stage:
@@ -230,26 +196,17 @@ async def _play(bootstrap: str, namespace: str, acts: Acts) -> Stage:
         for name, settings in (
             ("orders", {}),
             ("credits", {}),
-            ("side", {}),
             ("balances", {"cleanup.policy": "compact"}),
         ):
             await admin.create_topic(stage.topic(name), partitions=2, settings=settings)
         ids = {name: found.topic_id for name, found in (await admin.describe_topics()).items()}
         sources = (stage.topic("orders"),) if acts.declared else ()
-        old, a, b, other = await _join(stage, ids, sources, keyed=acts.split, shared=acts.shared)
+        old, a, b = await _join(stage, ids, sources, keyed=acts.split)
         stage.players = (a, b)
         _white(stage, old, a, b, acts)
-        if other is not None:
-            a.send(stage.tp("balances", 1), b'"x"', b"6")
-            a.send(stage.tp("balances", 1), b'"y"', b"7")
-            for number, who in enumerate((other, a, other)):
-                who.send(stage.tp("balances", 1), b'"w"', b"%d" % number)
         if acts.split:
             a.send(stage.tp("balances", 1), b'"x"', b"5")
-        a.fill(stage.tp("balances", 1), acts.bulk)
-        await _cut(stage, a, b, acts, await _relay(stage, ids, acts.relay))
-        if other is not None:
-            await _cut_other(stage, a, other)
+        await _cut(stage, a, b, acts)
         stage.captured = stage.state.captured(stage.epoch)
         return stage
     finally:
@@ -258,8 +215,8 @@ async def _play(bootstrap: str, namespace: str, acts: Acts) -> Stage:
 
 
 async def _join(
-    stage: Stage, ids: dict[str, str], sources: tuple[str, ...], *, keyed: bool, shared: bool
-) -> tuple[Sender, Sender, Sender, Sender | None]:
+    stage: Stage, ids: dict[str, str], sources: tuple[str, ...], *, keyed: bool
+) -> tuple[Sender, Sender, Sender]:
     orders, back, balances = (stage.topic(name) for name in ("orders", "credits", "balances"))
 
     async def hello(app: str, n: int, topic: str, *tables: Table) -> Sender:
@@ -287,61 +244,26 @@ async def _join(
         partitions=2,
         topic_id=ids[balances],
         keyed=keyed,
-        is_global=shared,
     )
     old = await hello("beta", 1, back)
     a = await hello("alpha", 2, orders, table)
     b = await hello("beta", 3, back)
-    other = await hello("alpha", 4, orders, table) if shared else None
     await old.write_record(Bye)
-    return old, a, b, other
-
-
-async def _cut_other(stage: Stage, a: Sender, other: Sender) -> None:
-    """The second writer of a global table, which has no inputs; its event writes in white behind a red one of `a`."""
-    place = stage.tp("balances", 1)
-    a.send(place, b'"w"', b"7", epoch=stage.epoch)
-    end = other.send(place, b'"v"', b"8") + 1
-    await other.write_record(
-        Report,
-        epoch=stage.epoch,
-        previous=0,
-        heard="ledger",
-        assigned=-1,
-        positions=(),
-        sent=tuple(other.ends.values()),
-        changelogs=(ChangelogEnd(table="balances", topic=place.topic, partition=1, end=end),),
-    )
-
-
-async def _relay(stage: Stage, ids: dict[str, str], kind: str) -> Sender | None:
-    """The process that passes records of `side` on; one that is refused has an id that is no `Hello` here."""
-    if not kind:
-        return None
-    side = stage.topic("side")
-    if kind == "refused":
-        return Sender(stage, await stage.append(Pause(n=99, paused=False)), "relay")
-    source = InputTopic(topic=side, partitions=2, topic_id=ids[side])
-    return Sender(stage, await stage.append(Hello(n=77, app="relay", inputs=(source,))), "relay")
+    return old, a, b
 
 
 def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: Acts) -> None:
     """What is sent before the cut. Offsets are in the order of the lines."""
-    external = acts.external
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
-    client: Stage | Sender = stage if external else b
-    client.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
+    stage.send(orders, b"client", b'{"amount": 1}')  # orders 0: external, done
     b.send(orders, b'"x"', b'{"amount": 5}')  # orders 1: done
     b.send(orders, b'"x"', b'{"amount": 7}', more=[("trace", b"1"), ("trace", b"2")])  # 2: in flight
-    client.send(orders, b"client", b'{"amount": 2}')  # orders 3: external
+    stage.send(orders, b"client", b'{"amount": 2}')  # orders 3: external
     old.send(orders, None, b"left behind")  # orders 4: of a process that left, no JSON, no key: in flight
     b.send(orders, b"\xff\xfe", b"\x80\x81")  # orders 5: no text at all, in flight
     b.send(orders, b'"y"', None)  # orders 6: no value, in flight; b's last white one
     copied = [("_sk", a.header(back, 0, 0))]
-    if external:
-        stage.send(orders, b"copied", b"header of another place", copied)  # orders 7: external
-    else:
-        b.send(orders, b"copied", b"header of another place", more=[*copied])
+    stage.send(orders, b"copied", b"header of another place", copied)  # orders 7: external
 
     a.send(back, b'"x"', b'"a text"')  # credits 0: text, in flight
     old.send(back, b"1", b"2")  # credits 1: started out of turn
@@ -357,7 +279,7 @@ def _white(stage: Stage, old: Sender, a: Sender, b: Sender, acts: Acts) -> None:
     a.send(balances, b'"late"', b'{"n": 1.50}')  # 6
 
 
-async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | None) -> None:
+async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts) -> None:
     orders, back, balances = stage.tp("orders"), stage.tp("credits"), stage.tp("balances")
     for sender, topic in ((a, "orders"), (b, "credits")):
         inputs = (stage.tp(topic, 0), stage.tp(topic, 1))
@@ -366,20 +288,10 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
     ends = tuple(
         LogEnd(topic=stage.topic(name), partition=partition, end=end) for name, partition, end in seen
     )
-    scope = ("alpha", "beta") if relay is not None else ()
-    trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=ends, apps=scope)
+    trigger = Trigger(n=9, id=f"{stage.namespace}-snap", who="test", ends=ends)
     stage.epoch = await stage.append(trigger) + 1
 
     position = 2
-    if relay is not None:
-        passed_on = 0 if acts.relay == "cuts" else stage.epoch
-        b.send(stage.tp("side"), b'"on"', b"{}", epoch=passed_on)
-        position = relay.send(orders, b'"on"', b"{}") + 1
-    if acts.relay == "cuts":
-        assert relay is not None
-        await relay.write_record(
-            Report, epoch=stage.epoch, previous=0, heard="ledger", assigned=-1, positions=()
-        )
     if acts.red_received:
         position = b.send(orders, b'"red"', b"{}", epoch=stage.epoch) + 1
     report_a = _at_cut(stage, a, "orders", {0: (position, ()), 1: (0, ())})
@@ -389,7 +301,6 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
     if not acts.calm:  # an event of a that ran at the cut writes once more in white, behind a red write
         a.send(balances, b'"x"', b"999", epoch=stage.epoch)  # balances 7: red
         a.send(balances, b'"late"', b"2")  # balances 8: white
-    a.seqs[balances] += acts.lost
     report_b = _at_cut(stage, b, "credits", {0: (0, (1,)), 1: (1, ())})
     b.send(orders, b'"red"', b"{}", epoch=stage.epoch)  # orders 9: red
     a.send(back, b'"red"', b"{}", epoch=stage.epoch)  # credits 4: red
@@ -401,7 +312,7 @@ async def _cut(stage: Stage, a: Sender, b: Sender, acts: Acts, relay: Sender | N
         sent=tuple(a.ends.values()),
         changelogs=tuple(
             ChangelogEnd(table="balances", topic=balances.topic, partition=partition, end=end)
-            for partition, end in ((0, 7 if acts.calm else 9), (1, acts.split + 5 * acts.shared + acts.bulk))
+            for partition, end in ((0, 7 if acts.calm else 9), (1, int(acts.split)))
         ),
         recorded=(
             ChannelRange(sender=b.process, topic=orders.topic, partition=0, start=position, end=marker),

@@ -6,12 +6,10 @@ import asyncio
 import os
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from snapkafka.assembly import Desk, cluster
 from snapkafka.checks import LogBounds
-from snapkafka.errors import TimedOutError
 from snapkafka.kafka import Connection
 from snapkafka.testing import Broker, wait_until
 from snapkafka.units import wall_ms
@@ -94,35 +92,3 @@ def test_where_every_topic_is_gone_nothing_is_there(kafka: Broker) -> None:
     )
     for isolation in cluster.ISOLATIONS:
         assert look(lost, isolation) == {}
-
-
-def test_read_committed_ends_where_an_open_transaction_begins(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It does not matter to this snapshot if that is past its ends; else it is waited for, and named."""
-    tp = stage.tp("orders")
-    producer = Producer(
-        {"bootstrap.servers": stage.bootstrap, "transactional.id": stage.namespace, "log_level": 0}
-    )
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(tp.topic, b"not yet", partition=tp.partition)
-    producer.flush(10)
-    try:
-        assert look(stage, "read_committed")[str(tp)].end == 10
-        assert look(stage, "read_uncommitted")[str(tp)].end == 11
-
-        monkeypatch.setattr(cluster, "STABLE_TIMEOUT_S", 0.5)
-        monkeypatch.setattr("snapkafka.checks.CutView.closed_end", lambda self, at: 11)
-        with pytest.raises(TimedOutError, match=rf"{tp.topic}\[0\]"):
-            look(stage, "read_committed")
-    finally:
-        producer.abort_transaction(10)
-    monkeypatch.undo()
-
-    def stable_end() -> int:
-        return look(stage, "read_committed")[str(tp)].end
-
-    # The record that was aborted, and the word that it was: the broker writes that after it has answered.
-    wait_until("the transaction to be over", lambda: stable_end() > 10, timeout_s=20)
-    assert stable_end() == 12

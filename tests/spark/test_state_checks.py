@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -32,8 +30,6 @@ from tests.worlds.stores import LocalStore
 
 pytestmark = pytest.mark.nightly
 
-#: Partitions that were compacted past the cut.
-CASES = 20
 #: Keys and values (None deletes) of a table before a cut. The last one lies in the segment that is written to, so the
 #: cleaner leaves the one before it, which it supersedes.
 WRITTEN: Final = (
@@ -117,11 +113,9 @@ class Topic:
 
 @dataclass
 class Cleaned:
-    """What the cleaner has been through: of `past` it took what the cut still needs, and `witness` tells where that can
-    be seen; of `last` even the last white record; of `short` and `whole` only what was superseded before."""
+    """What the cleaner has been through: of `last` it took even the last white record; of `short` and `whole` only what
+    was superseded before."""
 
-    past: list[Topic]
-    witness: dict[TopicPartition, int]
     last: Topic
     short: Topic
     whole: Topic
@@ -141,23 +135,18 @@ def cleaned() -> Iterator[Cleaned]:
         def stop_cleaning(name: str) -> None:
             alter_settings(broker.bootstrap, name, {"min.cleanable.dirty.ratio": "1.0"})
 
-        asyncio.run(create({"past": CASES, "short": 1, "last": 1, "whole": 1}))
+        asyncio.run(create({"short": 1, "last": 1, "whole": 1}))
         found = Cleaned(
-            past=[Topic(broker.bootstrap, "past", partition) for partition in range(CASES)],
-            witness={},
             last=Topic(broker.bootstrap, "last"),
             short=Topic(broker.bootstrap, "short"),
             whole=Topic(broker.bootstrap, "whole"),
         )
-        left = {topic.tp: _past(random.Random(topic.partition), topic, found) for topic in found.past}
         for key, epoch in ((2, 0), (1, 0), (1, EPOCH), (9, EPOCH)):
             found.last.write(key, "value", epoch=epoch)
         for key in (1, 1, 2, 2):
             found.short.write(key, "white")
         for key, value in WRITTEN:
             found.whole.write(key, value)
-        for topic in found.past:
-            topic.await_cleaner(*left[topic.tp])
         found.last.await_cleaner(0, 2, 3)
         found.short.await_cleaner(1, 2, 3)
         found.whole.await_cleaner(*(offset for offset in range(len(WRITTEN)) if offset not in SUPERSEDED))
@@ -168,30 +157,15 @@ def cleaned() -> Iterator[Cleaned]:
         yield found
 
 
-def _past(rng: random.Random, topic: Topic, found: Cleaned) -> list[int]:
-    """White values of some keys, then one of them in red; what the cleaner will leave of them."""
-    keys = rng.sample(range(1, 9), k=rng.randint(3, 6))
-    for key in keys:
-        topic.write(key, "white")
-    lost = rng.randrange(len(keys) - 1)
-    topic.write(keys[lost], "red", epoch=EPOCH)
-    found.witness[topic.tp] = len(keys)
-    topic.write(
-        keys[-1], "red", epoch=EPOCH
-    )  # closes the segment of the other one, and stays out of the cleaner's way
-    return [offset for offset in range(len(keys) + 2) if offset != lost]
-
-
-def verified(engine: Engine, *cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> CheckEntry:
-    """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state.
-    `uncompacted_ms`: what their settings promised then."""
-    view, settings = looked_at(*cuts, uncompacted_ms=uncompacted_ms)
+def verified(engine: Engine, *cuts: tuple[Topic, int]) -> CheckEntry:
+    """V3 of a snapshot that was triggered an hour ago, from the log alone; each partition with the end of its state."""
+    view, settings = looked_at(*cuts)
     outcomes = engine.of(settings).verify(view, settings, None).outcomes
     (of_state,) = [outcome for outcome in outcomes if outcome.name == "V3"]
     return of_state
 
 
-def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutView, Settings]:
+def looked_at(*cuts: tuple[Topic, int]) -> tuple[CutView, Settings]:
     """Such a snapshot, and how its log is read."""
     an_hour_ago = time.time_ns() // 1_000_000 - HOUR
     single = [topic.captured(end) for topic, end in cuts]
@@ -206,47 +180,13 @@ def looked_at(*cuts: tuple[Topic, int], uncompacted_ms: int = 0) -> tuple[CutVie
             Connection(bootstrap=bootstrap),
             lambda admin: cluster.look(
                 admin,
-                promised(whole, uncompacted_ms=uncompacted_ms),
+                promised(whole, uncompacted_ms=0),
                 isolation="read_committed",
                 triggered_ms=an_hour_ago,
             ),
         )
     )
     return view, settings_of(LEDGER, bootstrap=bootstrap, namespace="cleaned")
-
-
-def test_compacted_past_the_cut(engine: Engine, cleaned: Cleaned) -> None:
-    found = verified(engine, *((topic, cleaned.witness[topic.tp]) for topic in cleaned.past))
-    assert found.status is Status.UNVERIFIABLE
-    assert {TopicPartition(w.topic, w.partition): w.offset for w in found.witnesses} == cleaned.witness
-    assert found.found == CASES
-    assert "no earlier value of its key is left" in found.witnesses[0].what
-
-
-def test_a_lag_that_is_raised_when_the_cleaner_has_been_there_vouches_for_nothing(
-    engine: Engine, cleaned: Cleaned
-) -> None:
-    """With the same lag at the trigger the state would count as whole, and it is short."""
-    cuts = [(topic, cleaned.witness[topic.tp]) for topic in cleaned.past]
-    with raised("min.compaction.lag.ms", 24 * HOUR, {topic.name for topic in cleaned.past}, cleaned):
-        assert verified(engine, *cuts, uncompacted_ms=24 * HOUR).status is Status.PASSED, "it shows nothing"
-        found = verified(engine, *cuts)
-        assert (found.status, found.found) == (Status.UNVERIFIABLE, CASES)
-
-
-@contextmanager
-def raised(name: str, value: int, topics: Collection[str], cleaned: Cleaned) -> Iterator[None]:
-    """A setting of topics, for a while."""
-
-    def set_to(wanted: str | None) -> None:
-        for topic in topics:
-            alter_settings(cleaned.last.bootstrap, topic, {name: wanted})
-
-    set_to(str(value))
-    try:
-        yield
-    finally:
-        set_to(None)
 
 
 def test_the_last_white_record_was_compacted(engine: Engine, cleaned: Cleaned) -> None:
