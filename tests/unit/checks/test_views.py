@@ -163,5 +163,5 @@ def test_what_cannot_be_assembled_any_more_is_refused_by_name() -> None:
     require_offsets(CutView(CAPTURED, now | {STATE: LogBounds(start=3, end=9, topic_id="t2")}))
     eaten = now | {STATE: LogBounds(start=4, end=9, topic_id="t2")}
     assert refused(CAPTURED, eaten)[0].endswith(
-        "snapshot snap needs table[0] (table t) from offset 3, but its log now starts at 4"
+        "snapshot snap needs table[0] from offset 3, but its log now starts at 4"
     )
