@@ -15,12 +15,12 @@ from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, SenderE
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store, require_unaltered_state, state_parts
 
+from .rows import changelogs_by_place
 from .schemas import schema
 
 FULL: Final = "take a full snapshot"
 #: Kinds of findings by which tables would lack rows.
 LACKS: Final = ("recreated", "renewed", "gone")
-_Place = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +153,8 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
         yield f"it is {parent.verdict}"
     if parent.isolation != isolation:
         yield f"it was read with {parent.isolation or 'no isolation that is known'}, and not with {isolation}"
-    ours, settled = _by_place(captured), _settled(parent)
-    for place, theirs in _by_place(parent.captured).items():
+    ours, settled = changelogs_by_place(captured), _settled(parent)
+    for place, theirs in changelogs_by_place(parent.captured).items():
         what = f"table {theirs.table} of app {theirs.app} (changelog {theirs.topic}[{theirs.partition}])"
         mine = ours.get(place)
         if mine is None:
@@ -169,12 +169,6 @@ def _obstacles(captured: Captured, parent: Manifest, ledger: LedgerEntry, isolat
             yield f"{what} ends at offset {theirs.end}, and the delta begins only at {offset}"
 
 
-def _by_place(captured: Captured) -> dict[_Place, ChangelogCut]:
-    """Return the changelogs, each with the highest end in any report."""
-    cuts = sorted(captured.changelogs, key=lambda cut: cut.end)
-    return {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in cuts}
-
-
 def _form(cut: ChangelogCut) -> tuple[str, str, bool, bool]:
     """Return the form of its records."""
     return cut.key_codec, cut.value_codec, cut.sets, cut.windowed
@@ -183,7 +177,7 @@ def _form(cut: ChangelogCut) -> tuple[str, str, bool, bool]:
 def _starts(captured: Captured, parent: Manifest) -> dict[TopicPartition, int]:
     """Return the starts of the delta; a changelog of sets, and one that is new to some table, is read as a whole."""
     settled = _settled(parent)
-    new = _by_place(captured).keys() - _by_place(parent.captured).keys()
+    new = changelogs_by_place(captured).keys() - changelogs_by_place(parent.captured).keys()
     whole = {TopicPartition(topic, partition) for _, _, topic, partition in new}
     sets = {TopicPartition(cut.topic, cut.partition) for cut in captured.changelogs if cut.sets}
     return {tp: 0 if tp in whole else offset for tp, offset in settled.items() if tp not in sets}
@@ -195,7 +189,10 @@ def _settled(parent: Manifest) -> dict[TopicPartition, int]:
 
 def _seams(parent: Manifest, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, SenderEnd]:
     """Return the last white record below the end of each changelog of the base."""
-    ends = {TopicPartition(cut.topic, cut.partition): cut.end for cut in _by_place(parent.captured).values()}
+    ends = {
+        TopicPartition(cut.topic, cut.partition): cut.end
+        for cut in changelogs_by_place(parent.captured).values()
+    }
     found: dict[TopicPartition, SenderEnd] = {}
     for sender in sorted(parent.captured.senders, key=lambda sender: sender.white_end):
         tp = TopicPartition(sender.topic, sender.partition)

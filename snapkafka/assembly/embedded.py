@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, Final
 
-from snapkafka.checks import CutView, ReadRange, questions
+from snapkafka.checks import ReadRange, questions
 from snapkafka.errors import BrokerUnavailableError, LedgerUnusableError, OffsetsGoneError
-from snapkafka.kafka.login.connection import Connection
 from snapkafka.kafka.records.bulk import client_settings, headers_of, messages_of
 from snapkafka.wire import headers as wire
 
 from .examine import Examination, Part, Reading
-from .job import Settings
-from .order import Engine, HandOverError, Log
+from .job import Job, Settings
+from .order import Engine, HandOverError
 from .records import CLIENT_ID, Record, pieces, record_of
 from .state import Change, Fold
 from .table_files import Written
@@ -32,30 +30,17 @@ TIMESTAMP_TYPES: Final = {1: 0, 2: 1}
 
 
 class EmbeddedEngine(Engine):
-    """The engine without Spark."""
+    """The engine without Spark: a log is a stream, and what is left of its changes is held."""
 
     name = "embedded"
 
-    def versions(self) -> dict[str, str]:
-        return {name: version(name) for name in LIBRARIES}
-
-    @contextmanager
-    def read(self, view: CutView, settings: Settings) -> Iterator[EmbeddedLog]:
-        yield EmbeddedLog(self._job.connection(), settings)
-
-
-class EmbeddedLog(Log):
-    """The log of one snapshot, read as a stream; what is left of its changes is held."""
-
-    def __init__(self, connection: Connection, settings: Settings) -> None:
-        self._client = client_settings(connection) | {
-            "client.id": CLIENT_ID,
-            "group.id": CLIENT_ID,
-            "isolation.level": settings.spec.isolation,
-        }
-        self._ledger_id = wire.ledger_id(bytes.fromhex(settings.ledger.topic_id))
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
         self._asked = array("q")  # place, pos, hash of the key, whether there is a key, white
         self._fold: Fold | None = None
+
+    def versions(self) -> dict[str, str]:
+        return {name: version(name) for name in LIBRARIES}
 
     def examine(self, reading: Reading) -> list[Part]:
         """Read and examine.
@@ -67,8 +52,8 @@ class EmbeddedLog(Log):
         """
         work = Examination(reading)
         if not reading.is_again:
-            self._fold = reading.new_fold()
-        for tp, records in pieces(self.records(reading.to_read())):
+            self._asked, self._fold = array("q"), reading.new_fold()
+        for tp, records in pieces(self.records(reading.settings, reading.to_read())):
             for change in work.take(tp, records):
                 self._keep(change)
         return [work.part()]
@@ -84,9 +69,15 @@ class EmbeddedLog(Log):
             question, ((place, pos, of if keyed else None, white) for place, pos, of, keyed, white in rows)
         )
 
-    def records(self, ranges: Iterable[ReadRange]) -> Iterator[Record]:
+    def records(self, settings: Settings, ranges: Iterable[ReadRange]) -> Iterator[Record]:
         """Read the records of ranges, one per partition, in the order of each."""
-        return map(self._record, messages_of(self._client, list(ranges), _refuse))
+        client = client_settings(self._job.connection()) | {
+            "client.id": CLIENT_ID,
+            "group.id": CLIENT_ID,
+            "isolation.level": settings.spec.isolation,
+        }
+        ledger_id = wire.ledger_id(bytes.fromhex(settings.ledger.topic_id))
+        return (_record(ledger_id, message) for message in messages_of(client, list(ranges), _refuse))
 
     def _keep(self, change: Change) -> None:
         of = change.key_hash
@@ -97,19 +88,18 @@ class EmbeddedLog(Log):
             if self._fold.bytes > BYTES_MAX:
                 raise HandOverError(f"state of more than {BYTES_MAX >> 20} MB")
 
-    def _record(self, message: Any) -> Record:
-        place = message.topic(), message.partition(), message.offset()
-        kind, at_ms = message.timestamp()
-        try:
-            headers = headers_of(message)
-        except UnicodeError as error:
-            raise HandOverError(str(error)) from error
-        if kind not in TIMESTAMP_TYPES:
-            raise HandOverError(f"the timestamp of {place[0]}[{place[1]}] offset {place[2]}")
-        time = at_ms, TIMESTAMP_TYPES[kind]
-        return record_of(
-            self._ledger_id, place, time, message.key(), message.value(), headers, wire.find(headers)
-        )
+
+def _record(ledger_id: int, message: Any) -> Record:
+    place = message.topic(), message.partition(), message.offset()
+    kind, at_ms = message.timestamp()
+    try:
+        headers = headers_of(message)
+    except UnicodeError as error:
+        raise HandOverError(str(error)) from error
+    if kind not in TIMESTAMP_TYPES:
+        raise HandOverError(f"the timestamp of {place[0]}[{place[1]}] offset {place[2]}")
+    time = at_ms, TIMESTAMP_TYPES[kind]
+    return record_of(ledger_id, place, time, message.key(), message.value(), headers, wire.find(headers))
 
 
 def _refuse(topic: str, partition: int, error: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 from snapkafka.checks import CutView, ReadRange, Stretch, Wanted, lead_ranges, questions, stretch_of
 from snapkafka.checks.summary import KEPT_MAX, places_due
 from snapkafka.manifest import INPUTS
+from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 from snapkafka.store import Store
 
@@ -24,7 +25,7 @@ from .around import Around, Near, Reach, per_kind, reach
 from .job import Settings
 from .manifest import unread_ranges
 from .records import Record
-from .rows import Channel, changelog_rows, input_row, message_row
+from .rows import Channel, changelogs_by_place, input_row, message_row
 from .state import Change, Fold
 from .table_files import Written, write_rows
 from .values.decoder import Decoder
@@ -105,10 +106,9 @@ class Examination:
         self._reading, self._view, self._part = reading, reading.view, Part()
         self._read = {TopicPartition(*item[:2]): item for item in reading.ranges}
         self._places = {tp: place for place, tp in enumerate(questions.places(reading.view))}
-        self._tables: dict[TopicPartition, list[Mapping[str, Any]]] = {}
-        for table in changelog_rows(reading.view):
-            tp = TopicPartition(table["topic"], table["partition"])
-            self._tables.setdefault(tp, []).append(table)
+        self._tables: dict[TopicPartition, list[ChangelogCut]] = {}
+        for cut in changelogs_by_place(reading.view.captured).values():
+            self._tables.setdefault(TopicPartition(cut.topic, cut.partition), []).append(cut)
         self._decoder = Decoder(reading.settings.decoding)
         self._kept: Counter[TopicPartition] = Counter()
         self._around = Around(reading.view, reading.reaches, reading.window) if reading.reaches else None
@@ -201,22 +201,22 @@ class Examination:
     def _may_be_last(self, tp: TopicPartition, records: list[Record], white: list[bool]) -> dict[int, int]:
         """Return the bucket of each change that may be the last of its key, by its offset; of sets, of every one."""
         tables = self._tables[tp]
-        if any(table["sets"] for table in tables):
-            alike = all(table["sets"] for table in tables)  # else an operation is the change of a key, too
+        if any(table.sets for table in tables):
+            alike = all(table.sets for table in tables)  # else an operation is the change of a key, too
             return {
                 it.offset: self._bucket_of_set(it, tables[0]) if alike else 0
                 for it, is_white in zip(records, white, strict=True)
                 if is_white
             }
         last: dict[tuple[int, bytes | None], int] = {}
-        for end in {table["end"] for table in tables}:  # of several tables in one changelog, each has its own
+        for end in {table.end for table in tables}:  # of several tables in one changelog, each has its own
             for record, is_white in zip(records, white, strict=True):
                 if is_white and record.offset < end:
                     last[end, record.key] = record.offset
         return {offset: hash_of(key or b"") for (_, key), offset in last.items()}
 
-    def _bucket_of_set(self, record: Record, table: Mapping[str, Any]) -> int:
-        codecs = table["key_codec"], table["value_codec"]
+    def _bucket_of_set(self, record: Record, table: ChangelogCut) -> int:
+        codecs = table.key_codec, table.value_codec
         operation = self._decoder.operation(record.log.topic, record.key, record.value, codecs)
         return hash_of(record.key or b"" if operation is None else operation.of.encode())
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -67,28 +67,11 @@ class HandOverError(Exception):
     """An engine cannot do this; the text names it, for a sentence that ends with it."""
 
 
-class Log(ABC):
-    """The log of one snapshot, for the length of its assembly or verification."""
-
-    @abstractmethod
-    def examine(self, reading: Reading) -> list[Part]:
-        """Read what it names, and examine it (`Examination`)."""
-
-    @abstractmethod
-    def fold(self, write: Callable[[Fold, int], Written]) -> list[Written]:
-        """Fold the changes of what was examined first, and write the rows: one file, or several of a large state, each
-        with its number."""
-
-    @abstractmethod
-    def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of a question about these changes (`checks.questions`)."""
-
-
 @dataclass(frozen=True)
 class Examined:
     """A log that was examined, as the source of the checks (`checks.Source`)."""
 
-    log: Log
+    engine: Engine
     reading: Reading
     parts: list[Part]
 
@@ -98,7 +81,7 @@ class Examined:
         return [one for part in self.parts for one in part.stretches]
 
     def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
-        return self.log.ask(question)
+        return self.engine.ask(question)
 
     def still_there(self, wanted: Collection[ReadRange]) -> set[TopicPartition]:
         return {one.tp for one in self._again(wanted) if one.records} if wanted else set()
@@ -115,11 +98,11 @@ class Examined:
         again = replace(
             self.reading, ranges=tuple(ranges), wanted=wanted or Wanted(), tables=None, is_again=True
         )
-        return [one for part in self.log.examine(again) for one in part.stretches]
+        return [one for part in self.engine.examine(again) for one in part.stretches]
 
 
 class Engine(ABC):
-    """An engine for the length of a job; a subclass reads the log."""
+    """An engine for the length of a job; a subclass reads the log of one snapshot after the other."""
 
     name: ClassVar[str]
 
@@ -130,9 +113,22 @@ class Engine(ABC):
     def versions(self) -> Mapping[str, str]:
         """Return the versions of its libraries, for the manifest."""
 
+    def reading(self, name: str) -> AbstractContextManager[object]:
+        """Surround the work on the log of a snapshot."""
+        return nullcontext()
+
     @abstractmethod
-    def read(self, view: CutView, settings: Settings) -> AbstractContextManager[Log]:
-        """Provide the log of a snapshot for the length of the block."""
+    def examine(self, reading: Reading) -> list[Part]:
+        """Read what it names, and examine it (`Examination`)."""
+
+    @abstractmethod
+    def fold(self, write: Callable[[Fold, int], Written]) -> list[Written]:
+        """Fold the changes of what was examined first, and write the rows: one file, or several of a large state, each
+        with its number."""
+
+    @abstractmethod
+    def ask(self, question: str) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of a question about these changes (`checks.questions`)."""
 
     def assemble(self, task: Task) -> Manifest:
         """Write the tables of a snapshot, verify it, and write its manifest; its verdict may be a bad one.
@@ -194,10 +190,10 @@ class Engine(ABC):
             f"{reading.view.captured.id}: {what} {number:,} offsets of {partitions} partitions"
             f" by the {self.name} engine"
         )
-        with self.read(reading.view, reading.settings) as log:
-            parts = clock.timed("reading", lambda: log.examine(reading))
-            entries = clock.timed("tables", lambda: _write(log, reading, parts)) if reading.tables else ()
-            return entries, clock.timed("checks", Examined(log, reading, parts).check)
+        with self.reading(reading.view.captured.id):
+            parts = clock.timed("reading", lambda: self.examine(reading))
+            entries = clock.timed("tables", lambda: _write(self, reading, parts)) if reading.tables else ()
+            return entries, clock.timed("checks", Examined(self, reading, parts).check)
 
 
 def offsets_in(ranges: Iterable[ReadRange | ReadEntry]) -> int:
@@ -205,7 +201,7 @@ def offsets_in(ranges: Iterable[ReadRange | ReadEntry]) -> int:
     return sum(item.end - item.start for item in ranges)
 
 
-def _write(log: Log, reading: Reading, parts: Sequence[Part]) -> tuple[TableEntry, ...]:
+def _write(engine: Engine, reading: Reading, parts: Sequence[Part]) -> tuple[TableEntry, ...]:
     """Write the tables that are not there yet; return all."""
     assert reading.tables is not None, "tables are written"
     (store, folder), view, settings = reading.tables, reading.view, reading.settings
@@ -224,7 +220,7 @@ def _write(log: Log, reading: Reading, parts: Sequence[Part]) -> tuple[TableEntr
     if settings.spec.around:
         near = (item for part in parts for item in part.near)
         rows[AROUND] = list(around_rows(near, (part.receipts for part in parts), reading.window))
-    files[state] = log.fold(lambda fold, part: write_rows(state, fold.rows(), store, folder, part=part))
+    files[state] = engine.fold(lambda fold, part: write_rows(state, fold.rows(), store, folder, part=part))
     rows |= {name: () for name, found in files.items() if not found}
     files |= {name: [write_rows(name, of, store, folder)] for name, of in rows.items()}
     return tuple(entry_of(name, folder, found) for name, found in files.items())

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from snapkafka.checks import CutView
 from snapkafka.manifest import LedgerEntry
-from snapkafka.protocol.captured_snapshot import InputCut
+from snapkafka.protocol.captured_snapshot import Captured, ChangelogCut, InputCut
 from snapkafka.protocol.offsets import TornEvent
 from snapkafka.protocol.records import Position, TopicPartition
 from snapkafka.wire.headers import HEADER
 
 from .records import Record
 from .schemas import LAST_MS, TIMESTAMP_TYPE_NAMES, UNIX_EPOCH
-from .values.decoder import JSON_CODECS, TEXT_CODECS, Codecs, Decoder, normal_name
+from .values.decoder import JSON_CODECS, TEXT_CODECS, Codecs, Decoder
 
 
 class Channel(NamedTuple):
@@ -34,7 +34,7 @@ def input_codecs(source: InputCut) -> Codecs:
     """Return the codecs of an input as far as they show more than JSON or text does: others than ours write to it, as
     they like."""
     key, value = (
-        None if codec in (*JSON_CODECS, *TEXT_CODECS) else normal_name(codec)
+        None if codec in (*JSON_CODECS, *TEXT_CODECS) else codec
         for codec in (source.key_codec, source.value_codec)
     )
     return key, value
@@ -94,25 +94,11 @@ def _text_in(raw: bytes | None) -> str | None:
         return None
 
 
-def changelog_rows(view: CutView) -> list[dict[str, Any]]:
-    """Return the changelogs, one row each: one that several processes write (a global table's) is reported by each, and
-    the highest end counts."""
-    by_end = sorted(view.captured.changelogs, key=lambda cut: cut.end)
-    cuts = {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in by_end}
-    return [
-        {
-            "app": cut.app,
-            "table_name": cut.table,
-            "topic": cut.topic,
-            "partition": cut.partition,
-            "end": cut.end,
-            "key_codec": normal_name(cut.key_codec),
-            "value_codec": normal_name(cut.value_codec),
-            "sets": cut.sets,
-            "windowed": cut.windowed,
-        }
-        for cut in cuts.values()
-    ]
+def changelogs_by_place(captured: Captured) -> dict[tuple[str, str, str, int], ChangelogCut]:
+    """Return the changelogs by app, table, topic and partition: one that several processes write (a global table's) is
+    reported by each, and the highest end counts."""
+    cuts = sorted(captured.changelogs, key=lambda cut: cut.end)
+    return {(cut.app, cut.table, cut.topic, cut.partition): cut for cut in cuts}
 
 
 def channel_rows(view: CutView, held: Mapping[tuple[Channel, str], int]) -> list[dict[str, Any]]:

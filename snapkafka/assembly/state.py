@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from snapkafka.checks import CutView, LogRecord, questions
+from snapkafka.protocol.captured_snapshot import ChangelogCut
 from snapkafka.protocol.records import TopicPartition
 
-from .rows import changelog_rows
+from .rows import changelogs_by_place
 from .values.decoder import Decoder, Decoding, Texts
 from .values.json_text import UPDATE
 
@@ -57,13 +58,13 @@ class Fold:
         self._view, self._parent, self._decoder = view, parent, Decoder(decoding)
         numbers = {tp: place for place, tp in enumerate(questions.places(view))}
         self._tables: dict[int, list[_Table]] = {}
-        counted = {_place(table): table["end"] for table in changelog_rows(parent)} if parent else {}
-        for of in changelog_rows(view):
-            tp = TopicPartition(of["topic"], of["partition"])
-            if tp in numbers:
-                kind = _Sets if of["sets"] else _Table
-                made = kind(of, self._decoder, counted.get(_place(of), 0), parent)
-                self._tables.setdefault(numbers[tp], []).append(made)
+        counted = {} if parent is None else changelogs_by_place(parent.captured)
+        for place, of in changelogs_by_place(view.captured).items():
+            number = numbers.get(TopicPartition(of.topic, of.partition))
+            if number is not None:
+                kind, before = _Sets if of.sets else _Table, counted.get(place)
+                made = kind(of, self._decoder, 0 if before is None else before.end, parent)
+                self._tables.setdefault(number, []).append(made)
         #: How many changes were taken in, and about how many bytes of keys and values are held.
         self.changes = self.bytes = 0
 
@@ -71,21 +72,21 @@ class Fold:
         """Take in a change that is part of the state."""
         self.changes += 1
         for table in self._tables[change.place]:
-            if change.pos < table.of["end"]:
+            if change.pos < table.of.end:
                 self.bytes += table.take(change)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows, in order."""
         tables = [table for of_place in self._tables.values() for table in of_place]
-        for table in sorted(tables, key=lambda it: (it.of["app"], it.of["table_name"], it.of["partition"])):
+        for table in sorted(tables, key=lambda it: (it.of.app, it.of.table, it.of.partition)):
             for row in table.rows():
                 found = {
-                    "app": table.of["app"],
-                    "table_name": table.of["table_name"],
-                    "partition": table.of["partition"],
+                    "app": table.of.app,
+                    "table_name": table.of.table,
+                    "partition": table.of.partition,
                     "key_raw": row.key_raw,
                     "value_raw": row.value_raw,
-                    "changelog_topic": table.of["topic"],
+                    "changelog_topic": table.of.topic,
                     "changelog_offset": row.offset,
                     **row.texts._asdict(),
                 }
@@ -96,13 +97,12 @@ class _Table:
     """One changelog partition of a table, and the last change of each of its keys.
 
     Args:
-        of: see `changelog_rows`.
         counted: the end of the changelog for the parent.
     """
 
-    def __init__(self, of: dict[str, Any], decoder: Decoder, counted: int, parent: CutView | None) -> None:
+    def __init__(self, of: ChangelogCut, decoder: Decoder, counted: int, parent: CutView | None) -> None:
         self.of, self._decoder, self._counted, self._parent = of, decoder, counted, parent
-        self._codecs = of["key_codec"], of["value_codec"]
+        self._codecs = of.key_codec, of.value_codec
         self._last: dict[Any, Change] = {}
 
     def take(self, change: Change) -> int:
@@ -127,7 +127,7 @@ class _Table:
         )
 
     def _row(self, change: Change, *, unread: bool = False) -> _Row:
-        topic, windowed = self.of["topic"], self.of["windowed"]
+        topic, windowed = self.of.topic, self.of.windowed
         texts = self._decoder.texts(
             topic, change.key, change.value, self._codecs, windowed=windowed, unread=unread
         )
@@ -137,7 +137,7 @@ class _Table:
         """Return whether the parent has counted a change."""
         if self._parent is None or change.pos >= self._counted:
             return False
-        log = LogRecord(self.of["topic"], self.of["partition"], change.pos, change.process, change.epoch)
+        log = LogRecord(self.of.topic, self.of.partition, change.pos, change.process, change.epoch)
         return self._parent.is_white(log)
 
 
@@ -147,7 +147,7 @@ class _Sets(_Table):
     Unreadable operations stay as they are: the last one of those with the same bytes.
     """
 
-    def __init__(self, of: dict[str, Any], decoder: Decoder, counted: int, parent: CutView | None) -> None:
+    def __init__(self, of: ChangelogCut, decoder: Decoder, counted: int, parent: CutView | None) -> None:
         super().__init__(of, decoder, counted, parent)
         self._members: dict[str, dict[str, tuple[int, bool]]] = {}
         self._offsets: dict[str, int] = {}
@@ -155,7 +155,7 @@ class _Sets(_Table):
     def take(self, change: Change) -> int:
         if change.value is None:
             return 0
-        operation = self._decoder.operation(self.of["topic"], change.key, change.value, self._codecs)
+        operation = self._decoder.operation(self.of.topic, change.key, change.value, self._codecs)
         if operation is None:
             return self._keep((change.key, change.value), change)
         members, at = self._members.setdefault(operation.of, {}), change.pos
@@ -177,14 +177,10 @@ class _Sets(_Table):
         held = sorted((name for name, (_, there) in self._members[of].items() if there), key=str.encode)
         content = f"[{','.join(held)}]"
         texts = self._decoder.texts(
-            "", of.encode(), content.encode(), ("json", "json"), windowed=self.of["windowed"]
+            "", of.encode(), content.encode(), ("json", "json"), windowed=self.of.windowed
         )  # of no topic: no schema is for these bytes
         return _Row(f"[{UPDATE},{of}]".encode(), f"[{content},[]]".encode(), self._offsets[of], texts)
 
 
 def _size(change: Change) -> int:
     return len(change.key or b"") + len(change.value or b"")
-
-
-def _place(table: dict[str, Any]) -> tuple[str, str, str, int]:
-    return table["app"], table["table_name"], table["topic"], table["partition"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +12,11 @@ import pytest
 
 from snapkafka.assembly import Job, Settings
 from snapkafka.assembly.arrow_schema import arrow_schema
-from snapkafka.assembly.embedded import EmbeddedEngine, EmbeddedLog
+from snapkafka.assembly.embedded import EmbeddedEngine
 from snapkafka.assembly.examine import Examination, Reading
 from snapkafka.assembly.order import Engine, Examined
 from snapkafka.assembly.records import Record, pieces, record_of
 from snapkafka.checks import Checked, CutView, LogBounds, LogRecord, ReadRange
-from snapkafka.kafka import Connection
 from snapkafka.manifest_entries import LedgerEntry
 from snapkafka.wire import headers as wire
 from tests.spark.reading import settings_of
@@ -70,11 +68,8 @@ class AtHand(EmbeddedEngine):
         super().__init__(job_of(settings))
         self._rows = rows
 
-    @contextmanager
-    def read(self, view: CutView, settings: Settings) -> Iterator[EmbeddedLog]:
-        log = EmbeddedLog(Connection(bootstrap="nowhere:9092"), settings)
-        vars(log)["records"] = lambda ranges: map(record, within(self._rows, ranges))
-        yield log
+    def records(self, settings: Settings, ranges: Iterable[ReadRange]) -> Iterator[Record]:
+        return map(record, within(self._rows, ranges))
 
 
 def within(rows: Iterable[dict[str, Any]], ranges: Iterable[ReadRange]) -> list[dict[str, Any]]:
@@ -126,8 +121,8 @@ def job_of(settings: Settings) -> Job:
 def checked(engine: Engine, view: CutView, ranges: Sequence[ReadRange], settings: Settings) -> Checked:
     """Run the checks on some ranges."""
     reading = Reading(view=view, ranges=tuple(ranges), settings=settings)
-    with engine.read(view, settings) as log:
-        return Examined(log, reading, log.examine(reading)).check()
+    with engine.reading("taken"):
+        return Examined(engine, reading, engine.examine(reading)).check()
 
 
 def verified(engine: Any, view: CutView, settings: Settings, folder: Path | None) -> Checked:

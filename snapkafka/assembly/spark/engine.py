@@ -19,12 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.examine import Examination, Part, Reading
 from snapkafka.assembly.interrupts import interruptible_again
-from snapkafka.assembly.job import Job, Settings
-from snapkafka.assembly.order import Engine, Log
+from snapkafka.assembly.job import Job
+from snapkafka.assembly.order import Engine
 from snapkafka.assembly.records import Record, pieces, record_of
 from snapkafka.assembly.state import Change, Fold
 from snapkafka.assembly.table_files import Written
-from snapkafka.checks import CutView
 from snapkafka.kafka.login.security import Security
 from snapkafka.wire import headers as wire
 
@@ -57,47 +56,46 @@ def spark_engine(job: Job) -> Iterator[SparkEngine]:
 
 
 class SparkEngine(Engine):
-    """A session, and the job that it works for."""
+    """A session, and the job that it works for; the changes of a log are persisted."""
 
     name = "spark"
 
     def __init__(self, spark: SparkSession, job: Job) -> None:
         super().__init__(job)
         self._spark = spark
+        self._changes: DataFrame | None = None
+        self._reading: Reading | None = None
+        self._files = 1
 
     def versions(self) -> dict[str, str]:
         return {"spark": self._spark.version}
 
     @contextmanager
-    def read(self, view: CutView, settings: Settings) -> Iterator[Log]:
-        log = SparkLog(self._spark, settings)
+    def reading(self, name: str) -> Iterator[None]:
+        """Report progress; at the end give up what is persisted.
+
+        After a failed job its tasks still use it for a moment; a session that stops meanwhile prints fifty lines about
+        that before the error that counts.
+        """
         try:
-            with reported(self._spark, view.captured.id, self._job):
-                yield log
+            with reported(self._spark, name, self._job):
+                yield
         finally:
-            log.close()
-
-
-class SparkLog(Log):
-    """The log of one snapshot; its changes are persisted."""
-
-    def __init__(self, spark: SparkSession, settings: Settings) -> None:
-        self._spark, self._settings = spark, settings
-        self._ledger_id = wire.ledger_id(bytes.fromhex(settings.ledger.topic_id))
-        self._changes: DataFrame | None = None
-        self._reading: Reading | None = None
-        self._files = 1
+            if self._changes is not None:
+                self._changes.unpersist(blocking=True)
+                self._changes = None
 
     def examine(self, reading: Reading) -> list[Part]:
+        spec = reading.settings.spec
         ranges, security = reading.to_read(), Security.from_environment(os.environ).for_java()
         records = read_ranges(
             self._spark,
             ranges,
-            bootstrap=self._settings.spec.bootstrap,
-            isolation=self._settings.spec.isolation,
+            bootstrap=spec.bootstrap,
+            isolation=spec.isolation,
             options={f"kafka.{name}": value for name, value in security.items()},
         )
-        ledger_id = self._ledger_id
+        ledger_id = wire.ledger_id(bytes.fromhex(reading.settings.ledger.topic_id))
 
         def examined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             work, found = Examination(reading), list[Change]()
@@ -146,15 +144,6 @@ class SparkLog(Log):
         with step(self._spark, "V3: key by key"):
             found: Sequence[tuple[Any, ...]] = self._spark.sql(question).collect()
         return found
-
-    def close(self) -> None:
-        """Give up what is persisted.
-
-        After a failed job its tasks still use it for a moment; a session that stops meanwhile prints fifty lines about
-        that before the error that counts.
-        """
-        if self._changes is not None:
-            self._changes.unpersist(blocking=True)
 
 
 def records_of(batches: Iterable[pa.RecordBatch], ledger_id: int) -> Iterator[Record]:

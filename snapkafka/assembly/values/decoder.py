@@ -55,11 +55,6 @@ class Decoding:
 PLAIN: Final = Decoding()
 
 
-def normal_name(codec: str) -> str:
-    """Return a codec's name with the base64 last: `binary` alone is text in it."""
-    return f"raw{BASE64}" if codec == "binary" else codec
-
-
 class Form(NamedTuple):
     """A key or a value: as JSON, as text, and why it is neither."""
 
@@ -142,6 +137,7 @@ class Decoder:
             number = int.from_bytes(raw[1:PREFIX_BYTES], "big")
             if (found := self._by_number(number, raw[PREFIX_BYTES:])) is not None:
                 return found
+        codec = f"raw{BASE64}" if codec == "binary" else codec  # alone it is text in base64
         inner = None if codec is None else codec.removesuffix(BASE64)
         if codec is not None and inner not in (*JSON_CODECS, *TEXT_CODECS):
             return self._of_the_app(raw, codec)

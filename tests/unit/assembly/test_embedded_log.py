@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -10,12 +11,11 @@ import confluent_kafka
 import pytest
 
 from snapkafka.assembly import HandOverError
-from snapkafka.assembly.embedded import EmbeddedLog
-from snapkafka.assembly.records import CLIENT_ID
+from snapkafka.assembly.embedded import EmbeddedEngine
+from snapkafka.assembly.records import CLIENT_ID, Record
 from snapkafka.checks import ReadRange
 from snapkafka.errors import OffsetsGoneError
-from snapkafka.kafka import Connection
-from tests.spark.at_hand import ENTRY
+from tests.spark.at_hand import ENTRY, job_of
 from tests.spark.reading import settings_of
 
 
@@ -34,12 +34,16 @@ def message(offset: int) -> Any:
     )
 
 
+def records_in(ranges: list[ReadRange]) -> Iterator[Record]:
+    settings = settings_of(ENTRY, bootstrap="nowhere:9092")
+    return EmbeddedEngine(job_of(settings)).records(settings, ranges)
+
+
 def offsets_of(monkeypatch: pytest.MonkeyPatch, offsets: list[int]) -> list[int]:
     """Read the offsets from 2 to 5 from a client that returns these."""
     client = Mock(**{"consume.side_effect": [[message(offset)] for offset in offsets]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
-    log = EmbeddedLog(Connection(bootstrap="nowhere:9092"), settings_of(ENTRY, bootstrap=""))
-    return [record.offset for record in log.records([ReadRange("t", 0, 2, 6)])]
+    return [record.offset for record in records_in([ReadRange("t", 0, 2, 6)])]
 
 
 def test_what_compaction_or_a_transaction_left_out_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,9 +65,8 @@ def test_the_name_of_a_header_that_is_no_text_is_handed_over(monkeypatch: pytest
     odd.headers.side_effect = SystemError("<method 'headers'> returned a result with an exception set")
     client = Mock(**{"consume.side_effect": [[odd]]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
-    log = EmbeddedLog(Connection(bootstrap="nowhere:9092"), settings_of(ENTRY, bootstrap=""))
     with pytest.raises(HandOverError, match=r"t\[0\].*UTF-8"):
-        list(log.records([ReadRange("t", 0, 2, 6)]))
+        list(records_in([ReadRange("t", 0, 2, 6)]))
 
 
 def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,8 +75,7 @@ def test_a_time_in_nanoseconds_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch)
     odd.timestamp.return_value = (1, 2**62)
     client = Mock(**{"consume.side_effect": [[odd]]})
     monkeypatch.setattr(confluent_kafka, "Consumer", lambda settings: client)
-    log = EmbeddedLog(Connection(bootstrap="nowhere:9092"), settings_of(ENTRY, bootstrap=""))
-    assert [it.timestamp_ms for it in log.records([ReadRange("t", 0, 2, 6)])] == [2**62]
+    assert [it.timestamp_ms for it in records_in([ReadRange("t", 0, 2, 6)])] == [2**62]
 
 
 def test_the_guide_sets_a_quota_for_the_client_id_of_the_job() -> None:

@@ -20,7 +20,7 @@ from avro.schema import parse
 
 from snapkafka.assembly import PLAIN, Decoding
 from snapkafka.assembly.values.avro import JSON, Schema, read_schemas, reader_of
-from snapkafka.assembly.values.decoder import Decoder, normal_name
+from snapkafka.assembly.values.decoder import Decoder
 from snapkafka.assembly.values.registry import Registry
 from snapkafka.errors import BadInputError
 
@@ -37,8 +37,7 @@ def read(
     raw: bytes | None, codec: str | None, decoding: Decoding = PLAIN, topic: str = "t"
 ) -> tuple[str | None, str | None]:
     """Return the text of a value, and why it is none."""
-    codecs = ("json", None if codec is None else normal_name(codec))
-    found = Decoder(decoding).texts(topic, b"1", raw, codecs)
+    found = Decoder(decoding).texts(topic, b"1", raw, ("json", codec))
     assert found.key == "1"
     return found.value, None if found.why_undecoded is None else found.why_undecoded.removeprefix("value: ")
 
