@@ -161,19 +161,20 @@ class Examination:
                     channel = Channel(*(row[name] for name in Channel._fields))
                     self._part.held[channel, "messages"] += 1
                     self._part.held[channel, "bytes"] += record.size
-                    self._add("messages", row, record.size)
+                    self._add("messages", row, record)
 
     def _external(self, tp: TopicPartition, records: list[Record]) -> None:
         if (unread := self._reading.unread.get(tp)) is None:
             return
         for record in records:
             if unread.start <= record.offset < unread.end and record.is_external:
-                self._add(INPUTS, input_row(record), record.size)
+                self._add(INPUTS, input_row(record), record)
 
-    def _add(self, name: str, row: dict[str, Any], size: int) -> None:
+    def _add(self, name: str, row: dict[str, Any], record: Record) -> None:
         rows = self._rows.setdefault(name, [])
         rows.append(row)
-        self._bytes[name] += size
+        headers = sum(len(it["key"]) + len(it["value"] or b"") for it in row["headers"])
+        self._bytes[name] += record.size + headers
         if len(rows) >= FILE_ROWS or self._bytes[name] >= FILE_BYTES:
             self._write(name)
 

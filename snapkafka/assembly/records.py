@@ -42,6 +42,12 @@ class Record(NamedTuple):
         return len(self.key or b"") + len(self.value or b"")
 
     @property
+    def held(self) -> int:
+        """The bytes that it holds: of headers, too, unless they are made when they are asked for."""
+        headers = self.headers if isinstance(self.headers, list) else ()
+        return self.size + sum(len(name) + len(value or b"") for name, value in headers)
+
+    @property
     def is_external(self) -> bool:
         """Whether none of ours wrote it."""
         return self.log.process == EXTERNAL
@@ -99,14 +105,14 @@ def _pieces(records: Iterable[Record]) -> Iterator[tuple[TopicPartition, list[Re
         tp = record.log.tp
         own = held.setdefault(tp, [])
         if own and not 0 < record.offset - own[-1].offset <= JUMP_MAX:
-            number, size = number - len(own), size - sum(it.size for it in own)
+            number, size = number - len(own), size - sum(it.held for it in own)
             yield tp, own
             held[tp] = own = []
         own.append(record)
-        number, size = number + 1, size + record.size
+        number, size = number + 1, size + record.held
         if number >= PIECE_RECORDS or size >= PIECE_BYTES:
             tp = max(held, key=lambda of: len(held[of]))
             own = held.pop(tp)
-            number, size = number - len(own), size - sum(it.size for it in own)
+            number, size = number - len(own), size - sum(it.held for it in own)
             yield tp, own
     yield from held.items()

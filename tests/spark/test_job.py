@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from snapkafka.assembly import Desk, main
 from snapkafka.kafka import Connection, KafkaTopicAdmin
 from snapkafka.kafka.cluster.groups import positions_group
-from snapkafka.protocol import Abort, Status, Trigger
+from snapkafka.protocol import Status
 from snapkafka.testing import Broker
 from tests.spark.reading import spec_file
 from tests.spark.scene import Stage, play
@@ -104,48 +104,6 @@ def test_from_the_ledger_to_a_verdict(stage: Stage, tmp_path: Path, monkeypatch:
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        (["--snapshot", "nobody"], 5, "no snapshot 'nobody' in the ledger"),
-        ([], 2, "no snapshot is named"),
-        (["--snapshot", "{snap}"], 8, "no storage is given"),
-        (["--snapshot", "{snap}", "--storage", "{file}"], 8, "cannot be written"),
-        (["--snapshot", "{snap}", "--storage", "file://elsewhere/y"], 8, "is on another machine"),
-        (["--snapshot", "{snap}", "--invariants", "conservation"], 2, "needs a value for"),
-        (["--snapshot", "{snap}", "--set", "x"], 2, "--set x is not NAME=VALUE"),
-        (["--manifest", "{file}"], 2, "is not JSON"),
-        (["--manifest", "{file}.not"], 8, "there is no such file"),
-        (["--spec", "{file}"], 2, "--spec"),
-        (["--spec", "{file}.not"], 2, "cannot be read"),
-    ],
-)
-def test_what_is_refused(
-    stage: Stage,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    status: int,
-    said: str,
-) -> None:
-    (tmp_path / "file").write_text("")
-    names = {"snap": f"{stage.namespace}-snap", "file": str(tmp_path / "file")}
-    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace]
-    found, reported, err = run(capsys, *where, *(argument.format(**names) for argument in arguments))
-    assert (found, reported["error"]["exit_status"]) == (status, status)
-    assert said in reported["error"]["message"]
-    assert err.splitlines()[0] == f"error: {reported['error']['message']}"
-    assert "starting Spark" not in err
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_namespace_and_broker_are_needed(capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
-    assert run(capsys, "--snapshot", "x", "--bootstrap", stage.bootstrap)[0] == 2
-    assert run(capsys, "--snapshot", "x", "--namespace", "n", "--bootstrap", "")[0] == 2
-    assert run(capsys, "--snapshot", "x", "--namespace", "n", "--bootstrap", "127.0.0.1:1")[0] == 3
-    assert run(capsys, "--snapshot", "x", "--namespace", "n", "--bootstrap", stage.bootstrap)[0] == 4
-
-
 def test_deleted_offsets_are_named(kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stage = play(kafka.bootstrap, f"g{os.getpid()}")
     admin = AdminClient({"bootstrap.servers": stage.bootstrap, "log_level": 0})
@@ -156,23 +114,3 @@ def test_deleted_offsets_are_named(kafka: Broker, tmp_path: Path, capsys: pytest
     assert status == 9
     assert reported["error"]["code"] == "offsets-gone"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_failed_or_still_runs_is_not_assembled(
-    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stage = play(kafka.bootstrap, f"r{os.getpid()}")
-
-    async def trigger() -> None:
-        await stage.ledger.open(create=False)
-        try:
-            epoch = await stage.append(Trigger(n=77, id="lost", ttl_ms=1)) + 1
-            await stage.append(Abort(n=78, epoch=epoch, code="ttl", reason="nobody came"))
-            await stage.append(Trigger(n=79, id="running"))
-        finally:
-            await stage.ledger.close()
-
-    asyncio.run(trigger())
-    where = ["--bootstrap", stage.bootstrap, "--namespace", stage.namespace, "--storage", str(tmp_path)]
-    assert run(capsys, *where, "--snapshot", "lost")[0] == 7
-    assert run(capsys, *where, "--snapshot", "running")[0] == 10

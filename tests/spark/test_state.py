@@ -306,6 +306,14 @@ def test_a_piece_ends_where_offsets_fall_or_others_may_lie_between() -> None:
     assert [[it.offset for it in piece] for _, piece in found] == [[0, 1, 1 + jump], [2 + 2 * jump], [5], [5]]
 
 
+def test_headers_count_among_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record without a value may have any number of them."""
+    monkeypatch.setattr(pieces_of, "PIECE_BYTES", 1_000)
+    rows = [row_of(LogRecord(*TOPIC, n), b"k", None) for n in range(4)]
+    found = pieces_of.pieces(record(row | {"headers": [{"key": "h", "value": b"x" * 600}]}) for row in rows)
+    assert [[it.offset for it in piece] for _, piece in found] == [[0, 1], [2, 3]]
+
+
 def test_a_state_and_the_changes_since_give_the_state_after_them() -> None:
     """What an incremental snapshot is made by: rows of `state` are changes themselves."""
     with faust_sets() as (sets, of_sets):
