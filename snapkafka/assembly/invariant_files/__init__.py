@@ -73,9 +73,7 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
                 field="set",
             )
     loaded, used = list[Invariant](), set[str]()
-    # The same file twice is one; a link keeps its own name.
-    paths = {path.parent.resolve() / path.name for item in where for path in _files(item)}
-    for path in sorted(paths, key=lambda path: (path.stem, str(path))):
+    for path, sql in _read(where):
         if not _NAME.fullmatch(path.stem):
             raise BadInputError(
                 f"invariant {path.stem[:20]!r}: a name has letters, digits, spaces and . _ + -",
@@ -85,12 +83,7 @@ def load(where: Iterable[str], parameters: Mapping[str, str]) -> tuple[Invariant
             raise BadInputError(
                 f"two invariants are called {path.stem}; one is {path}", hint="give one of them another name"
             )
-        try:
-            sql = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadInputError(f"invariant {path} cannot be read: {error}", hint=CHECK) from error
-        names = {match[1] for match in _PLACEHOLDER.finditer(sql)}
-        used |= names
+        used |= {match[1] for match in _PLACEHOLDER.finditer(sql)}
         loaded.append(Invariant(name=path.stem, sql=_filled(path, sql, parameters)))
     unknown = sorted(set(parameters) - used)
     if unknown:
@@ -110,18 +103,21 @@ def parameters_of(where: Iterable[str]) -> frozenset[str]:
     Raises:
         BadInputError: there is nothing to read, or it is unreadable.
     """
-    try:
-        texts = [path.read_text(encoding="utf-8") for item in where for path in _files(item)]
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(f"an invariant cannot be read: {error}", hint=CHECK) from error
-    return frozenset(match[1] for text in texts for match in _PLACEHOLDER.finditer(text))
+    return frozenset(match[1] for _, sql in _read(where) for match in _PLACEHOLDER.finditer(sql))
 
 
-def _files(item: str) -> list[Path]:
-    try:
-        return _found(item, expand_home(item))
-    except OSError as error:  # a folder that this user may not enter; a name that is too long
-        raise BadInputError(f"invariant {item} cannot be read: {error.strerror}", hint=CHECK) from error
+def _read(where: Iterable[str]) -> list[tuple[Path, str]]:
+    """Read the files, in the order of their names."""
+    found: dict[Path, str] = {}
+    for item in where:
+        try:
+            for path in _found(
+                item, expand_home(item)
+            ):  # the same file twice is one; a link keeps its own name
+                found[path.parent.resolve() / path.name] = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInputError(f"invariant {item} cannot be read: {error}", hint=CHECK) from error
+    return sorted(found.items(), key=lambda it: (it[0].stem, str(it[0])))
 
 
 def _found(item: str, path: Path) -> list[Path]:
