@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -42,6 +43,13 @@ class EmbeddedEngine(Engine):
     def versions(self) -> dict[str, str]:
         return {name: version(name) for name in LIBRARIES}
 
+    @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._asked, self._fold = array("q"), None
+
     def examine(self, reading: Reading) -> list[Part]:
         """Read and examine.
 
@@ -52,7 +60,7 @@ class EmbeddedEngine(Engine):
         """
         work = Examination(reading)
         if not reading.is_again:
-            self._asked, self._fold = array("q"), reading.new_fold()
+            self._fold = reading.new_fold()
         for tp, records in pieces(self.records(reading.settings, reading.to_read())):
             for change in work.take(tp, records):
                 self._keep(change)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -113,9 +113,9 @@ class Engine(ABC):
     def versions(self) -> Mapping[str, str]:
         """Return the versions of its libraries, for the manifest."""
 
-    def reading(self, name: str) -> AbstractContextManager[object]:
-        """Surround the work on the log of a snapshot."""
-        return nullcontext()
+    @abstractmethod
+    def reading(self, name: str) -> AbstractContextManager[None]:
+        """Surround the work on the log of a snapshot, and at its end give up what is held of it."""
 
     @abstractmethod
     def examine(self, reading: Reading) -> list[Part]:
