@@ -5,7 +5,6 @@ The options of commands are generated from the fields of `JobSpec`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -112,11 +111,6 @@ class JobSpec(Where, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     def __repr__(self) -> str:
         """Leave out the values: the URL of a registry may contain a password."""
         return f"JobSpec({', '.join(self.snapshots or self.manifests)})"
-
-    def as_toml(self) -> str:
-        """Return a file for `--config` with what is no option of a command; JSON's values are those of TOML."""
-        given = {name: getattr(self, name) for name in SYSTEM if not OPTIONS[name].flag}
-        return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in given.items())
 
 
 PLAIN_SPEC: Final = JobSpec()
