@@ -147,11 +147,6 @@ class CutView:
             return 0
         return min((min(source.position, source.low) for source in self.inputs.get(tp, ())), default=NO_END)
 
-    @property
-    def topics_read(self) -> set[str]:
-        """The topics that some app reads."""
-        return {tp.topic for tp in self.inputs}
-
     def white_end(self, process: int, tp: TopicPartition) -> int:
         """Return the offset below which the white records of a living sender lie, with those of unknown outcome that
         landed; 0: there are none."""
