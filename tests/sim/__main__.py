@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .campaign import main as campaign
 from .explore.search import main as explore
-from .mutants.command import main as mutate
+from .mutants.search import main as mutate
 
 VERBS = {"campaign": campaign, "mutate": mutate, "explore": explore}
 USAGE = """usage: python -m tests.sim campaign [--seeds N] [--from S] [--jobs J] [--json]   many seeds

@@ -120,6 +120,12 @@ class Process(Runner):
         if self.progress:
             yield "commit", None
 
+    @property
+    def busy(self) -> bool:
+        """Whether anything of it runs or is on its way."""
+        ways = (*self.outbox.values(), *self.unacked.values())
+        return any((self.running, self.buffer, self.waiting, self.posts, self.transaction, *ways))
+
     def perform(self, kind: str, what: object) -> None:
         """Make a step happen."""
         getattr(self, "_" + kind.replace("-", "_"))(what)

@@ -70,19 +70,7 @@ class World(Surroundings):
         return False
 
     def stop(self, process: Process) -> bool:
-        busy = (
-            process.running,
-            process.buffer,
-            process.waiting,
-            process.posts,
-            process.transaction,
-        )
-        if (
-            process.lost is not None
-            or any(busy)
-            or any(process.outbox.values())
-            or any(process.unacked.values())
-        ):
+        if process.lost is not None or process.busy:
             return False
         if process.greeting or not (process.joined or process.bare):
             return False

@@ -358,16 +358,10 @@ class ExploredWorld(World):
                         yield Choice("expel", p.number)
             case "crash" | "stop":
                 for p in suffer:
-                    if fault == "crash" or self._idle(p):
+                    if fault == "crash" or (p.joined and not p.busy):
                         yield Choice(fault, p.number)
             case _:
                 raise AssertionError(f"no fault is called {fault}")
-
-    def _idle(self, p: Process) -> bool:
-        """Return whether a process may leave of its own accord. (See `stop`.)"""
-        ways = (*p.outbox.values(), *p.unacked.values())
-        busy = (p.running, p.buffer, p.waiting, p.posts, p.transaction)
-        return p.joined and not any(busy) and not any(ways)
 
     # -- sameness ----------------------------------------------------------------------------------------------
 
