@@ -1,8 +1,9 @@
 """The ledger as a worker follows it: one task reads, another one writes what the machine wants written, in its order.
 
-Neither gives up: a ledger that is not there is asked for again, and one that was recreated, or has lost its tail, is
-joined. R15 allows a short wait for it at a start, at a rebalance, and before a red record whose trigger is not read yet
-(R2). What the app did without an answer is made up for later; until then the machine is absent.
+Neither gives up: a ledger that is not there is asked for again, and one that was recreated is joined; one that has lost
+its tail is refused, and that is written to it. R15 allows a short wait for it at a start, at a rebalance, and before a
+red record whose trigger is not read yet (R2). What the app did without an answer is made up for later; until then the
+machine is absent.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from snapkafka.protocol.events import (
     CheckpointGoesOn,
     Event,
     LedgerBegins,
-    LedgerCutShort,
     LedgerRead,
     LedgerRecreated,
     MarkerMet,
@@ -32,7 +32,7 @@ from snapkafka.protocol.events import (
     RecordMet,
     WentAbsent,
 )
-from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, Trigger
+from snapkafka.protocol.records import Bye, Checkpoint, Hello, LedgerRecord, Restore, TailLost, Trigger
 
 if TYPE_CHECKING:
     from snapkafka.ports import Entry
@@ -123,10 +123,10 @@ class LedgerFollower:
             logger.warning("snapkafka: %s; joining the new one", what, extra=extra)
             self._join_again(LedgerRecreated())
         except LedgerCutShortError as error:
-            logger.warning("snapkafka: %s; joining again as a new process", error, extra=host.about())
             host.metrics.count("ledger_cut_short")
-            host.other_ledger()
-            self._join_again(LedgerCutShort(since=error.since, upto=error.upto, n=random.getrandbits(63)))
+            host.ledgers += 1  # what waits to be written has numbers that are used once more
+            self.append(TailLost(n=random.getrandbits(63), since=error.since))
+            raise
         except SnapkafkaError as error:
             if str(error) != self._unread:
                 self._unread = str(error)

@@ -24,6 +24,7 @@ from snapkafka.protocol.facts import counts_of, unlike_counts
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import (
     INPUT_UNASSIGNED,
+    LEDGER_CUT_SHORT,
     LogEnd,
     RunsWithout,
     StoppedApp,
@@ -189,6 +190,8 @@ def _refusals(state: LedgerState, asked: verbs.Trigger) -> Iterator[tuple[str, s
     def in_scope(views: Iterable[ProcessView]) -> list[ProcessView]:
         return [view for view in views if not apps or view.hello.app in apps]
 
+    if state.loss:
+        yield LEDGER_CUT_SHORT, state.loss, "docs/reference/ledger.md has what becomes of its snapshots", []
     if state.paused:
         yield "paused", "snapshots are paused in this namespace", "`snapkafka resume` ends the pause", []
     known = {view.hello.app for view in state.processes.values()}
@@ -201,9 +204,6 @@ def _refusals(state: LedgerState, asked: verbs.Trigger) -> Iterator[tuple[str, s
             why = "; ".join(view.withdrawal for view in without)
             hint = "restart the worker, and report the error in its log"
             yield "withdrawn", f"no process takes part: {why}", hint, []
-        if lost := str(state.tails):
-            hint = "running services join again within seconds: try again; start the others"
-            yield "ledger-lost", f"no process takes part: {lost}", hint, []
         whose = " or ".join(sorted(apps)) if apps else "any app"
         hint = "start the services; each joins when it calls snapkafka.install"
         yield "nobody-runs", f"no process of {whose} is running", hint, []

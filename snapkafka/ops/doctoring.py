@@ -152,7 +152,7 @@ def _about_ledger(work: Opened, now_ms: int) -> Iterator[Advice]:
     topic = work.reading.topic
     if old := checkpoint_due(work.reading, now_ms):
         yield find("ledger-long", topic=topic, count=old)
-    if lost := str(work.reading.state.tails):
+    if lost := work.reading.state.loss:
         yield find("ledger-cut-short", topic=topic, what=lost)
     if work.reading.garbage:
         yield find("ledger-garbage", topic=topic, count=work.reading.garbage)

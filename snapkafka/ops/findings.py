@@ -38,8 +38,8 @@ FINDINGS: Final[dict[str, tuple[Weight, str, str]]] = {
     # The ledger.
     "ledger-long": (WARNING, "{topic}: each worker first reads {count:,} records that a checkpoint would remove",
                     "run `snapkafka checkpoint` regularly"),
-    "ledger-cut-short": (WARNING, "{topic}: {what}; snapshots that may need them fail, or are listed as contaminated",
-                         "find out why its broker lost them (docs/reference/ledger.md); services join again"),
+    "ledger-cut-short": (WARNING, "{topic}: {what}; until then every snapshot fails",
+                         "find out why its broker lost them (docs/reference/ledger.md)"),
     "ledger-garbage": (NOTE, "{count} records in {topic} cannot be read: of another release, or not of snapkafka",
                        "see who may write to it; if processes of a later release run, upgrade the command"),
     # Topics.

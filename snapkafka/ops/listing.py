@@ -50,8 +50,8 @@ Clock = Callable[[], int]
 async def list_snapshots(where: Connection | Cluster, namespace: str) -> tuple[SnapshotInfo, ...]:
     """List every snapshot of the namespace, oldest first."""
     reading = await read_ledger(where, namespace)
-    if lost := str(reading.state.tails):
-        logger.warning("snapkafka: %s: snapshots recorded there are not listed", lost, extra=about())
+    if lost := reading.state.loss:
+        logger.warning("snapkafka: %s", lost, extra=about())
     return summaries(reading)
 
 

@@ -60,7 +60,6 @@ from .events import (
     InputsRevoked,
     Joined,
     LedgerBegins,
-    LedgerCutShort,
     LedgerRead,
     LedgerRecreated,
     MarkerFailed,

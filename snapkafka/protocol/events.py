@@ -37,16 +37,6 @@ class LedgerRecreated:
 
 
 @value
-class LedgerCutShort:
-    """The ledger has lost its tail: of what this process has read or written, up to `upto`, it holds nothing from
-    offset `since` on. It is read from its beginning again. `n`: a random number of 63 bits, for the record of it."""
-
-    since: int
-    upto: int
-    n: int
-
-
-@value
 class LedgerBegins:
     """The ledger starts at `start`: older records were deleted, and a checkpoint stands for them. Fed before the first
     record.
@@ -205,7 +195,6 @@ Event = (
     | LedgerRead
     | CheckpointGoesOn
     | LedgerBegins
-    | LedgerCutShort
     | LedgerRecreated
     | TriggerAppended
     | RecordMet

@@ -134,12 +134,7 @@ def _recreated(state: LedgerView, snapshot: SnapshotView) -> str:
 def _outsiders(state: LedgerView, snapshot: SnapshotView) -> Iterator[Outsider]:
     """Yield the processes that had joined by the trigger and are not part of the snapshot."""
     for process, view in sorted(state.processes.items()):
-        if (
-            process >= snapshot.epoch
-            or process in snapshot.reports
-            or process in snapshot.left
-            or view.hidden
-        ):
+        if process >= snapshot.epoch or process in snapshot.reports or process in snapshot.left:
             continue
         left = view.left is not None and view.left < snapshot.epoch
         yield Outsider(
@@ -206,9 +201,6 @@ def _input_cuts(
 ) -> Iterator[InputCut]:
     """Yield the inputs as they were cut, in the order of apps and partitions."""
     ends = {TopicPartition(end.topic, end.partition): end.end for end in snapshot.trigger.ends}
-    void = snapshot.left & {
-        loss.void for loss in state.tails.named_from(0)
-    }  # what was theirs may be lost, too
     predecessors: dict[str, dict[int, int]] = defaultdict(dict)
     for process, view in sorted(state.processes.items()):
         if view.hello.was != NOBODY and process < snapshot.epoch:
@@ -240,9 +232,7 @@ def _input_cuts(
                     agents=agents,
                     torn=torn,
                     earlier=_with_successors(
-                        [reader.process for reader in snapshot.earlier[app, tp]]
-                        + [p for p in sorted(void) if state.app_of(p) == app],
-                        predecessors[app],
+                        [reader.process for reader in snapshot.earlier[app, tp]], predecessors[app]
                     ),
                     steady=not part.app and state.processes[part.process].assigned == part.report.assigned,
                     key_codec=topic.key_codec,

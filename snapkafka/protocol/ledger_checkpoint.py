@@ -206,10 +206,6 @@ def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:
     for view in (state.snapshots[epoch] for epoch in epochs):
         found |= view.required | view.beside | {part.process for part in view.parts()}
         if view.contaminated:
-            came_back = {
-                p
-                for p, v in state.processes.items()
-                if v.hello.was in view.left or state.tails.hides(v.hello.was)
-            }
+            came_back = {p for p, v in state.processes.items() if v.hello.was in view.left}
             found |= came_back | {state.processes[p].hello.was for p in came_back}
     return found - {NOBODY}

@@ -37,7 +37,6 @@ from .snapshots import (
     Failure,
     ProcessView,
     SnapshotView,
-    cut_short,
     input_moved,
     runs_without,
     stopped_part,
@@ -85,7 +84,7 @@ class Fold(LedgerView):
             epoch=epoch,
             trigger=record,
             required=frozenset(view.process for view in living),
-            left=frozenset(view.process for view in in_scope if view.left is not None and not view.hidden),
+            left=frozenset(view.process for view in in_scope if view.left is not None),
             expected=self.inputs_of(hellos),
             apps=self.topics_of(hellos),
             # Where a changelog is the input of another app, the app of the table would wait in its next recovery for
@@ -95,8 +94,8 @@ class Fold(LedgerView):
         )
         self.by_id[key] = self.latest_of[record.id] = epoch
         self.snapshots[epoch] = self.open[epoch] = snapshot
-        if self.tails.hides(offset):
-            self._fail(offset, snapshot, cut_short(self.tails.upto))
+        if self.loss:
+            self._fail(offset, snapshot, Failure(code=LEDGER_CUT_SHORT, reason=self.loss))
             return
         if self.paused:
             reason = "snapshots are paused in this namespace"
@@ -236,8 +235,6 @@ class Fold(LedgerView):
         self.processes[offset] = ProcessView(process=offset, hello=record)
         if record.was != NOBODY:
             self._came_back(offset, record.was)
-        if self.tails.hides(offset):
-            self._hide(offset)
 
     def _assigned(self, offset: int, record: Assigned) -> None:
         view = self.processes.get(record.process)
@@ -245,7 +242,7 @@ class Fold(LedgerView):
             return  # the last: a copy, or overtaken by a later one
         app = view.hello.app
         view.assigned, view.assigned_n, view.member = offset, record.n, record.member
-        nobody = (UNKNOWN,) if self._start > 0 or self.tails.upto > 0 else ()  # a part of the ledger is gone
+        nobody = (UNKNOWN,) if self._start > 0 else ()  # a part of the ledger is gone
         mine = set()
         for tp in (*record.inputs, *record.changelogs):
             readers = self.readers.get((app, tp), nobody)
@@ -304,40 +301,25 @@ class Fold(LedgerView):
                     del self.processes[old]
 
     def _came_back(self, offset: int, process: int) -> None:
-        """Note a process that was taken for dead, or that a lost tail has hidden, and goes on under another id with
-        what it had under way."""
-        hidden = self.tails.hides(process)
+        """Note a process that was taken for dead, and goes on under another id with what it had under way."""
         what = f"process {process} was declared dead but continued under that identity"
-        if hidden:
-            what = f"{LEDGER_CUT_SHORT}: process {process} continued, and the ledger has lost its Hello"
         for snapshot in list(self.snapshots.values()):
-            if process in snapshot.left or (hidden and snapshot.epoch > process):
+            if process in snapshot.left:
                 snapshot.contaminated = what
                 self._fail(
                     offset, snapshot, Failure(code="contaminated", reason=what, culprit=f"process {process}")
                 )
 
     def _tail_lost(self, offset: int, record: TailLost) -> None:
-        """Note a lost tail: its author was hidden from `since` on, so no snapshot of that time can be proved (R11)."""
-        if not self.tails.add(offset, record):
-            return
-        if record.process != NOBODY:
-            return
-        self.restores.tail_lost()
-        failure = cut_short(record.upto)
+        """Refuse this ledger from here on: its numbers are assigned once more, and snapshots that were captured since
+        may have them twice (R11)."""
+        if self.lost_from is None or record.since < self.lost_from:
+            self.lost_from = record.since
+        failure = Failure(code=LEDGER_CUT_SHORT, reason=self.loss)
         for snapshot in list(self.snapshots.values()):
-            if snapshot.captured_at is not None and snapshot.captured_at >= record.since:
-                snapshot.contaminated = failure.reason
+            if snapshot.captured_at is not None and snapshot.captured_at >= self.lost_from:
+                snapshot.contaminated = f"{LEDGER_CUT_SHORT}: {self.loss}"
             self._fail(offset, snapshot, failure)
-        self._leave(offset, record.void, dead=True)
-        self._hide(offset)
-
-    def _hide(self, offset: int) -> None:
-        """End the processes with a number that another one has had: a header with it may be of either."""
-        for view in list(self.processes.values()):
-            if not view.hidden and self.tails.hides(view.process):
-                view.hidden = True
-                self._leave(offset, view.process, dead=True)
 
     # -- what operators ask for -------------------------------------------------------------------------------
 
@@ -357,6 +339,8 @@ class Fold(LedgerView):
     def _restore(self, offset: int, record: Restore) -> None:
         """Fail the snapshots of apps that are being restored; processes that ran before the commit point have left."""
         was = self.restores.open
+        if self.loss and was is not None and (record.plan != was.plan or record.stage == "aborted"):
+            return  # that it is appending may be among what is lost: it can only be finished
         if not self.restores.apply(offset, record):
             return
         view = self.restores.views[record.plan]

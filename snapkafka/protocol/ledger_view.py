@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from .latest import Latest
-from .lost_tail import LostTails
 from .readers import Input, Reader
 from .records import NOBODY, REMOTE, RESTORE, Fork, TopicPartition
 from .restores import Restores
@@ -34,12 +33,20 @@ class LedgerView:
         self.restores = Restores()
         self.fork: Fork | None = None  # whose ledger this is; None: that of no fork
         self._epochs: Latest[int] = Latest(float("inf"))
-        self.tails = LostTails()
+        self.lost_from: int | None = (
+            None  # see `TailLost`; None: nothing is lost, as far as anybody has noticed
+        )
 
     @property
     def paused(self) -> bool:
         """Whether snapshots are switched off in this namespace (R15)."""
         return self.paused_at is not None
+
+    @property
+    def loss(self) -> str:
+        """What the ledger has lost, for people; empty: nothing."""
+        lost = f"the ledger has lost acknowledged records, from offset {self.lost_from} on"
+        return "" if self.lost_from is None else f"{lost}: delete its topic and restart the services"
 
     def is_epoch(self, epoch: int) -> bool:
         """Return whether there is a `Trigger` at `epoch` - 1, the first of its (id, attempt); otherwise it is not an

@@ -15,7 +15,7 @@ from .actions import Action, AppendHello, AppendToLedger, StartTimer
 from .assignment import Inputs
 from .closing import waits_for
 from .colours import Colours
-from .events import Joined, LedgerBegins, LedgerCutShort, LedgerRecreated, StopAsked
+from .events import Joined, LedgerBegins, LedgerRecreated, StopAsked
 from .hot_path import Work
 from .ledger_state import LedgerState, SnapshotView
 from .offsets import SOMEBODY
@@ -24,7 +24,6 @@ from .records import (
     NOBODY,
     Bye,
     Dead,
-    TailLost,
     TopicPartition,
 )
 
@@ -44,15 +43,12 @@ class Member(Work):
         self.stood_down: int | None = None  # the id that it had
         self._stood_down_why: str | None = None  # why it has stood down
         self._hello_n: int | None = None
-        self._losses: dict[int, TailLost] = {}  # n -> of tails, that it has not read back
         #: Ends of what earlier identities wrote since our inputs were recovered.
         self._written: dict[TopicPartition, int] = {}
         self._waited: set[int] = set()  # snapshots whose time to live is over here
         self._n = 0
 
-    def _of_membership(
-        self, event: Joined | StopAsked | LedgerRecreated | LedgerCutShort | LedgerBegins
-    ) -> list[Action]:
+    def _of_membership(self, event: Joined | StopAsked | LedgerRecreated | LedgerBegins) -> list[Action]:
         """Take in an event about the ledger as a whole, or about the start and the end of this process."""
         match event:
             case Joined():
@@ -64,8 +60,6 @@ class Member(Work):
             case LedgerRecreated():
                 self._other_ledger()
                 return self._new_life(recreated=True)
-            case LedgerCutShort():
-                return self._ledger_cut_short(event)
             case LedgerBegins():
                 if event.start <= self.ledger.end:
                     return []
@@ -116,38 +110,8 @@ class Member(Work):
         self.earlier = [earlier for earlier in self.earlier if earlier.busy]
 
     def _has_left(self) -> bool:
-        """Return whether a record has ended this identity: a restore of our app, or a lost tail with our number."""
+        """Return whether a record has ended this identity: a restore of our app."""
         return self.process is not None and not self.ledger.is_alive(self.process)
-
-    def _ledger_cut_short(self, event: LedgerCutShort) -> list[Action]:
-        """R11: who we are and what is red, as far as it was read from the tail, stands in no ledger any more. Its
-        numbers are named, so that nobody gets them again, and we join as another process."""
-        again = [
-            *self.ledger.tails.named_from(event.since),
-            *self._losses.values(),
-        ]  # nobody may know of these
-        since = min([event.since, *(record.since for record in again)])
-        upto = max([event.upto, *(record.upto for record in again)])
-        void = NOBODY if self.process is None or since <= self.process < upto else self.process
-        lost = TailLost(n=event.n, since=since, upto=upto, void=void)
-        self._losses = {lost.n: lost}
-        self._other_ledger()
-        return [AppendToLedger(record=lost), *self._new_life()]
-
-    def _join_behind_the_lost(self, offset: int, was: int) -> list[Action]:
-        """Pass the lost range and join behind it: our Hello stands in it, so its number is not ours."""
-        self._hello_n = None
-        return [*self._fill(offset), AppendHello(void=offset, was=was)]
-
-    def _pass_the_lost(self) -> list[Action]:
-        """Fill the lost range, if this process is the first: a snapshot failed because its number was used before."""
-        first = min((view.process for view in self.ledger.participants()), default=NOBODY)
-        return self._fill(self._me) if self.process == first else []
-
-    def _fill(self, author: int) -> list[Action]:
-        upto = self.ledger.tails.upto
-        filling = TailLost(process=author, n=self._next_n(), since=upto - 1, upto=upto)
-        return [AppendToLedger(record=filling)]
 
     def _other_ledger(self, start: int = 0) -> None:
         """Forget the ledger read so far: it was recreated, or we missed a part of it."""

@@ -241,18 +241,15 @@ class Abort:
 
 @value
 class TailLost:
-    """The ledger has lost the records from offset `since` on: the author had read or written them, up to `upto`.
+    """The ledger has lost the records from offset `since` on: the author had read or written them (R11).
 
-    The author has no id any more: it joins again behind this record. `void`: the id that it had, where its `Hello` is
-    still there (-1: none). It appends this record until the ledger has passed `upto`, for a number below is never used
-    again. With a `process`, the record only goes on with that: its author has read nothing that is lost.
+    It assigns their offsets once more, so no snapshot in it can be relied on: a later one fails, and none that was
+    captured from `since` on is proven.
     """
 
     process: int = NOBODY
     n: int
     since: int
-    upto: int
-    void: int = NOBODY
 
 
 @value

@@ -14,8 +14,6 @@ stays one log. Three facts about it have to be the same for every reader:
   up after another has taken over, commits nothing. A run owns a plan as long as its `begun` is the latest of it.
 * *The groups are set before `done`.* A run that crashes between them is run again: it appends behind new ends, and sets
   the groups again.
-* *A ledger that has lost its tail* may have lost that a plan is `appending`. So a plan that is open then counts as
-  such, and only one of all its apps replaces it.
 * *No way back by forgetting.* Once a plan is `appending`, records of it may lie in the log above every committed
   position, and a worker that starts would take them in. So it is not aborted any more: it is finished, or another plan
   replaces it whose bases cover every partition that it may have appended to.
@@ -98,7 +96,6 @@ class RestoreView:
         default_factory=dict
     )  # partition -> the first offset that may be its own
     replaces: frozenset[TopicPartition] = frozenset()  # what the plans before it may have appended to
-    unsure: bool = False  # records of it may be lost: it may have appended to any partition of its apps
     parts: dict[int, tuple[int, Restore]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)  # when it was done
     recreated: dict[str, int] = field(default_factory=dict)  # topic -> ledger offset that showed it
@@ -195,8 +192,6 @@ class Restores:
                 return False
             if view is not None and record.replaces != view.plan:
                 return False
-            if view is not None and view.unsure and not {*view.apps} <= {*record.apps}:
-                return False
             self._begin(offset, record, view)
             return True
         match record.stage:
@@ -209,16 +204,11 @@ class Restores:
                 return self._appending(view, offset, record)
             case "done":
                 return self._done(view, offset, record)
-            case "aborted" if not view.leaves and not view.unsure:
+            case "aborted" if not view.leaves:
                 self._abort(view, offset, record.reason)
             case _:
                 return False
         return True
-
-    def tail_lost(self) -> None:
-        """Note that the ledger has lost its tail, and with it perhaps records of the open plan."""
-        if self.open is not None:
-            self.open.unsure = True
 
     def _begin(self, offset: int, record: Restore, before: RestoreView | None) -> None:
         """Open a plan. A plan that it replaces is over, and whatever that may have appended has to lie below the new
@@ -232,7 +222,6 @@ class Restores:
             begun=record,
             begun_at=offset,
             replaces=replaces,
-            unsure=before is not None and before.unsure,
         )
         self._named(view, offset, record)
 

@@ -11,7 +11,6 @@ from .readers import Input, Reader
 from .records import (
     APP_RUNS_WITHOUT,
     INPUT_MOVED,
-    LEDGER_CUT_SHORT,
     NOBODY,
     Hello,
     Report,
@@ -78,7 +77,6 @@ class ProcessView:
     member: str = ""
     left: int | None = None  # ledger offset of its Bye or Dead
     dead: bool = False
-    hidden: bool = False  # another process has had its number, and was lost with a tail of the ledger
     goes_on: bool = False  # without taking part, since it left
     why: str = ""  # it goes on so
 
@@ -176,14 +174,6 @@ def runs_without(view: ProcessView) -> Failure:
         code=APP_RUNS_WITHOUT,
         reason=f"{view.withdrawal}: restart it, its log has the error",
         culprit=f"app {view.hello.app}",
-    )
-
-
-def cut_short(upto: int) -> Failure:
-    """Return the failure of snapshots whose ledger has lost records that were read."""
-    return Failure(
-        code=LEDGER_CUT_SHORT,
-        reason=f"{LEDGER_CUT_SHORT}: acknowledged records below offset {upto} of the ledger are lost",
     )
 
 

@@ -65,7 +65,6 @@ from .events import (
     InputsRevoked,
     Joined,
     LedgerBegins,
-    LedgerCutShort,
     LedgerRead,
     LedgerRecreated,
     MarkerFailed,
@@ -90,7 +89,6 @@ from .records import (
     Heard,
     Hello,
     Restore,
-    TailLost,
     TopicPartition,
     Trigger,
 )
@@ -161,7 +159,7 @@ class WorkerProtocol(Member):
                 return self._of_inputs(event)
             case RanWithout():
                 return self._ran_without(event.since)
-            case Joined() | StopAsked() | LedgerRecreated() | LedgerCutShort() | LedgerBegins():
+            case Joined() | StopAsked() | LedgerRecreated() | LedgerBegins():
                 return self._of_membership(event)
             case WentAbsent() | CameBack():
                 self.absent = isinstance(event, WentAbsent)
@@ -176,8 +174,6 @@ class WorkerProtocol(Member):
         match event.record:
             case Trigger() as trigger:
                 return self._trigger_read(event.offset, trigger)
-            case Hello() as hello if hello.n == self._hello_n and not self.ledger.is_alive(event.offset):
-                return self._join_behind_the_lost(event.offset, hello.was)
             case Hello() as hello if hello.n == self._hello_n:
                 return self._recognised(event.offset)
             case Assigned() as assigned if self.inputs.is_announced_by(assigned, self.process):
@@ -185,10 +181,8 @@ class WorkerProtocol(Member):
                     self._assigned(event.offset)
             case Dead() as dead if dead.dead == self.process:
                 return self._new_life()
-            case Restore() | TailLost() if self._has_left():
+            case Restore() if self._has_left():
                 return self._new_life()
-            case TailLost() as loss:
-                self._losses.pop(loss.n, None)
             case _:
                 pass
         return self._drop_and_advance()
@@ -198,8 +192,6 @@ class WorkerProtocol(Member):
         self._own_triggers.discard(trigger.n)
         if self.process is not None and self.ledger.is_epoch(offset + 1):
             return self._triggered(offset + 1, own=own)
-        if self.ledger.tails.hides(offset):
-            return self._pass_the_lost()
         return self._drop_and_advance()
 
     def _drop_and_advance(self) -> list[Action]:

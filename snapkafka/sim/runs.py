@@ -21,14 +21,13 @@ from snapkafka.checks import (
     outcome,
     outside_senders,
 )
-from snapkafka.protocol import NOT_ALIGNED
+from snapkafka.protocol import LEDGER_CUT_SHORT, NOT_ALIGNED
 from snapkafka.protocol.alignment import UNKNOWN
 from snapkafka.protocol.ledger_state import Status
 from snapkafka.protocol.records import Dead, TopicPartition
 
 from .judge import Truth, Violation, causal
 from .world.broker_log import COMMITTED
-from .world.cut_ledger import hide
 from .world.steps import step
 from .world.world import World
 from .world.world_plan import WorldPlan, make_plan
@@ -77,9 +76,7 @@ def played(seed: int, plan: WorldPlan | None = None) -> tuple[World, list[Violat
     world = World(plan or make_plan(seed), seed)
     for _ in range(world.plan.steps):
         step(world)  # where nothing can happen time goes by, until something comes from outside or goes wrong
-    unreached = _liveness(world)
-    hide(world)
-    return world, unreached
+    return world, _liveness(world)
 
 
 def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
@@ -126,6 +123,8 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
     found = causal(truth)
     found += [] if not verdict.good else list(_unreported(world, view))
     found += _aligned(world, view, in_flight_of_living)
+    if verdict.good and world.fold.lost_from is not None and snapshot.captured_at >= world.fold.lost_from:
+        found.append(Violation("lost", f"the ledger had lost its tail when snapshot {epoch} was captured"))
     if world.plan.stripped and not _shows_stripping(world, view):
         found = []  # nobody who lives had sent there in white: no check can see it
         world.count("stripped_unseen")
@@ -198,7 +197,7 @@ def _doubted_left(world: World, findings: list[Finding]) -> Iterator[Violation]:
         return
     for finding in findings:
         sender = world.fold.processes.get(finding.process) if finding.kind == "left-late" else None
-        if sender is not None and not (sender.dead or sender.hidden or sender.goes_on):
+        if sender is not None and not (sender.dead or sender.goes_on):
             what = f"process {finding.process} left in order, and offset {finding.offset} is taken for later"
             yield Violation("doubted", what)
 
@@ -206,7 +205,7 @@ def _doubted_left(world: World, findings: list[Finding]) -> Iterator[Violation]:
 def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[Violation]:
     """Compare the events that V5 lists as run twice with those that two workers truly ran, each with an effect in the
     snapshot. Where the ledger has lost who had read an input, a contaminated snapshot need not list them."""
-    if world.fold.tails.upto and view.captured.contaminated:
+    if world.fold.loss and view.captured.contaminated:
         return
     at = {(record.tp, record.offset): record for record in world.broker.records(truth=True)}
     sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in view.captured.inputs}
@@ -217,9 +216,6 @@ def _unlisted(world: World, view: CutView, findings: list[Finding]) -> Iterator[
             continue
         places = (world.history.steps[step].record for step in execution.steps)
         left = (at[place] for place in places if place in at)
-        left = (
-            record for record in left if not world.fold.tails.hides(record.process)
-        )  # of an unknown process
         by_event[execution.app, execution.tp, execution.offset] |= {
             view.worker(record.process) for record in left if view.counts_white(record)
         }
@@ -295,18 +291,12 @@ def _liveness(world: World) -> list[Violation]:
     if world.plan.acyclic:
         _expire(world)
         _settle(world)
-    # Who has noticed a loss of the ledger may have left a Hello behind that it had not read back.
-    _bury(world)
     if not any(True for _ in world.fold.living()) or "ledger" not in world.plan.hear:
         return []  # whoever is told by markers or headers only may never hear of it: no bound holds
     if world.plan.acyclic:
         _load(world)
     world.asked = None
     epoch = world.trigger("at the end", align=world.plan.acyclic)
-    if world.fold.tails.hides(epoch - 1):
-        _settle(world)  # who has read of it passes what was lost
-        world.asked = None
-        epoch = world.trigger("at the very end", align=world.plan.acyclic)
     if epoch:
         steps = _settle(world)
         for name in ("again", "once more", "at last"):  # the reports of each attempt show who sends where
@@ -316,8 +306,13 @@ def _liveness(world: World) -> list[Violation]:
                 epoch = world.trigger(name, align=True)
                 steps = _settle(world)
     if not epoch:
+        if world.fold.loss:
+            return []
         return [Violation("liveness", "a snapshot is refused when nothing goes wrong any more")]
     snapshot = world.fold.snapshots[epoch]
+    if world.fold.loss or any(process.lost is not None for process in world.processes):
+        what = f"snapshot {epoch} is not refused, and its ledger has lost its tail"
+        return [] if _is(world, epoch, LEDGER_CUT_SHORT) else [Violation("liveness", what)]
     if _is(world, epoch, NOT_ALIGNED) and str(snapshot.failure).endswith(UNKNOWN):
         return []
     if snapshot.captured_at is None:

@@ -37,7 +37,6 @@ ELSEWHERE: Final = {
     protocol.Joined: "joining",
     protocol.LedgerBegins: "joining",
     protocol.LedgerRecreated: "joining again",
-    protocol.LedgerCutShort: "joining again",
     protocol.CheckpointGoesOn: "joining",
     protocol.TriggerAppended: "before a cut, and only where the app triggers itself",
     protocol.RecordMet: "before a cut",

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from snapkafka.protocol import (
+    LEDGER_CUT_SHORT,
     Abort,
     Assigned,
     Bye,
@@ -18,6 +19,7 @@ from snapkafka.protocol import (
     Pause,
     Position,
     Report,
+    Restore,
     Retention,
     Retire,
     Status,
@@ -78,9 +80,31 @@ COPIES = {
     "Dead": (HELLO, Dead(n=4, dead=0)),
     "Bye": (HELLO, Bye(process=0, n=4)),
     "Bye, goes on": (HELLO, ASSIGNED, Trigger(n=3, id="s"), CUT, Bye(process=0, n=4, goes_on=True, since=9)),
-    "TailLost": (HELLO, TailLost(n=4, since=9, upto=12)),
+    "TailLost": (HELLO, TailLost(n=4, since=9)),
     "Retire": (HELLO, Bye(process=0, n=4), Retire(n=5, app="p")),
 }
+
+
+@pytest.mark.parametrize(("since", "contaminated"), [(3, True), (4, False)])
+def test_r11_a_ledger_that_has_lost_its_tail_is_refused(since: int, contaminated: bool) -> None:
+    """What stands below the loss is as it was; nothing is captured any more, and an open restore only goes on."""
+    restore = Restore(n=5, plan="one", stage="begun", snapshot="s", apps=("q",))
+    fold = fold_of(HELLO, ASSIGNED, Trigger(n=3, id="s"), CUT, Trigger(n=4, id="open"), restore)
+    assert fold.loss == ""
+    for record in (
+        TailLost(n=6, since=since),
+        TailLost(n=7, since=9),
+        Trigger(n=8, id="later"),
+        replace(restore, n=9, stage="aborted"),
+        replace(restore, n=10, plan="two", replaces="one"),
+    ):
+        fold.apply(fold.end, record)
+    before, running, later = fold.snapshots.values()
+    assert (before.status, before.contaminated != "") == (Status.CAPTURED, contaminated)
+    assert [view.failure.code for view in (running, later) if view.failure] == [LEDGER_CUT_SHORT] * 2
+    assert f"from offset {since} on" in fold.loss
+    assert not fold.is_epoch(later.epoch)
+    assert fold.restores.open is fold.restores.views["one"]
 
 
 @pytest.mark.parametrize("kind", COPIES)
@@ -92,7 +116,7 @@ def test_r11_a_record_that_comes_twice_changes_nothing_the_second_time(kind: str
     once, twice = fold_of(*before, record, *after), fold_of(*before, record, *after, record)
 
     def known(fold: LedgerState) -> list[object]:
-        return [fold.processes, fold.snapshots, fold.readers, fold.retired, fold.left_at, str(fold.tails)]
+        return [fold.processes, fold.snapshots, fold.readers, fold.retired, fold.left_at, fold.loss]
 
     assert known(once) == known(twice)
     assert kind != "Assigned" or known(fold_of(*before, record, *after, before[-1])) == known(once)

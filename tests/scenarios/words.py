@@ -115,10 +115,8 @@ def record(record: LedgerRecord, stage: Stage) -> str:
             return f"{who} says that {stage.actor_of(dead)} is dead"
         case Bye():
             return f"{who} says bye"
-        case TailLost(process=author, since=since, upto=upto):
-            if author >= 0:
-                return f"{who} passes the numbers below {upto}, which were used before"
-            return f"somebody says that the ledger has lost what it had read from {since} to {upto}"
+        case TailLost(since=since):
+            return f"somebody says that the ledger has lost what it had read from {since} on"
         case Retire(app=app):
             return f"app {app} is gone for good"
         case Verdict(epoch=number, verdict=verdict):

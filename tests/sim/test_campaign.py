@@ -96,7 +96,7 @@ class Kind(NamedTuple):
 
 WITHOUT_SNAPKAFKA = ("bare_sends", "bare_starts", "late_hellos", "stood_down", f"failed: {APP_RUNS_WITHOUT}")
 LOST_TAIL = ("ledgers_cut_short", "losses_noticed", "TailLost", "failed: ledger-cut-short", "captured")
-LOST_TAIL_PER_SEED = dict.fromkeys(LOST_TAIL, 0.5) | {"VERIFIED": 0.5, "UNVERIFIABLE": 0.005}
+LOST_TAIL_PER_SEED = dict.fromkeys(LOST_TAIL, 0.3) | {"VERIFIED": 0.2, "UNVERIFIABLE": 0.005}
 #: It takes long to come to rest before workers that have stood down are started again.
 RESTLESS: Final = 157
 KINDS = {

@@ -16,23 +16,19 @@ from snapkafka.errors import LedgerUnusableError, SnapkafkaError
 from snapkafka.kafka.cluster.admin import REPLICAS_MAX, KafkaTopicAdmin, namespaces_hint
 from snapkafka.kafka.login.connection import Connection, translated
 from snapkafka.ports import Entry, Gulps, Topic
-from snapkafka.protocol.records import LedgerRecord, TailLost, TopicPartition
+from snapkafka.protocol.records import LedgerRecord, TopicPartition
 from snapkafka.wire import headers
 from snapkafka.wire.codec import encode, load
 
 from .ledger_producer import LedgerProducer
 from .reader import LedgerRecreatedError, read_entries
 from .settings import RECORD_BYTES_MAX, harmful, settings_for
-from .tail_marks import LedgerCutShortError, Marks, lost_range, mark_of
+from .tail_marks import LedgerCutShortError, Marks, lost_since, mark_of
 
 #: An append that is not acknowledged by then is given up; it may still land, and is then dropped as a repeat.
 APPEND_TIMEOUT_S: Final = 8.0
 #: A ledger that two requests this far apart do not find was deleted; one may have reached a broker that lags behind.
 NOT_SEEN_FOR_S: Final = 1.0
-#: A lost tail of more records than this is not passed by writing as many.
-LOST_MAX: Final = 1_000_000
-#: So many of them are written at once.
-AT_ONCE: Final = 500
 
 
 def topic_name(namespace: str) -> str:
@@ -69,7 +65,7 @@ class KafkaLedger:
         self._seen_end = 0
         self._marks = Marks()
         self._leader_epoch = -1  # when the marks were last found to agree
-        self._lost: tuple[int, int] | None = None  # the offsets that were read, and are lost
+        self._lost: int | None = None  # from this offset on, of what was read
         self._producer = LedgerProducer(connection, self.topic)
         self._replaced = asyncio.Event()
 
@@ -170,14 +166,15 @@ class KafkaLedger:
         """Raise where records are lost that were read."""
         if self._lost is None and (leader_epoch != self._leader_epoch or self._replaced.is_set()):
             try:
-                self._lost = await lost_range(self._marks, self.start, self.end, self._standing)
+                self._lost = await lost_since(self._marks, self.start, self.end, self._standing)
             except SnapkafkaError:
                 return  # it is looked at again
             self._leader_epoch = leader_epoch
             self._replaced.clear()
         if self._lost is not None:
-            raise LedgerCutShortError(self.topic, *self._lost)
-        self._marks.settle()
+            self._seen_end = 0  # it can be written to: that it has lost something
+            await self._producer.drop()
+            raise LedgerCutShortError(self.topic, self._lost)
 
     async def _standing(self, first: int, upto: int) -> dict[int, int]:
         async def as_it_is() -> bool:
@@ -194,8 +191,6 @@ class KafkaLedger:
         """Append a record and wait until it is safe; return its offset. Records are appended in the order of the
         calls.
 
-        A `TailLost` is repeated until the ledger has passed what it names.
-
         Raises:
             RecordTooLargeError: the record exceeds the limit of the ledger.
             LedgerUnusableError: writing is unauthorized.
@@ -204,24 +199,6 @@ class KafkaLedger:
                 nothing.
             LedgerCutShortError: the ledger has lost records that were read; this one may stand where one of them did.
         """
-        if isinstance(record, TailLost):
-            return await self._append_past(record)
-        return await self._append(record)
-
-    async def _append_past(self, record: TailLost) -> int:
-        missing = record.upto - await self.end()
-        if missing > LOST_MAX:
-            raise LedgerUnusableError(
-                f"ledger {self.topic} has lost {missing:,} records: too many for others to take their offsets",
-                hint="delete the topic: the services start a new one and take part in it (docs/reference/ledger.md)",
-            )
-        offset = await self._append(record)
-        while (missing := record.upto - offset - 1) > 0:
-            appends = (self._append(record) for _ in range(min(AT_ONCE, missing)))
-            offset = max(await asyncio.gather(*appends))
-        return offset
-
-    async def _append(self, record: LedgerRecord) -> int:
         assert self._topic_id, "open() comes first"
         value = encode(record)
         if len(value) > RECORD_BYTES_MAX:

@@ -206,7 +206,7 @@ def find_snapshot(
     elif (epoch := epoch_in(name)) not in state.snapshots:
         epoch = state.latest_of.get(name)
     if epoch is None:
-        hint = f"{lost}: take snapshots recorded there again" if (lost := str(state.tails)) else ""
+        hint = state.loss
         raise UnknownSnapshotError(f"no snapshot {str(name)[:NAME_CHARS_SHOWN]!r} in the ledger", hint=hint)
     return state.snapshots[epoch]
 

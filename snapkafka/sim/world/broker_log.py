@@ -37,7 +37,6 @@ class SimStored:
     state: str = COMMITTED
     copied: bool = False  # by somebody who queued it again, with all its headers
     stripped: bool = False  # something on the way removed its header
-    hidden: bool = False  # its process had a number that the ledger has lost
 
 
 @dataclass(slots=True)
@@ -91,7 +90,7 @@ class SimBroker:
             for offset, record in enumerate(log):
                 if record.state == ABORTED:
                     continue
-                ours = record.process != EXTERNAL and record.ledger == self.ledger_id and not record.hidden
+                ours = record.process != EXTERNAL and record.ledger == self.ledger_id
                 if ours and not truth:
                     ours = record.process != FORGER and not record.stripped
                 elif ours:

@@ -1,11 +1,12 @@
 """The loss of the simulated ledger's tail: acknowledged records, some of them read.
 
 A process that had read or written beyond the new end notices that at some later step, and not before: until then it
-goes on, with all that it has read in mind, and reads on where the ledger has grown past that place again.
+goes on, with all that it has read in mind, and reads on where the ledger has grown past that place again. Then it says
+so, and takes no part any more.
 
 The protocol promises nothing where all who had seen the last records of the tail have ended: then it is unknown which
 numbers were used. So a process that has not reported its loss does not crash here, and no tail is lost of which the
-living have seen less than the dead.
+living have seen less than the dead, nor one that says of a loss.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from snapkafka.protocol.ledger_state import LedgerState
 
 from .world import World
 
-#: Stands for a process whose number was in a lost tail.
-HIDDEN: Final = -2
 #: So many records are lost at once, as far as there are so many: mostly few.
 TAILS: Final = (1, 2, 4, 8, 16, 25)
 
@@ -25,7 +24,7 @@ TAILS: Final = (1, 2, 4, 8, 16, 25)
 def cut_short(world: World) -> bool:
     """Let the ledger lose its tail; return whether it did."""
     ledger, fold = world.broker.ledger, world.fold
-    if len(ledger) < 2:
+    if len(ledger) < 2 or fold.loss:
         return False
     since = max(1, len(ledger) - world.rng.choice(TAILS))
     seen = max((process.seen for process in world.processes), default=0)
@@ -43,21 +42,5 @@ def cut_short(world: World) -> bool:
     world.asked = None
     for process in world.processes:
         if process.seen > since:
-            first, last = process.lost or (since, 0)
-            process.lost = min(first, since), max(last, process.seen)
+            process.lost = since if process.lost is None else min(process.lost, since)
     return True
-
-
-def hide(world: World) -> None:
-    """Mark in the history the work of processes whose number was in a lost tail: no verdict covers it. Their records
-    count as external, like those of a ledger that was deleted."""
-    tails = world.fold.tails
-    for log in world.broker.logs.values():
-        for record in log:
-            record.hidden = tails.hides(record.process)
-    for execution in world.history.executions:
-        if tails.hides(execution.process):
-            execution.process = HIDDEN
-    for step in world.history.steps:
-        if step.instant is not None and tails.hides(step.instant[0]):
-            step.instant = None

@@ -9,7 +9,6 @@ from snapkafka.protocol.actions import HoldRecord, StartTimer
 from snapkafka.protocol.events import (
     CameBack,
     Joined,
-    LedgerCutShort,
     LedgerRead,
     MarkerMet,
     RanWithout,
@@ -40,7 +39,8 @@ class LedgerUser(Sender):
         super().__init__(world, number, app)
         self.launched_at = len(world.broker.ledger) if late else 0  # nothing of it ran before
         self.read = self.seen = 0  # of the ledger; `seen`: read, or written and acknowledged
-        self.lost: tuple[int, int] | None = None  # what of that the ledger has lost: from, to
+        self.lost: int | None = None  # from here on, of that, the ledger has lost it
+        self.deaf = False  # it reads the ledger no more
         self.posts: deque[LedgerRecord] = deque()
         self.timers: set[int] = set()
         #: Up to where the ledger should have been read, and did not answer (R15).
@@ -118,15 +118,11 @@ class LedgerUser(Sender):
     def _notice(self, _: object) -> None:
         """Find that the ledger is not the one that this process has read."""
         assert self.lost is not None
-        since, upto = self.lost
-        event = LedgerCutShort(since=since, upto=upto, n=self.world.number())
         self.world.count("losses_noticed")
-        self.lost = self.missed = None
-        self.read = self.seen = 0
-        self.posts.clear()
-        self.timers.clear()
-        self.feed(event)
-        self.made_up_for()
+        said = TailLost(n=self.world.number(), since=self.lost)
+        self.lost, self.deaf = None, True
+        self.stand_down()
+        self.posts.appendleft(said)
 
     def _late(self, _: object) -> None:
         self.late, self.greeting = False, True

@@ -72,7 +72,7 @@ class Process(Runner):
         world = self.world
         if self.posts and not self.hung:
             yield "post", None
-        if self.read < len(world.broker.ledger) and not self.hung:
+        if self.read < len(world.broker.ledger) and not (self.hung or self.deaf):
             yield "ledger", None
         if self.lost is not None and not self.hung:
             yield "notice", None

@@ -11,7 +11,7 @@ from snapkafka.checks import stopped_app
 from snapkafka.errors import TriggerRefusedError
 from snapkafka.ports import TopicAdmin
 from snapkafka.protocol.ledger_state import LedgerState
-from snapkafka.protocol.records import Hello, LedgerRecord, LogEnd, StoppedApp, TailLost, TopicPartition
+from snapkafka.protocol.records import Hello, LedgerRecord, LogEnd, StoppedApp, TopicPartition
 from snapkafka.wire.headers import HEADER
 
 from .broker_log import SimBroker, SimStored
@@ -99,8 +99,6 @@ class Surroundings:
         if isinstance(record, Hello) and self.fold.highest_epoch:
             self.count("born_red")
         self.say(f"ledger {offset} {type(record).__name__}")
-        if isinstance(record, TailLost) and offset + 1 < record.upto and not self.chance("fill-ends"):
-            return self.append_to_ledger(record)
         return offset
 
     def append_late(self, tp: TopicPartition, record: SimStored) -> None:

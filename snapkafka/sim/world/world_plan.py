@@ -98,7 +98,7 @@ FAULTS = {
     "keep-running": 0.7,
 }
 #: A ledger that loses its tail has no other ledger beside it, and nobody who makes numbers up.
-CUT_SHORT = {"cut-short": 0.003, "fill-ends": 0.2}
+CUT_SHORT = {"cut-short": 0.003}
 #: The first seeds are pinned: mutants and tests know them by number.
 PINNED_BELOW = 1_000
 #: Faults of some worlds, beside the others: by the remainders of their seeds by 16, from which seed on. Not among them:

@@ -142,14 +142,9 @@ def unsettled(plan: WorldPlan) -> WorldPlan:
 
 
 def losing(plan: WorldPlan) -> WorldPlan:
-    """The ledger loses its tail again and again, and whoever is to pass its numbers mostly does not get there."""
+    """The ledger loses its tail, several times before anybody notices."""
     kept = {fault: share for fault, share in plan.faults.items() if fault not in ("forge", "recreate")}
-    return replace(plan, snapshots=6, faults={**kept, "cut-short": 0.004, "fill-ends": 0.7})
-
-
-def losing_often(plan: WorldPlan) -> WorldPlan:
-    """It loses what was written about the loss before, too."""
-    return replace(more(cut_short=0.02)(losing(plan)), snapshots=12, inputs=20)
+    return replace(plan, snapshots=6, faults={**kept, "cut-short": 0.004})
 
 
 sober: Final = more(forge=0)

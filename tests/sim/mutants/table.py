@@ -31,7 +31,6 @@ from snapkafka.protocol import (
 )
 from snapkafka.protocol.held import Held
 from snapkafka.protocol.hot_path import Work
-from snapkafka.protocol.lost_tail import LostTails
 from snapkafka.sim import Process, World, runs
 from snapkafka.sim.world.executions import Runner
 from snapkafka.sim.world.sending import Sender
@@ -108,14 +107,6 @@ COUNTS_WHAT_FAILED: Final = edit(
 )
 RUNS_ON_UNNOTICED: Final = patching(
     LedgerState, "_bye", lambda bye: lambda self, at, record: bye(self, at, replace(record, goes_on=False))
-)
-FORGETS_ITS_LOSSES: Final = edit(
-    WorkerProtocol,
-    "_ledger_cut_short",
-    "*self.ledger.tails.named_from(event.since),",
-    "",
-    "*self._losses.values(),",
-    "",
 )
 BELIEVES: Final = edit(
     WorkerProtocol,
@@ -320,8 +311,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant("V4 unstamped: one that was received passes", unseen("unstamped-received"), plans.stripped, 16),
     Mutant("R15 bare: a record, unreported", always(Work, "left_unstamped", ()), plans.outgrown, 1),
     Mutant("R15 bare in flight: nobody minds", always(unstamped, "in_flight"), plans.outgrown, 3),
-    Mutant("R11 numbers: of a lost tail are used again", always(LostTails, "hides", False), plans.losing, 3),
-    Mutant("R11 again: a loss lost in turn", FORGETS_ITS_LOSSES, plans.losing_often, 8),
     Mutant(
         "R16 hold: who aligns takes in red before its cut",
         edit(WorkerProtocol, "_red_met", "[HoldRecord(epoch=event.epoch)]", "[]"),
@@ -333,6 +322,12 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     stuck(
         "R11 noticed: a lost tail, by nobody",
         edit(Process, "choices", "if self.lost is not None and not self.hung:", "if False:"),
+        plans.losing,
+        2,
+    ),
+    stuck(
+        "R11 refused: a cut ledger takes snapshots again",
+        edit(LedgerState, "_trigger", "if self.loss:", "if False:"),
         plans.losing,
         2,
     ),
@@ -404,7 +399,10 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         0,
     ),
     wrong(
-        "R11 hidden: a number used twice is the first's", always(LedgerState, "_hide"), plans.unnoticed, 12
+        "R11 lost: a snapshot of after the loss stands",
+        edit(LedgerState, "_tail_lost", "snapshot.contaminated = ", "_ = "),
+        plans.unnoticed,
+        29,
     ),
     wrong(
         "R16 in flight: whatever was to be aligned is",

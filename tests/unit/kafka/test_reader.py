@@ -14,7 +14,7 @@ from aiokafka import TopicPartition as KafkaPartition
 from snapkafka.kafka import Connection
 from snapkafka.kafka.ledger import reader
 from snapkafka.kafka.ledger.reader import SLICE_S, Gulps, read_entries
-from snapkafka.kafka.ledger.tail_marks import Marks, lost_range
+from snapkafka.kafka.ledger.tail_marks import Marks, lost_since
 from snapkafka.kafka.login import clients
 from snapkafka.ports import Entry
 from snapkafka.protocol import LedgerRecord, Pause
@@ -131,4 +131,30 @@ async def test_r11_what_is_appended_while_a_reader_asks_what_stands_is_not_lost(
         return value
 
     asks = (lambda: answer("start", 0), lambda: answer("end", 5), lambda *_: answer("standing", log))
-    assert await lost_range(marks, *asks) is None
+    assert await lost_since(marks, *asks) is None
+
+
+@pytest.mark.parametrize(
+    ("now", "since"),
+    [
+        ([100, 101, 102, 103], None),
+        ([100, 101, 102, 103, 104], None),
+        ([100, 101, 102], 3),
+        ([100, 7, 8, 9, 10], 1),
+        ([7, 8], 0),
+        ([], 0),
+    ],
+    ids=["as it was", "it has grown", "its tail", "grown again", "all that is remembered", "everything"],
+)
+async def test_r11_a_loss_shows_in_the_end_or_in_what_stands_there(now: list[int], since: int | None) -> None:
+    marks = Marks()
+    for offset in (0, 1, 3):  # one that was not read
+        marks.add(offset, 100 + offset)
+
+    async def standing(first: int, upto: int) -> dict[int, int]:
+        return {offset: now[offset] for offset in range(first, upto)}
+
+    async def at(offset: int) -> int:
+        return offset
+
+    assert await lost_since(marks, lambda: at(0), lambda: at(len(now)), standing) == since
