@@ -1,11 +1,11 @@
 """Ledger records as bytes: Avro single-object encoding.
 
-`C3 01`, the fingerprint of the writer's schema (8 bytes), the record. The schemas follow from `protocol.records`
-(`schemas`); `schemas/ledger/*.avsc` are they, for other readers. `schemas/ledger/old/*.avsc` are those of earlier
-releases: their records are read with them and resolved to today's, and fields added since take their defaults.
+`C3 01`, the fingerprint of the schema (8 bytes), the record. The schemas follow from `protocol.records` (`schemas`);
+`schemas/ledger/*.avsc` are they, for other readers. `schemas/ledger/old/*.avsc` are those of earlier releases: their
+records are read with them and resolved to today's, and fields added since take their defaults.
 
-The last fields of a `Report` are bytes with a schema of their own, which are read when somebody asks for one of them:
-of a snapshot of N processes each process reads N of these records, and needs no end in them.
+The last fields of a `Report` are compressed bytes (zlib) with a schema of their own, which are read when somebody asks
+for one of them: of a snapshot of N processes each process reads N of these records, and needs no end in them.
 
 Avro takes some 100 ms to import and a service must start fast, so nothing is loaded before `load()`: call it before
 the first event, or the first record pays for it.
@@ -13,24 +13,40 @@ the first event, or the first record pays for it.
 
 from __future__ import annotations
 
-import json
+import operator
 import typing
-from collections.abc import Iterator
-from functools import cache
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from io import BytesIO
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from snapkafka.protocol._dataclass import InParts
-from snapkafka.protocol.records import LedgerRecord
+from snapkafka.protocol.records import Kept, LedgerRecord, TopicPartition
 
-from .schemas import REST, Convert, from_plain, head_and_rest, schema_of, schema_of_rest, to_plain
-
-if typing.TYPE_CHECKING:
-    from importlib.abc import Traversable
+from .schemas import (
+    BESIDE,
+    IN_COLUMNS,
+    REST,
+    head_and_rest,
+    hints_of,
+    item_of,
+    old_schemas,
+    schema_of,
+    schema_of_rest,
+)
 
 #: Marks a single-object encoding of Avro, version 1.
 MAGIC: Final = b"\xc3\x01"
 PREFIX_BYTES: Final = 10
+#: The last fields of a record that is damaged must not fill the memory.
+REST_BYTES_MAX: Final = 8 * 1024 * 1024
+
+#: Makes a value of Avro of one of ours, or back.
+Convert = Callable[[Any], Any]
 
 
 class UndecodableError(Exception):
@@ -39,13 +55,14 @@ class UndecodableError(Exception):
 
 
 def encode(record: LedgerRecord) -> bytes:
-    """Return the bytes of a record, by today's schema."""
+    """Return the bytes of a record."""
     form = _forms()[type(record).__name__]
     plain = form.plain(record)
     if form.rest is not None:
         # What is damaged is so for whoever reads the copy, too (a checkpoint).
         damaged = typing.cast(InParts, record).damaged
-        plain[REST] = b"" if damaged else _written(form.rest, form.rest.plain(record))
+        rest = b"" if damaged else _written(form.rest, form.rest.plain(record))
+        plain[REST] = zlib.compress(rest, 1)
     return _written(form, plain)
 
 
@@ -54,8 +71,7 @@ def decode(data: bytes | None) -> LedgerRecord:
 
     Raises:
         UndecodableError: the bytes encode no record, or have a schema that this release does not know. A fault of ours
-            is raised as it is: the library has read the bytes, and the error is none to which columns lead that do not
-            fit together.
+            is raised as it is: the library has read the bytes.
     """
     form, plain = _read(data)
     if form.kind is None:
@@ -67,51 +83,42 @@ def decode(data: bytes | None) -> LedgerRecord:
     record = typing.cast(InParts, object.__new__(form.kind))
     for name, value in values.items():
         object.__setattr__(record, name, value)
-    record.defer(_reader_of_rest(form.rest, rest))
+    record.defer(partial(_read_rest, form.rest, rest))
     return typing.cast(LedgerRecord, record)
 
 
-def _reader_of_rest(form: _Form, data: bytes) -> Convert:
-    def read(record: InParts) -> bool:
-        try:
-            found, plain = _read(data)
-            if found.name != form.name:
-                return False
-            values = _values(form, plain)
-        except UndecodableError:
+def _read_rest(form: _Form, data: bytes, record: InParts) -> bool:
+    try:
+        found, plain = _read(zlib.decompressobj().decompress(data, REST_BYTES_MAX))
+        if found is not form:
             return False
-        for name, value in values.items():
-            object.__setattr__(record, name, value)
-        return True
-
-    return read
+        values = _values(form, plain)
+    except (UndecodableError, zlib.error):
+        return False
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+    return True
 
 
 def load() -> None:
     """Import Avro and parse the schemas now (some 100 ms), not when the first record comes."""
-    _writers()
-
-
-# -- forms ------------------------------------------------------------------------------------------------------------
+    _by_prefix()
 
 
 class _Form(NamedTuple):
-    """The schema by which today's release writes a type of record, or the last fields of one (`kind` is None then)."""
+    """The schema of a type of record, or of the last fields of one (`kind` is None then)."""
 
     name: str
     kind: type | None
     prefix: bytes
     schema: Any
-    plain: Convert
-    values: Convert
+    to_avro: Sequence[tuple[str, Convert]]
+    from_avro: Sequence[tuple[str, Convert]]
     rest: _Form | None = None
 
-
-class _Writer(NamedTuple):
-    """A schema by which a record may have been written, and the record that it is."""
-
-    schema: Any
-    form: _Form
+    def plain(self, record: Any) -> dict[str, Any]:
+        """Return these fields of a record as a dict for Avro."""
+        return {name: convert(getattr(record, name)) for name, convert in self.to_avro}
 
 
 def _written(form: _Form, plain: dict[str, Any]) -> bytes:
@@ -124,54 +131,32 @@ def _written(form: _Form, plain: dict[str, Any]) -> bytes:
 
 
 def _read(data: bytes | None) -> tuple[_Form, Any]:
-    """Read what these bytes encode: by the schema of their writer, in the form of today's."""
+    """Read what these bytes encode, in the terms of Avro."""
     if data is None or data[:2] != MAGIC:
         raise UndecodableError("no ledger record: it does not begin as one")
-    writer = _writers().get(data[2:PREFIX_BYTES])
-    if writer is None:
+    form, written_by = _by_prefix().get(data[:PREFIX_BYTES], (None, None))
+    if form is None:
         raise UndecodableError(f"schema {data[2:PREFIX_BYTES].hex()} is unknown to this release")
     from fastavro import schemaless_reader
 
     buffer = BytesIO(data)
     buffer.seek(PREFIX_BYTES)
-    ours = writer.form.schema
     try:
-        plain = schemaless_reader(buffer, writer.schema, None if writer.schema is ours else ours)
+        plain = schemaless_reader(buffer, written_by, None if written_by is form.schema else form.schema)
     except Exception as error:
-        raise UndecodableError(f"a damaged {writer.form.name}: {error!r}"[:500]) from error
+        raise UndecodableError(f"a damaged {form.name}: {error!r}"[:500]) from error
     if buffer.tell() != len(data):
-        raise UndecodableError(f"a {writer.form.name} of {len(data)} bytes that should have {buffer.tell()}")
-    return writer.form, plain
+        raise UndecodableError(f"a {form.name} of {len(data)} bytes that should have {buffer.tell()}")
+    return form, plain
 
 
 def _values(form: _Form, plain: Any) -> dict[str, Any]:
     try:
-        return typing.cast(dict[str, Any], form.values(plain))
-    except (ValueError, OverflowError) as error:
+        for name, convert in form.from_avro:
+            plain[name] = convert(plain[name])
+    except ValueError as error:
         raise UndecodableError(f"a damaged {form.name}: {error!r}"[:500]) from error
-
-
-def _form(kind: type) -> _Form:
-    head, rest = head_and_rest(kind)
-    last = None
-    if rest:
-        plain, values = to_plain(kind, rest, encode), from_plain(kind, rest, decode)
-        last = _Form(f"{kind.__name__}Ends", None, *_parsed(schema_of_rest(kind)), plain, values)
-    plain, values = to_plain(kind, head, encode), from_plain(kind, head, decode)
-    return _Form(kind.__name__, kind, *_parsed(schema_of(kind)), plain, values, last)
-
-
-def _parsed(schema: Any) -> tuple[bytes, Any]:
-    from fastavro import parse_schema
-
-    parsed = parse_schema(schema, named_schemas={})
-    return MAGIC + _fingerprint(schema), parsed
-
-
-def _fingerprint(schema: Any) -> bytes:
-    from fastavro.schema import fingerprint, to_parsing_canonical_form
-
-    return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+    return typing.cast(dict[str, Any], plain)
 
 
 @cache
@@ -180,39 +165,90 @@ def _forms() -> dict[str, _Form]:
 
 
 @cache
-def _writers() -> dict[bytes, _Writer]:
+def _by_prefix() -> dict[bytes, tuple[_Form, Any]]:
+    """Return the forms by what their records begin with, each with the schema of the writer."""
     forms = {form.name: form for one in _forms().values() for form in (one, one.rest) if form is not None}
-    known = {form.prefix[2:]: _Writer(form.schema, form) for form in forms.values()}
-    for file in old_schemas():
-        schema = json.loads(file.read_text(encoding="utf-8"))
+    known = {form.prefix: (form, form.schema) for form in forms.values()}
+    for schema in old_schemas():
         if schema["name"] in forms:
             prefix, parsed = _parsed(schema)
-            known.setdefault(prefix[2:], _Writer(parsed, forms[schema["name"]]))
+            known.setdefault(prefix, (forms[schema["name"]], parsed))
     return known
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+def _form(kind: type) -> _Form:
+    head, rest = head_and_rest(kind)
+    last = None
+    if rest:
+        last = _Form(f"{kind.__name__}Ends", None, *_parsed(schema_of_rest(kind)), *_converters(kind, rest))
+    return _Form(kind.__name__, kind, *_parsed(schema_of(kind)), *_converters(kind, head), last)
 
 
-def _schemas() -> Traversable:
-    """Return the folder of the schemas: in the package if installed, beside it in a checkout."""
-    from importlib.resources import files
+def _parsed(schema: Any) -> tuple[bytes, Any]:
+    from fastavro import parse_schema
+    from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-    package = files("snapkafka")
-    inside = package / "schemas" / "ledger"
-    return inside if inside.is_dir() else package / ".." / "schemas" / "ledger"
-
-
-def old_schemas() -> Iterator[Traversable]:
-    """Yield the schemas of earlier releases."""
-    folder = _schemas() / "old"
-    if folder.is_dir():
-        yield from sorted((f for f in folder.iterdir() if f.name.endswith(".avsc")), key=lambda f: f.name)
+    mark = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+    return MAGIC + mark, parse_schema(schema, named_schemas={})
 
 
-def published() -> dict[str, str]:
-    """Return today's schemas as files have them, by the names of these."""
-    kinds = typing.get_args(LedgerRecord)
-    found = {kind.__name__: schema_of(kind) for kind in kinds}
-    found |= {f"{kind.__name__}Ends": schema_of_rest(kind) for kind in kinds if head_and_rest(kind)[1]}
-    return {f"{name}.avsc": json.dumps(schema, indent=2) + "\n" for name, schema in found.items()}
+def _converters(
+    kind: type, names: Sequence[str]
+) -> tuple[list[tuple[str, Convert]], list[tuple[str, Convert]]]:
+    hints = {name: hints_of(kind)[name] for name in names}
+    to_avro = [(name, _TO_AVRO.get(item_of(hint), msgspec.to_builtins)) for name, hint in hints.items()]
+    from_avro = [
+        (name, _FROM_AVRO.get(item_of(hint)) or partial(msgspec.convert, type=hint))
+        for name, hint in hints.items()
+        if hint not in (int, str, bool)
+    ]
+    return to_avro, from_avro
+
+
+def _plain_kept(values: Sequence[Kept]) -> list[dict[str, Any]]:
+    return [{"offset": it.offset, "record": encode(it.record), "at_ms": it.at_ms} for it in values]
+
+
+def _kept(plain: Sequence[dict[str, Any]]) -> tuple[Kept, ...]:
+    return tuple(Kept(**it | {"record": decode(it["record"])}) for it in plain)
+
+
+def _packed(item: Any, values: Sequence[Any]) -> dict[str, Any]:
+    columns = {name: [getattr(value, name) for value in values] for name in hints_of(item)}
+    found = {}
+    for name, column in columns.items():
+        if hints_of(item)[name] is int:
+            near = columns.get(BESIDE.get((item, name), ""), [0, *column])
+            found[name] = [*map(operator.sub, column, near)]
+        else:
+            found[name] = msgspec.to_builtins(column)
+    return found
+
+
+def _unpacked(item: Any, plain: dict[str, Any]) -> tuple[Any, ...]:
+    columns: dict[str, list[Any]] = {}
+    for name, hint in sorted(hints_of(item).items(), key=lambda field: (item, field[0]) in BESIDE):
+        if not plain[name] and plain["topic"]:  # the writer did not know the field
+            columns[name] = [item.__dataclass_fields__[name].default] * len(plain["topic"])
+        elif hint is not int:
+            columns[name] = msgspec.convert(plain[name], list[hint])  # type: ignore[valid-type]
+        elif near := BESIDE.get((item, name)):
+            columns[name] = [a + b for a, b in zip(plain[name], columns[near], strict=True)]
+        else:
+            columns[name] = [*accumulate(plain[name])]
+    return tuple(
+        [item(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+    )
+
+
+#: Lists of these have a form of their own.
+_TO_AVRO: Final[dict[Any, Convert]] = {
+    **{item: partial(_packed, item) for item in IN_COLUMNS},
+    Kept: _plain_kept,
+    TopicPartition: lambda values: [value._asdict() for value in values],
+}
+_FROM_AVRO: Final[dict[Any, Convert]] = {
+    **{item: partial(_unpacked, item) for item in IN_COLUMNS},
+    Kept: _kept,
+    TopicPartition: lambda plain: tuple(TopicPartition(**it) for it in plain),
+}

@@ -170,7 +170,9 @@ KINDS = {
     ),
     # R11: some have read what a ledger has lost, some have not; some read on where it has grown again.
     "losing": Kind(losing, range(20), range(100), LOST_TAIL_PER_SEED),
-    "losing unnoticed": Kind(unnoticed, range(20), range(100), LOST_TAIL_PER_SEED | {"UNVERIFIABLE": 0.05}),
+    "losing unnoticed": Kind(
+        unnoticed, range(20, 40), range(100), LOST_TAIL_PER_SEED | {"UNVERIFIABLE": 0.05}
+    ),
     # R10: positions are committed later than effects, so an event may run again after an abort.
     "aborting": Kind(
         lambda plan: replace(aligned_slowly(plan), faults={"abort": 0.05}, exactly_once=True),
