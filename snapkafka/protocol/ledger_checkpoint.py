@@ -10,7 +10,7 @@ checkpoint never takes one of them for new. Their names stay taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeVar, assert_never
+from typing import Final, TypeVar
 
 from .ledger_fold import KEEP_DECIDED, KEEP_LEFT
 from .ledger_state import LedgerState
@@ -21,15 +21,10 @@ from .records import (
     Bye,
     Checkpoint,
     Dead,
-    Fork,
     Hello,
     Kept,
     LedgerRecord,
-    Pause,
     Report,
-    Restore,
-    Retire,
-    TailLost,
     Trigger,
     Verdict,
 )
@@ -127,69 +122,29 @@ class _Remembering(LedgerState):
 class _Matter:
     """The decision which records still matter."""
 
-    def __init__(self, state: _Remembering, snapshots: int) -> None:
+    def __init__(self, state: LedgerState, snapshots: int) -> None:
         captured = [epoch for epoch, view in state.snapshots.items() if view.captured_at is not None]
         self.epochs = {*state.open, *captured[max(0, len(captured) - snapshots) :]}
-        #: What stood before the first snapshot that is kept matters only as the latest word on its subject.
-        self.since = min(self.epochs, default=state.end + 1) - 1
-        before = LedgerState()
-        for at, record in state.took:
-            if at < self.since:
-                before.apply(at, record)
-        self.assigned = {
-            at
-            for fold in (before, state)
-            for at in (
-                *(readers[-1].offset for readers in fold.readers.values()),
-                *(view.assigned for view in fold.living()),  # by which a report is judged
-            )
-        }
-        self.retired = {*before.retired.values()}
-        self.paused_at = state.paused_at
         self.processes = _processes(state, self.epochs)
-        self.restores = _restores(state, self.processes, self.since)
 
     def still(self, at: int, record: LedgerRecord) -> bool:
         match record:
             case Hello():
                 return at in self.processes
-            case Bye():
+            case Assigned() | Bye():
                 return record.process in self.processes
             case Dead():
                 return record.dead in self.processes
-            case Assigned():
-                return at in self.assigned or at >= self.since
             case Report():
                 return any(record.previous < epoch <= record.epoch for epoch in self.epochs)
             case Trigger():
                 return at + 1 in self.epochs
             case Abort() | Verdict():
                 return record.epoch in self.epochs
-            case Retire():
-                return at in self.retired or at >= self.since
-            case Pause():
-                return at == self.paused_at
-            case Restore():
-                return at in self.restores
-            case Fork() | TailLost():
-                return True  # few, and what a removal, or a number, goes by
             case Checkpoint():
                 return False
             case _:
-                assert_never(record)
-
-
-def _restores(state: LedgerState, processes: set[int], since: int) -> set[int]:
-    """Return the ledger offsets of the restores that can still change an answer, concern a kept snapshot, or made a
-    kept process leave."""
-    current = state.restores.current()
-    left = {state.processes[process].left for process in processes if process in state.processes}
-    found: set[int] = set()
-    for view in state.restores.views.values():
-        records = view.records()
-        if view.plan in current or max(records) >= since or records & left:
-            found |= records
-    return found
+                return True  # operators ask for few things
 
 
 def _processes(state: LedgerState, epochs: Iterable[int]) -> set[int]:

@@ -91,7 +91,6 @@ class RestoreView:
     author: int = NOBODY
     authored_at: int | None = None
     taken_over_at: int | None = None  # the latest `begun` after the first
-    appending_at: set[int] = field(default_factory=set)
     appended: dict[TopicPartition, int] = field(
         default_factory=dict
     )  # partition -> the first offset that may be its own
@@ -157,15 +156,6 @@ class RestoreView:
         """Yield the start of each agent, in the order of the record."""
         for _, (_, record) in sorted(self.parts.items()):
             yield from record.positions
-
-    def records(self) -> set[int]:
-        """Return the ledger offsets of the records of this view."""
-        single = (self.begun_at, self.authored_at, self.taken_over_at, self.closed_at)
-        return (
-            {at for at in single if at is not None}
-            | {at for at, _ in self.parts.values()}
-            | self.appending_at
-        )
 
     def __str__(self) -> str:
         return f"plan {self.plan} of snapshot {self.begun.snapshot}"
@@ -233,8 +223,6 @@ class Restores:
         if not view.is_author(record.author):
             return False
         view.stage = "appending"
-        assert view.authored_at is not None
-        view.appending_at |= {view.authored_at, offset}  # who reads one has to read the other
         for end in record.ends:
             view.appended.setdefault(TopicPartition(end.topic, end.partition), end.end)
         return True
