@@ -7,6 +7,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from snapkafka.kafka import (
 from snapkafka.kafka.ledger import kafka_ledger as ledger_module
 from snapkafka.kafka.ledger.reader import Gulps
 from snapkafka.ports import HOLE, Entry
-from snapkafka.protocol import Bye, Hello, Report, SentEnd
+from snapkafka.protocol import Abort, Bye, Hello
 from tests.freezing import freeze, thaw
 from tests.kafka.waiting import until
 
@@ -103,19 +104,15 @@ async def test_one_that_would_lose_agreements_is_refused(
     assert partitions == 2 or f"--add-config {said.partition('=')[0]}=" in raised.value.hint
 
 
-def report(sent: tuple[SentEnd, ...]) -> Report:
-    return Report(process=1, n=1, epoch=5, previous=0, heard="ledger", assigned=-1, positions=(), sent=sent)
-
-
 async def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
     ledgers: Callable[[], KafkaLedger],
 ) -> None:
     ledger = ledgers()
     await ledger.open()
-    sent = tuple(SentEnd(topic=f"{i:0200}", partition=i, white_end=1, last_seq=1) for i in range(1_400))
-    with pytest.raises(LedgerUnusableError, match=r"28\d,\d+"):
-        await ledger.append(report(sent))
-    assert await ledger.append(report(sent[:1_200])) == 0
+    large = Abort(n=1, epoch=1, code="x", reason="y" * 280_000)
+    with pytest.raises(LedgerUnusableError, match=r"280,\d+"):
+        await ledger.append(large)
+    assert await ledger.append(replace(large, reason="y" * 240_000)) == 0
 
 
 # -- read and written ----------------------------------------------------------------------------------------

@@ -7,13 +7,11 @@ import pytest
 from snapkafka.protocol import (
     INPUT_MOVED,
     NOT_ALIGNED,
-    Abort,
     AppSends,
     HoldInputs,
     HoldRecord,
     InputsRevoked,
     LetGo,
-    Outcome,
     RecordMet,
     Report,
     StopAsked,
@@ -32,7 +30,7 @@ def system(world: World) -> tuple[Process, Process]:
     return front, back
 
 
-FRONT, OTHER = AppSends(app="front", topics=("b",)), AppSends(app="other", topics=("b",))
+FRONT = AppSends(app="front", topics=("b",))
 
 
 def aligned(world: World, *processes: Process, sends: tuple[AppSends, ...] = (FRONT,)) -> int:
@@ -41,29 +39,6 @@ def aligned(world: World, *processes: Process, sends: tuple[AppSends, ...] = (FR
     epoch = world.trigger(f"aligned {world.numbers}", align=True, sends=sends)
     settle(*processes)
     return epoch
-
-
-def read_one(process: Process, offset: int) -> None:
-    process.end(process.start(B, offset))
-
-
-def test_r16_an_input_is_held_until_all_who_send_to_the_same_topic_have_reported() -> None:
-    world = World()
-    (front, back), other = system(world), Process(world, "other", (A,))
-    running = other.start(A, 0)
-    other.send(B, running)
-    epoch = aligned(world, front, back, other, sends=(FRONT, OTHER))
-    assert front.epoch == other.epoch == epoch
-    assert HoldInputs(epoch=epoch) in front.asked and LetGo() not in front.asked
-    other.send(B, running)
-    other.end(running)
-    settle(front, back, other)
-    assert LetGo() in front.asked and LetGo() in other.asked
-    assert back.epoch == 0
-    assert world.log(B)[2].marker, "that of front stands before a white record of other"
-    read_one(back, 3)
-    settle(front, back, other)
-    assert world.fold.captured(epoch).alignment == Outcome(aligned=True)
 
 
 def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved() -> None:
@@ -77,43 +52,6 @@ def test_r16_inputs_that_are_held_after_the_cut_go_on_once_they_have_moved() -> 
     one.feed(InputsRevoked())
     one.give(A, generation=2)
     assert LetGo() in one.asked and world.failure(epoch).code == INPUT_MOVED
-
-
-def test_r16_who_begins_to_send_meanwhile_fails_the_snapshot_and_is_known_the_next_time() -> None:
-    world = World()
-    front, back = Process(world, "front", (A,)), Process(world, "back", (B,))
-    settle(front, back)
-    running = front.start(A, 0)
-    first = aligned(world, front, back, sends=())
-    assert back.epoch == first, "nobody is known to send to it"
-    assert front.send(B, running).epoch == 0
-    front.end(running)
-    settle(front, back)
-    failure = world.failure(first)
-    assert (failure.code, failure.culprit) == (NOT_ALIGNED, "b[0]")
-    known = known_graph(world.fold, {"front": ["a"], "back": ["b"]}).stated()
-    second = aligned(world, front, back, sends=known)
-    assert back.epoch == first
-    read_one(back, 0)
-    settle(front, back)
-    assert world.fold.captured(second).alignment == Outcome(aligned=True)
-
-
-def test_r16_a_red_record_of_an_earlier_snapshot_does_not_wait() -> None:
-    """That one failed. Its records are white for the next one, so they are in flight until they are taken in."""
-    world = World()
-    front, back = system(world)
-    failed = aligned(world, front, back)
-    world.append(Abort(n=77, epoch=failed, code="by-hand", reason="enough"))
-    settle(front, back)
-    assert (front.send(B).epoch, world.log(B)[1].marker) == (failed, True)
-    epoch = aligned(world, front, back)
-    read_one(back, 0)
-    assert (front.epoch, back.epoch) == (epoch, 0)
-    back.feed(RecordMet(epoch=failed, may_wait=True))
-    assert back.epoch == failed, "it turns red for the failed one only"
-    read_one(back, 2)
-    assert back.epoch == epoch
 
 
 @pytest.mark.parametrize("moved", [InputsRevoked(), InputsRevoked(undone_from=())])

@@ -170,24 +170,6 @@ def test_r15_a_memory_of_failed_sends_that_overflows_names_more_of_them_never_le
     assert max(named) <= sent.last_seq
 
 
-def test_r7_what_landed_of_unknown_results_counts_below_the_marker(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """R7, R8 (section 11): where seqs above the last acknowledged one are unsettled, the white end is the marker's
-    offset."""
-    p, q = pair
-    p.send(B)
-    seq = fail(p, refused=False)
-    epoch = world.trigger(marker_topics=("b",))
-    settle(p, q)
-    assert world.snapshot(epoch).failure is None
-    (sent,) = records(p, Report)[-1].sent
-    assert sent.unacknowledged == (SeqRange(first=seq, last=seq),)
-    assert (sent.white_end, sent.last_seq) == (1, 0)
-    (end,) = (end for end in world.fold.captured(epoch).senders if end.process == p.id)
-    assert end.landed_end == sent.marker > sent.white_end
-
-
 def test_r7_the_seq_of_a_marker_that_failed_is_reported(world: World, pair: tuple[Process, Process]) -> None:
     """Nobody could tell it from a record that was lost."""
     p, q = pair

@@ -20,7 +20,7 @@ from snapkafka.protocol.captured_snapshot import NeverRead
 from snapkafka.protocol.cut import SKIPPED_MAX
 from snapkafka.protocol.records import Skipped, WhyUnread
 
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, World, records
 
 
 def test_r2_who_asked_hears_its_own_trigger(world: World) -> None:
@@ -62,25 +62,6 @@ def test_r2_who_may_not_hear_it_from_there_reads_on_only_if_the_ledger_may_annou
 
 def passed(tp: TopicPartition, start: int, end: int, reason: WhyUnread = "lost") -> Skipped:
     return Skipped(topic=tp.topic, partition=tp.partition, start=start, end=end, reason=reason)
-
-
-def test_r3_what_a_reader_passes_is_noted_at_the_cut(world: World, pair: tuple[Process, Process]) -> None:
-    """R3: records below a position that were never read are named, each with its reason."""
-    p, q = pair
-    p.end(p.start(A, 0))
-    p.machine.reading_moved(passed(A, 1, 20))
-    p.end(p.start(A, 20))
-    p.machine.reading_moved(passed(A, 21, 30, "sought"))
-    epoch = world.trigger()
-    settle(p, q)
-    p.machine.reading_moved(passed(A, 30, 40))
-    settle(p, q)
-    found = world.fold.captured(epoch).never_read
-    assert [(it.process, it.start, it.end, it.reason, it.records) for it in found] == [
-        (p.machine.process, 1, 20, "lost", 19),
-        (p.machine.process, 21, 30, "sought", 9),
-    ]
-    assert "1 to 19" in str(found[0])
 
 
 def test_r3_who_goes_back_reads_what_it_had_passed(world: World) -> None:

@@ -11,7 +11,6 @@ from snapkafka.protocol import (
     CutTimed,
     Dead,
     Event,
-    Failure,
     InputsRevoked,
     LedgerRecreated,
     MarkerMet,
@@ -79,33 +78,6 @@ def test_r12_while_it_has_no_id_a_process_says_nothing(world: World) -> None:
         CutTimed(epoch=epoch, us=1),
     ]
     assert [p.machine.handle(event) for event in quiet] == [[]] * len(quiet)
-
-
-def test_r12_snapshots_captured_while_somebody_was_wrongly_dead_cannot_be_proven(
-    world: World, pair: tuple[Process, Process]
-) -> None:
-    """`Hello.was`: what that id sent is only a part of what it did, so no snapshot that counts it among those that left
-    can be proven; an open one fails."""
-    p, q = pair
-    p.start(A, 0)
-    before = world.trigger("before")
-    q.catch_up()
-    world.append(Dead(n=9, dead=p.id))
-    heir = Process(world, "p", (A,))
-    captured = world.trigger("captured")
-    settle(q, heir)
-    q.hold = True
-    still_open = world.trigger("open")
-    settle(q, heir)
-    void = p.id
-    p.catch_up()
-    p.join(was=void)
-    what = f"process {void} was declared dead but continued under that identity"
-    assert world.snapshot(captured).contaminated == world.fold.captured(captured).contaminated == what
-    assert world.failure(still_open) == Failure(
-        code="contaminated", reason=what, culprit=f"process {void}"
-    ), "by the Hello, not by the Assigned after it"
-    assert world.snapshot(before).contaminated == "", "there it was required, and failed it"
 
 
 def test_what_an_event_of_an_earlier_life_sends_is_still_its_effect(

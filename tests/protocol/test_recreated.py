@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from snapkafka.protocol import Bye, Hello, InputTopic, OldTopic, Report, Sent, SentEnd, Table
+from snapkafka.protocol import Bye, Hello, InputTopic, OldTopic, Sent, Table
 
-from .world import A, B, Process, World, records, settle
+from .world import A, B, Process, World, settle
 
 
 @pytest.fixture
@@ -14,47 +14,9 @@ def world() -> World:
     return World()
 
 
-def sent_to_b(process: Process) -> SentEnd:
-    (sent,) = (end for end in records(process, Report)[-1].sent if end.topic == B.topic)
-    assert isinstance(sent, SentEnd)
-    return sent
-
-
 def hello(app: str, n: int, *inputs: InputTopic) -> Hello:
     table = Table(name="t", changelog=f"{app}-t-changelog", partitions=1)
     return Hello(n=n, app=app, inputs=inputs, tables=(table,))
-
-
-def contaminated(world: World, epoch: int) -> str:
-    assert world.snapshot(epoch).captured_at is not None
-    return world.fold.captured(epoch).contaminated
-
-
-def test_r7_the_snapshot_to_which_it_happens_cannot_be_proven_and_the_next_one_is_good(world: World) -> None:
-    p, q = Process(world, "p", (A,)), Process(world, "q", (B,))
-    for _ in range(5):
-        p.send(B)
-    p.send(A)
-    first = world.trigger("before")
-    settle(p, q)
-    assert (sent_to_b(p).white_end, sent_to_b(p).last_seq, sent_to_b(p).recreated) == (5, 4, False)
-
-    world.logs[B] = []  # deleted, and recreated
-    p.send(B)
-    second = world.trigger("meanwhile")
-    settle(p, q)
-    seq = sent_to_b(p).last_seq
-    assert (sent_to_b(p).white_end, sent_to_b(p).recreated) == (1, True)
-    assert seq > 4, "seqs go on"
-
-    p.send(B)
-    third = world.trigger("after")
-    settle(p, q)
-    assert (sent_to_b(p).white_end, sent_to_b(p).recreated) == (len(world.log(B)) - 1, False)
-    assert [contaminated(world, epoch) != "" for epoch in (first, second, third)] == [False, True, False]
-    assert contaminated(world, second).startswith(
-        f"topic b was recreated while process {p.id} of app p sent there"
-    )
 
 
 def test_r7_acknowledgements_in_any_order_show_no_other_topic() -> None:

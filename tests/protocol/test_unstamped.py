@@ -6,7 +6,6 @@ import pytest
 
 from snapkafka.protocol import (
     SENT_BARE,
-    Abort,
     Dead,
     Report,
     SendOutcome,
@@ -32,19 +31,6 @@ def send_bare(process: Process, tp: TopicPartition) -> int:
 @pytest.fixture
 def pq(world: World) -> tuple[Process, Process]:
     return Process(world, "p", (A,)), Process(world, "q", (B,))
-
-
-def test_r15_an_abort_that_comes_behind_the_capture_contaminates(
-    world: World, pq: tuple[Process, Process]
-) -> None:
-    """The record may have been received before the receiver's cut: nobody can prove the snapshot any more."""
-    p, q = pq
-    epoch = world.trigger()
-    settle(p, q)
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    world.append(Abort(process=p.id, n=10_000, epoch=epoch, code=SENT_BARE, reason="it left bare"))
-    assert world.snapshot(epoch).status is Status.CAPTURED
-    assert world.snapshot(epoch).contaminated == "it left bare"
 
 
 def test_r15_a_new_identity_answers_for_what_left_bare_under_the_old_one(
