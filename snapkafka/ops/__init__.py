@@ -32,26 +32,9 @@ from .doctoring import Checkup, doctor
 from .drawing import MESSAGES_SHOWN, Drawn, draw, draw_details
 from .drill import Drill, drill
 from .info import Details, SnapshotInfo, check_info, details, instant, summary
-from .invariants import (
-    Evaluation,
-    Holding,
-    Invariant,
-    history_in,
-    invariants,
-    invariants_in,
-    with_rows,
-)
+from .invariants import Evaluation, Holding, Invariant, history_in, invariants, invariants_in, with_rows
 from .keep import Answer, KeptRound, Outcome, keep
-from .listing import (
-    Freshness,
-    Verified,
-    freshness,
-    freshness_in,
-    gauges,
-    list_snapshots,
-    show,
-    verdicts,
-)
+from .listing import Freshness, Verified, freshness, freshness_in, gauges, list_snapshots, show, verdicts
 from .pruning import Checkpointed, Policy, Pruning, checkpoint, plan_pruning, prune
 from .reading import STEPS_MAX, Queried, Trace, TraceStep, query, trace
 from .restoring import CheckedRestore, CheckedTable, abort_restore, await_workers, check_restored

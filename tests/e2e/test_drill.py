@@ -28,7 +28,7 @@ from snapkafka.demo import (
     running_system,
 )
 from snapkafka.protocol import TopicPartition
-from snapkafka.testing import Broker, RunningSystem
+from snapkafka.testing import Broker, RunningSystem, wait_until
 from tests.e2e.parts import assemble, command, settled
 from tests.observing import Observer, observing
 
@@ -106,12 +106,7 @@ def test_a_backup_is_drilled_beside_production_and_all_of_it_is_removed(
         assert fingerprint(observer) == before, "production is only read"
 
         killed = drill(system, tmp_path, storage)
-        deadline = time.monotonic() + 120
-        while not left(observer):
-            assert killed.poll() is None and time.monotonic() < deadline, (
-                "waited 120 s for topics of the fork"
-            )
-            time.sleep(0.2)
+        wait_until("topics of the fork", lambda: bool(left(observer)), timeout_s=120, system=system)
         killed.send_signal(signal.SIGTERM)
         output, _ = killed.communicate(timeout=200)
         assert killed.returncode == 128 + signal.SIGTERM, output

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import uuid
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from snapkafka.testing import Broker, wait_until
 from tests.e2e.parts import settled
 from tests.e2e.recovering import recovered
 from tests.features.harness import is_marker, read_topics
-from tests.observing import Observer, observing
+from tests.observing import Observer
 
 from .cycles import AT_CUT, END_S, ITEMS, Cycle, assembled_cut, cycle_at_cut
 
@@ -66,80 +65,58 @@ def out_ids(bootstrap: str, prefix: str) -> Counter[int]:
 
 
 def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_path: Path) -> None:
-    connection, namespace = Connection(bootstrap=kafka.bootstrap), f"e{uuid.uuid4().hex[:8]}"
-    storage = tmp_path / "storage"
-    storage.mkdir()
-    with observing(kafka.bootstrap, namespace) as observer:
-        cycle = Cycle(kafka.bootstrap, tmp_path, observer, 1962)
+    with cycle_at_cut(kafka, tmp_path, 1962) as (cycle, connection, storage):
+        observer, namespace = cycle.observer, cycle.observer.namespace
         forked = Cycle.__new__(Cycle)
         forked.__dict__ |= cycle.__dict__ | {"prefix": prefixed(FORK, cycle.prefix)}
-        try:
-            cycle.start()
-            observer.wait_for_workers(cycle.system)
-            cycle.feed()
-            wait_until("some outputs", lambda: cycle.sent() > AT_CUT, timeout_s=END_S, system=cycle.system)
-            asyncio.run(
-                ops.trigger(
-                    connection, namespace, snapshot_id="cut", storage=str(storage), ttl_ms=30_000, wait=True
-                )
-            )
-            cycle.await_tables()
-            (assembled,) = asyncio.run(
-                ops.assemble(connection, ops.JobSpec(namespace=namespace, snapshots=("cut",)))
-            )
-            assert assembled.verdict == "VERIFIED", assembled.checks
-            assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
-            before = settled(lambda: fingerprint(kafka.bootstrap, cycle.prefix), cycle.system)
+        cycle.feed(ITEMS // 2)
+        cycle.await_tables()
+        assembled = assembled_cut(connection, namespace)
+        before = settled(lambda: fingerprint(kafka.bootstrap, cycle.prefix), cycle.system)
 
-            done = recovered(connection, namespace, fork=FORK, with_inputs=True, expires_s=60)
-            assert done.messages > 0
-            assert done.inputs > 0
-            assert done.state > 0
-            assert forked.tables() != forked.expected()
-            for role in ("left", "right"):
-                env = {"CYCLE_ROLE": role, "CYCLE_PREFIX": cycle.prefix, "SNAPKAFKA_FORK": FORK}
-                cycle.system.start_worker(f"fork-{role}", env, module="tests.e2e.cycling")
-            wait_until(
-                "the fork to be through",
-                lambda: forked.tables() == forked.expected(),
-                timeout_s=END_S,
-                period_s=2.0,
-                system=cycle.system,
-            )
-            ids = out_ids(kafka.bootstrap, forked.prefix)
-            assert set(ids.values()) == {1}, "each once"
-            assert 0 < len(ids) <= ITEMS - AT_CUT, "only what had not come out at the cut"
-            changed = difference(connection, namespace, done, str(storage))
-            for worker in [it for it in cycle.system.workers if it.app.startswith("fork-")]:
-                cycle.system.interrupt(worker)
-            wait_until(
-                "the groups of the fork to be empty",
-                lambda: not any(observer.call(observer.admin.members(app)) for app in done.plan.apps),
-                timeout_s=60,
-            )
-            assert fingerprint(kafka.bootstrap, cycle.prefix) == before
-            apps = {f"{cycle.prefix}left", f"{cycle.prefix}right"}
-            assert {it.app for it in changed.tables} == apps, "by the names of production"
-            totals = {it.table: it.added + it.changed + it.unchanged for it in changed.tables}
-            assert totals["counts"] == totals["back"] == totals["sums"] == len(cycle.expected()["counts"])
-            assert not any(it.removed for it in changed.tables)
-            assert sum(it.messages_before for it in changed.channels) == assembled.tables["messages"]
-            assert sum(it.messages_after for it in changed.channels) == 0, "all of it was processed"
-            groups = groups_of_forks(observer)
-            assert len(groups) == 2 * len(apps), "of each app its own, and the one that shows its positions"
-            planned = asyncio.run(ops.plan_drop(connection, namespace, FORK))
-            (dropped,) = asyncio.run(ops.drop_forks(connection, planned))
-            assert not groups_of_forks(observer)
-            assert set(done.topics) <= dict(dropped.topics).keys()
-            left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
-            assert not [name for name in left if name.startswith(("fork.", "_snapkafka.fork."))]
-            assert fingerprint(kafka.bootstrap, cycle.prefix) == before
-        except BaseException:
-            for worker in cycle.system.workers:
-                print(f"--- {worker.name}\n{worker.last_lines(30)}")
-            raise
-        finally:
-            cycle.system.stop()
+        done = recovered(connection, namespace, fork=FORK, with_inputs=True, expires_s=60)
+        assert done.messages > 0
+        assert done.inputs > 0
+        assert done.state > 0
+        assert forked.tables() != forked.expected()
+        for role in ("left", "right"):
+            env = {"CYCLE_ROLE": role, "CYCLE_PREFIX": cycle.prefix, "SNAPKAFKA_FORK": FORK}
+            cycle.system.start_worker(f"fork-{role}", env, module="tests.e2e.cycling")
+        wait_until(
+            "the fork to be through",
+            lambda: forked.tables() == forked.expected(),
+            timeout_s=END_S,
+            period_s=2.0,
+            system=cycle.system,
+        )
+        ids = out_ids(kafka.bootstrap, forked.prefix)
+        assert set(ids.values()) == {1}, "each once"
+        assert 0 < len(ids) <= ITEMS - AT_CUT, "only what had not come out at the cut"
+        changed = difference(connection, namespace, done, str(storage))
+        for worker in [it for it in cycle.system.workers if it.app.startswith("fork-")]:
+            cycle.system.interrupt(worker)
+        wait_until(
+            "the groups of the fork to be empty",
+            lambda: not any(observer.call(observer.admin.members(app)) for app in done.plan.apps),
+            timeout_s=60,
+        )
+        assert fingerprint(kafka.bootstrap, cycle.prefix) == before
+        apps = {f"{cycle.prefix}left", f"{cycle.prefix}right"}
+        assert {it.app for it in changed.tables} == apps, "by the names of production"
+        totals = {it.table: it.added + it.changed + it.unchanged for it in changed.tables}
+        assert totals["counts"] == totals["back"] == totals["sums"] == len(cycle.expected()["counts"])
+        assert not any(it.removed for it in changed.tables)
+        assert sum(it.messages_before for it in changed.channels) == assembled.tables["messages"]
+        assert sum(it.messages_after for it in changed.channels) == 0, "all of it was processed"
+        groups = groups_of_forks(observer)
+        assert len(groups) == 2 * len(apps), "of each app its own, and the one that shows its positions"
+        planned = asyncio.run(ops.plan_drop(connection, namespace, FORK))
+        (dropped,) = asyncio.run(ops.drop_forks(connection, planned))
+        assert not groups_of_forks(observer)
+        assert set(done.topics) <= dict(dropped.topics).keys()
+        left = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
+        assert not [name for name in left if name.startswith(("fork.", "_snapkafka.fork."))]
+        assert fingerprint(kafka.bootstrap, cycle.prefix) == before
 
 
 def test_a_fork_with_masks_and_without_a_person_is_the_other_one_in_all_else(

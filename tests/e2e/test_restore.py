@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,12 +45,9 @@ class Killed:
     def observer(self) -> Observer:
         return self.cycle.observer
 
-    @property
-    def request(self) -> ops.RecoveryRequest:
-        return ops.RecoveryRequest(namespace=self.observer.namespace, name="cut")
-
     def plan(self) -> ops.RecoveryPlan:
-        return asyncio.run(ops.plan_recovery(self.connection, self.request))
+        request = ops.RecoveryRequest(namespace=self.observer.namespace, name="cut")
+        return asyncio.run(ops.plan_recovery(self.connection, request))
 
     def restore(self) -> ops.Recovered:
         return recovered(self.connection, self.observer.namespace, name="cut", wait_s=90)
@@ -91,13 +87,7 @@ class Killed:
 
 @pytest.fixture
 def killed(kafka: Broker, tmp_path: Path) -> Iterator[Killed]:
-    with killed_cycle(kafka, tmp_path) as found:
-        yield found
-
-
-@contextmanager
-def killed_cycle(kafka: Broker, folder: Path) -> Iterator[Killed]:
-    with cycle_at_cut(kafka, folder, 1985) as (cycle, connection, _):
+    with cycle_at_cut(kafka, tmp_path, 1985) as (cycle, connection, _):
         at_cut = cycle.sent()
         cycle.feed(ITEMS // 2)
         wait_until(

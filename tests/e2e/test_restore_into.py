@@ -76,9 +76,6 @@ def lose(kafka: EmbeddedKafka, namespace: str, tmp_path: Path, *, stored: bool) 
             assert assembled.tables["messages"] > 0, "nothing was in flight: the test shows nothing"
             cycle.kill()
             return cycle, cycle.records()["out"]
-        except BaseException:
-            last_words(cycle.system)
-            raise
         finally:
             cycle.system.stop()
             kafka.kill()
@@ -97,11 +94,6 @@ def outputs(records: list[Record], ends: Mapping[int, int]) -> Counter[int]:
 def white_ends(manifest: Manifest, topic: str) -> dict[int, int]:
     ends = dict.fromkeys(range(PARTITIONS), 0)
     return ends | {it.partition: it.white_end for it in manifest.captured.senders if it.topic == topic}
-
-
-def last_words(system: RunningSystem) -> None:
-    for worker in system.workers:
-        print(f"--- {worker.name}\n{worker.last_lines(30)}")
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["sent-again", "stored"])
@@ -149,9 +141,6 @@ def test_a_system_whose_cluster_is_lost_goes_on_in_another_one(tmp_path: Path, *
                 cycle.system.stop()
                 assert cycle.tables() == cycle.expected(), "nothing came after the end"
                 assert came_out + outputs(cycle.records()["out"], {}) == Counter(range(ITEMS))
-            except BaseException:
-                last_words(cycle.system)
-                raise
             finally:
                 cycle.system.stop()
         (first,) = asyncio.run(

@@ -40,18 +40,14 @@ class New(System):
 
     old: World
     log: FakeLog = field(default_factory=FakeLog)
-    fake: FakeCluster = field(default_factory=FakeCluster)
+    cluster: FakeCluster = field(default_factory=FakeCluster)
     admin: Admin = field(default_factory=Admin)
 
     def __post_init__(self) -> None:
         self.ledger = LaterLedger("_snapkafka.shop", NEW_ID, self.admin)
-        self.fake.the_ledger, self.fake.the_admin = self.ledger, self.admin
+        self.cluster.the_ledger, self.cluster.the_admin = self.ledger, self.admin
         self.admin.log = self.log
         self.admin.ledgers = {self.ledger.topic: self.ledger}
-
-    @property
-    def cluster(self) -> FakeCluster:
-        return self.fake
 
     @property
     def entries(self) -> list[Entry]:
@@ -64,7 +60,7 @@ class New(System):
 
 def after_a_loss(world: World) -> New:
     world.log.records.clear()  # the old cluster is gone
-    world.fake.the_ledger.failure = AssertionError("the old cluster is asked")
+    world.cluster.the_ledger.failure = AssertionError("the old cluster is asked")
     settings = {"cleanup.policy": "compact", "segment.ms": "7"}
     topics = tuple(
         TopicEntry(name=tp.topic, topic_id="", partitions=1, settings={} if tp == RAW else settings)
@@ -103,11 +99,7 @@ class Fork(System):
 
     def __init__(self, production: World) -> None:
         self.production, self.log, self.admin = production, production.log, production.admin
-        self.ports: Any = Ports(self.admin)
-
-    @property
-    def cluster(self) -> Any:
-        return self.ports
+        self.cluster = Ports(self.admin)
 
     @property
     def entries(self) -> list[Entry]:
@@ -134,4 +126,4 @@ class Fork(System):
     async def drop(self, namespace: str = "shop", **options: Any) -> tuple[ops.Dropping, ...]:
         name = "" if options.get("expired") else "staging"
         planned = await ops.plan_drop(self.cluster, namespace, name, **options)
-        return await ops.drop_forks(self.cluster, planned, groups=self.ports)
+        return await ops.drop_forks(self.cluster, planned, groups=self.cluster)

@@ -7,15 +7,7 @@ from typing import Any
 from snapkafka import ops
 from snapkafka.assembly import JobResult
 from snapkafka.ops.drill import Phase
-from snapkafka.restore import (
-    Irrevocable,
-    NewTopic,
-    PartitionMove,
-    Plan,
-    Recovered,
-    Refusal,
-    Request,
-)
+from snapkafka.restore import Irrevocable, NewTopic, PartitionMove, Plan, Recovered, Refusal, Request
 
 
 def planned(**changes: Any) -> Plan:

@@ -172,12 +172,9 @@ class System:
 
     log: Any  # a `FakeLog`
     admin: Admin
+    cluster: Any
     prefix = ""
     takes: ClassVar[Mapping[str, list[bytes]]] = {"a": [b"one", b"three"], "b": [b"three"]}
-
-    @property
-    def cluster(self) -> Any:
-        raise NotImplementedError
 
     @property
     def entries(self) -> list[Entry]:
@@ -264,7 +261,7 @@ class World(System):
     The set has members 1 and 2 of k; since then 2 was removed and 3 added.
     """
 
-    fake: FakeCluster
+    cluster: FakeCluster
     log: FakeLog
     admin: Admin
     store: LocalStore
@@ -275,12 +272,8 @@ class World(System):
     }
 
     @property
-    def cluster(self) -> FakeCluster:
-        return self.fake
-
-    @property
     def entries(self) -> list[Entry]:
-        return self.fake.the_ledger.entries
+        return self.cluster.the_ledger.entries
 
     @property
     def options(self) -> dict[str, Any]:

@@ -360,21 +360,18 @@ async def test_a_verdict_is_heard_as_it_is_appended(cluster: FakeCluster) -> Non
     await stream.aclose()  # type: ignore[attr-defined]
 
 
-async def test_waiting_for_a_capture_starts_no_snapshot(cluster: FakeCluster) -> None:
+async def test_waiting_for_a_capture_starts_no_snapshot_and_reports_a_failure(cluster: FakeCluster) -> None:
     Worker(cluster.the_ledger, "shop", "orders")
     with pytest.raises(UnknownSnapshotError):
         await ops.await_captured(cluster, "ns", "a")
     await ops.trigger(cluster, "ns", snapshot_id="a")
     found = await ops.await_captured(cluster, "ns", "a")
     assert (found.id, found.status) == ("a", Status.CAPTURED)
-
-
-async def test_waiting_for_one_that_failed_reports_why(cluster: FakeCluster) -> None:
-    Worker(cluster.the_ledger, "shop", "orders", reports=False)
-    epoch = (await ops.trigger(cluster, "ns", snapshot_id="a")).epoch
+    Worker(cluster.the_ledger, "tills", "sales", reports=False)
+    epoch = (await ops.trigger(cluster, "ns", snapshot_id="b")).epoch
     cluster.the_ledger.put(Abort(n=1, epoch=epoch, code="ttl", reason="nobody answered"))
     with pytest.raises(SnapshotFailedError, match="nobody answered"):
-        await ops.await_captured(cluster, "ns", "a")
+        await ops.await_captured(cluster, "ns", "b")
 
 
 # -- topics --------------------------------------------------------------------------------------------------

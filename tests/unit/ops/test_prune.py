@@ -264,16 +264,14 @@ async def test_manifest_files_and_folder_go_and_nothing_else(store: LocalStore) 
         (store.root / name).write_text("{}")
     (store.root / "copy.json").write_text(store.manifest_path("old").read_text())
     (store.root / "empty").mkdir()
+    put(store, "older", 0)
     (store.root / "old" / "state" / "mine.csv").write_text("1")
     before = names(store)
     done = await prune(store, last=1)
-    assert [item.id for item in done.removed] == ["old"]
-    assert {*before} - {*names(store)} == {"old.json", "old/state/part-00000.parquet"}
-    assert (store.root / "empty").is_dir()
-    (store.root / "old" / "state" / "mine.csv").unlink()
-    put(store, "old", 1)
-    await prune(store, last=1)
-    assert not (store.root / "old").exists()
+    assert [item.id for item in done.removed] == ["old", "older"]
+    gone = {f"{name}{rest}" for name in ("old", "older") for rest in (".json", "/state/part-00000.parquet")}
+    assert {*before} - {*names(store)} == gone
+    assert (store.root / "empty").is_dir() and not (store.root / "older").exists()
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ async def test_what_processes_of_before_append_since_is_no_difference(world: Wor
     await world.restore()
     put(world, LOG, b'"x"', b"99", by=SENDER)
     assert (await check(world)).equal
-    worker = world.fake.the_ledger.put(Hello(n=9, app="app"))
+    worker = world.cluster.the_ledger.put(Hello(n=9, app="app"))
     put(world, LOG, b'"z"', b"1", by=worker)
     assert named(await check(world)) == ['t: key "z" of partition 0 is unexpected']
 

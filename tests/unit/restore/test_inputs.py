@@ -12,17 +12,7 @@ from snapkafka.errors import ForkRefusedError, RestoreFailedError, RestoreRefuse
 from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.protocol import SenderEnd
 from tests.worlds.copies import Fork, New
-from tests.worlds.restore import (
-    EPOCH,
-    IN,
-    RAW,
-    SENDER,
-    CrashError,
-    World,
-    crash_at,
-    delete,
-    with_inputs,
-)
+from tests.worlds.restore import EPOCH, IN, RAW, SENDER, CrashError, World, crash_at, delete, with_inputs
 
 STORED = (("in", 1, 7), ("raw", 2, 9))
 ALL_OF_RAW = [b"%d" % number for number in range(2, 9)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from unittest.mock import AsyncMock
 
 import pytest
 
-from snapkafka.errors import PlanChangedError, UnknownSnapshotError
+from snapkafka.errors import LedgerUnusableError, PlanChangedError, RestoreFailedError, UnknownSnapshotError
 from snapkafka.manifest_entries import ExternalEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import Position, Restore, Uncaptured
@@ -116,7 +117,7 @@ OTHER = Restore(n=99, plan="other", stage="begun", snapshot="friday", epoch=EPOC
         lambda world: world.change(content="f" * 64),
         lambda world: world.log.put(OUT, b"o", b"more", by=SENDER),
         lambda world: world.positions.update({IN: 8}),
-        lambda world: world.fake.the_ledger.put(OTHER),
+        lambda world: world.cluster.the_ledger.put(OTHER),
         lambda world: world.admin.topics.pop("raw"),
     ],
     ids=["another manifest", "outputs", "events ran", "another restore", "a topic is gone"],
@@ -248,10 +249,21 @@ def test_a_changelog_is_compacted_and_that_of_sets_keeps_every_record(policy: st
     assert changes(SETS.topic, {"cleanup.policy": "compact", "retention.bytes": "1000"}) == kept
 
 
-async def test_what_the_defaults_of_the_new_brokers_would_delete_is_kept(new: New) -> None:
+@pytest.mark.parametrize("authorized", [True, False])
+async def test_what_the_defaults_of_the_new_brokers_would_delete_is_kept(
+    new: New, monkeypatch: pytest.MonkeyPatch, authorized: bool
+) -> None:
     """Messages of 1970, a topic without settings of its own, and Kafka's seven days."""
     bare = tuple(dataclasses.replace(it, settings={}) for it in new.old.manifest.topics)
     new.old.change(topics=bare, external=(ExternalEntry(topic="raw", mixed=False),))
+    if not authorized:  # then the topics that were created tell, before anything is appended
+        monkeypatch.setattr(
+            new.admin, "topic_defaults", AsyncMock(side_effect=LedgerUnusableError("no right"))
+        )
+        with pytest.raises(RestoreFailedError):
+            await new.restore()
+        assert not any(new.log.records.values())
+        return
     changed = {it.topic: it.changed for it in (await new.plan()).topics}
     assert (changed["in"], changed[LOG.topic]) == ({"retention.ms": "-1"}, {"cleanup.policy": "compact"})
     await new.restore()

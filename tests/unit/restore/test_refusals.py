@@ -23,7 +23,7 @@ Harm = Callable[[Any], object]
 
 def code(**changes: Any) -> Harm:
     """A release of the app that ran since, which differs by these fields of its `Hello`."""
-    return lambda world: world.fake.the_ledger.put(dataclasses.replace(HELLO, n=2, **changes))
+    return lambda world: world.cluster.the_ledger.put(dataclasses.replace(HELLO, n=2, **changes))
 
 
 def table(**changes: Any) -> dict[str, Any]:
@@ -69,7 +69,7 @@ IN_PLACE: list[tuple[str, Harm]] = [
     ("verdict", lambda world: world.change(verdict="INCONSISTENT")),
     ("files", damaged),
     ("no-apps", lambda world: world.change(inputs=(), changelogs=())),
-    ("ledger-recreated", lambda world: setattr(world.fake.the_ledger, "topic_id", "1" * 32)),
+    ("ledger-recreated", lambda world: setattr(world.cluster.the_ledger, "topic_id", "1" * 32)),
     ("topic-missing", topic("raw", None)),
     ("partitions-changed", topic("raw", Topic(2))),
     ("topic-recreated", changelog(0, topic_id="7" * 32)),
@@ -79,8 +79,8 @@ IN_PLACE: list[tuple[str, Harm]] = [
     ("topic-settings", settings("in", max_message_bytes="100")),
     ("topic-settings", settings(LOG.topic, max_message_bytes="10")),
     ("app-unknown", lambda world: world.entries.clear()),
-    ("table-missing", lambda world: world.fake.the_ledger.put(OLDER)),
-    ("input-missing", lambda world: world.fake.the_ledger.put(OLDER)),
+    ("table-missing", lambda world: world.cluster.the_ledger.put(OLDER)),
+    ("input-missing", lambda world: world.cluster.the_ledger.put(OLDER)),
     ("agent-missing", code(agents=AGENTS[1:])),
     ("agent-changed", code(agents=(dataclasses.replace(AGENTS[0], value_type="Other"), *AGENTS[1:]))),
     *(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -179,7 +180,7 @@ async def test_a_restore_is_given_up_only_before_it_has_appended_anything(world:
         view = world.state.restores.open
         assert view is not None, "workers hold their inputs until it is finished"
         # The check of the command may be older than the record it appends: the fold of the ledger decides.
-        world.fake.the_ledger.put(Restore(n=77, plan=view.plan, stage="aborted", reason="late"))
+        world.cluster.the_ledger.put(Restore(n=77, plan=view.plan, stage="aborted", reason="late"))
         assert world.state.restores.open is not None
     await world.restore()
     world.holds_the_snapshot()
@@ -294,28 +295,19 @@ async def test_what_is_deleted_while_a_restore_runs_is_not_committed(world: Worl
 
 
 async def test_a_topic_that_another_client_creates_meanwhile_ends_it_before_anything_is_appended(
-    new: New,
+    new: New, fork: Fork
 ) -> None:
-    """With settings that would lose messages of 1970, or with other partitions."""
-    there = {IN.topic: Topic(1, "9" * 32)}
-    with pytest.raises(RestoreFailedError):
-        await new.restore(crash=when("topics", lambda: new.admin.topics.update(there)))
-    del new.admin.topics[IN.topic]
-    new.admin.other = {IN.topic: 3}
-    with pytest.raises(RestoreFailedError):
-        await new.restore()
-    assert not any(new.log.records.values())
+    for system, error in ((new, RestoreFailedError), (fork, ForkFailedError)):
+        topic, lengths = system.named(OUT).topic, {tp: len(of) for tp, of in system.log.records.items() if of}
+        there = when("topics", partial(system.admin.topics.update, {topic: Topic(1, "9" * 32)}))
+        with pytest.raises(error):
+            await system.restore(crash=there)
+        assert {tp: len(of) for tp, of in system.log.records.items() if of} == lengths
 
 
 async def test_nobody_else_writes_to_a_fork_while_it_is_created(fork: Fork) -> None:
     with pytest.raises(RestoreFailedError):
         await fork.restore(crash=when("channels", lambda: fork.log.put(fork.named(IN), b"k", b"v")))
-
-
-async def test_a_fork_takes_no_topic_of_another_client(fork: Fork) -> None:
-    topic = {fork.named(OUT).topic: Topic(1, "9" * 32)}
-    with pytest.raises(ForkFailedError):
-        await fork.restore(crash=when("topics", lambda: fork.admin.topics.update(topic)))
 
 
 # --- Forks: removal ---------------------------------------------------------------------------------------------------
@@ -340,7 +332,7 @@ async def test_a_fork_is_removed_with_all_that_bears_its_prefix(fork: Fork) -> N
     fork.admin.member_counts = []
     (dropped,) = await fork.drop("", expired=True, now_ms=done.expires_ms)
     assert f"{fork.prefix}app-__assignor-__leader" in dict(dropped.topics)
-    assert fork.ports.groups_deleted == [f"{fork.prefix}app", f"{fork.prefix}snapkafka.shop.app"]
+    assert fork.cluster.groups_deleted == [f"{fork.prefix}app", f"{fork.prefix}snapkafka.shop.app"]
     assert fork.admin.topics.pop("fork.other.in", None) is not None
     fork.admin.settings.pop("fork.other.in")
     assert (fork.original(), sorted(fork.admin.topics)) == before
@@ -364,7 +356,7 @@ async def test_a_removal_is_of_the_topics_that_were_shown(fork: Fork) -> None:
     planned = await ops.plan_drop(fork.cluster, "shop", "staging")
     fork.admin.topics[fork.named(OUT).topic] = Topic(1, "9" * 32)
     with pytest.raises(SnapkafkaError) as refused:
-        await ops.drop_forks(fork.cluster, planned, groups=fork.ports)
+        await ops.drop_forks(fork.cluster, planned, groups=fork.cluster)
     assert refused.value.code == "plan-changed"
     assert fork.named(IN).topic in fork.admin.topics
 
