@@ -22,6 +22,7 @@ from snapkafka.protocol.events import InputsRevoked
 from snapkafka.protocol.hot_path import SendOutcome
 from snapkafka.protocol.records import LogEnd, TopicPartition
 
+from ..patches import contained
 from ..sends import Transaction, Unacknowledged
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Events:
     """
 
     def __init__(self, host: Process) -> None:
-        self._host = host
+        self._driver = host
         self._here: ContextVar[Run | None] = ContextVar("snapkafka_event", default=None)
         self._unclaimed: Run | None = None  # handed out, and not in an `event` yet
         self._running: set[Run] = set()
@@ -88,11 +89,11 @@ class Events:
     def hand_out(self, tp: TopicPartition, offset: int) -> None:
         """Start the event of a record that the loop gets now."""
         run = self._unclaimed = Run(Cause(LOOP, tp, offset))
-        with self._host.lock:
+        with self._driver.lock:
             self._running.add(run)
             self._of_cause[run.cause] += 1
-            if not self._host.absent:
-                self._host.do(self._host.machine.event_started(run.cause))
+            if not self._driver.absent:
+                self._driver.do(self._driver.machine.event_started(run.cause))
 
     def require_in_order(self) -> None:
         """Refuse to hand out a record while the last one is in no event, or an aborted transaction is not undone."""
@@ -131,7 +132,7 @@ class Events:
     def end(self, run: Run, *, skipped: bool = False) -> None:
         """End an event: at once, or with its transaction. `skipped`: it has no effects, so it waits for none that is
         not open."""
-        with self._host.lock:
+        with self._driver.lock:
             if run not in self._running:
                 return
             self._running.remove(run)
@@ -147,7 +148,7 @@ class Events:
         self._kept[tp] = max(end, self._kept.get(tp, 0))
 
     def _ended(self, run: Run, *, undone: bool) -> None:
-        host, cause = self._host, run.cause
+        host, cause = self._driver, run.cause
         if self.sent is not None and not undone:
             self._keep(run)
         if undone and not host.absent and host.machine.process is not None:
@@ -164,7 +165,7 @@ class Events:
     def on_revoked(self) -> None:
         """Forget the record that was handed out last: another member of the group gets it, as it gets those of the
         events that run."""
-        with self._host.lock:
+        with self._driver.lock:
             for run in self._running:
                 run.current = False
         if (left := self._unclaimed) is not None:
@@ -219,26 +220,23 @@ class Events:
             why = "its transaction may be committed, or aborted"
             self._transaction_ended(Unacknowledged(SendOutcome.UNKNOWN, why))
 
+    @contained("to end a transaction")
     def _transaction_ended(self, failure: Unacknowledged | None) -> None:
         """End the events of the transaction; where it was aborted, no snapshot may count them as done."""
-        host, self._revoked, undone = self._host, False, failure is not None
-        try:
-            assert self.sent is not None
-            with host.lock:
-                self.open = False
-                if failure is not None:
-                    self.unwound = True
-                    if not host.absent:  # while its events run: a cut that is taken now fails with them (R16)
-                        aborted = failure.outcome is SendOutcome.ABORTED
-                        host.feed(InputsRevoked(undone_from=self._kept_ends() if aborted else None))
-                self.sent.ended(failure)
-                ending, self._deferred = self._deferred, []
-                for run in ending:
-                    self._ended(run, undone=undone)
-                for run in self._running:
-                    run.undone = undone
-        except Exception as error:
-            host.stand_down("to end a transaction", error)
+        assert self.sent is not None
+        host, undone = self._driver, failure is not None
+        with host.lock:
+            self._revoked, self.open, self.unwound = False, False, self.unwound or undone
+            if failure is not None and not host.absent:
+                # While its events run: a cut that is taken now fails with them (R16).
+                aborted = failure.outcome is SendOutcome.ABORTED
+                host.feed(InputsRevoked(undone_from=self._kept_ends() if aborted else None))
+            self.sent.ended(failure)
+            ending, self._deferred = self._deferred, []
+            for run in ending:
+                self._ended(run, undone=undone)
+            for run in self._running:
+                run.undone = undone
 
     def _kept_ends(self) -> tuple[LogEnd, ...]:
         """Return one past the last event of each input whose effects an abort of the open transaction leaves alone."""

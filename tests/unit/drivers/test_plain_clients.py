@@ -194,7 +194,7 @@ def test_r15_a_loop_that_takes_no_part_may_ask_for_a_snapshot(
 def test_a_skipped_record_waits_for_no_transaction_that_nobody_has_begun() -> None:
     part = disabled(consumer=consumer(), producer=Producer(WHERE | {"transactional.id": "billing-1"}))
     loop = Loop()
-    part.events._host = loop.driver
+    part.events._driver = loop.driver
     part.events.hand_out(OURS, 0)
     part.skip(Message(0))
     assert not loop.colours.running
