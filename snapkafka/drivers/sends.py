@@ -182,8 +182,6 @@ class Sends:
         self.waiting: ContextVar[Waiting | None] = ContextVar("snapkafka_waiting", default=None)
         self._logged: dict[str, float] = {}  # when, by topic
 
-    # -- records that wait --------------------------------------------------------------------------------------------
-
     @contained(RECORDING)
     def enter(self) -> Effect | None:
         """Return the effect of what is sent here and now; None: it is unknown (R15)."""
@@ -192,12 +190,16 @@ class Sends:
     @contextlib.contextmanager
     def entered(self, effect: Effect | None) -> Iterator[Waiting]:
         """Send a record that has entered inside this block; it is withdrawn if it was not appended."""
-        waiting = Waiting(effect)
-        token = self.waiting.set(waiting)
+        waiting, token = Waiting(effect), None
+        try:
+            token = self.waiting.set(waiting)
+        except Exception as error:
+            self._driver.stand_down(RECORDING, error)
         try:
             yield waiting
         finally:
-            self.waiting.reset(token)
+            if token is not None:
+                self.waiting.reset(token)
             if waiting.effect is not None:
                 self.withdraw(waiting.effect)
 
@@ -299,8 +301,6 @@ class Sends:
                 extra=self.host.about(),
             )
 
-    # -- outcomes -----------------------------------------------------------------------------------------------------
-
     def settled(self, run: Run, offset: int, failure: Unacknowledged | None) -> None:
         """Take in the outcome of what was appended: the offset of the last record, or why it has none."""
         if run.held:
@@ -335,8 +335,6 @@ class Sends:
                 self._machine.seqs_unused(run.tp, run.last - run.count + 1, run.last)
             run.last = None
         self.left_unstamped(stamped[0].tp, sum(run.count for run in stamped))
-
-    # -- markers ------------------------------------------------------------------------------------------------------
 
     def marker(self, partition: Partition, action: SendMarkers) -> tuple[bytes, bytes, Run]:
         """Return the key and the header of a marker that is appended now, and what is awaited of it."""
