@@ -8,6 +8,7 @@ needed or not tested.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -62,7 +63,7 @@ VERDICT: Final = frozenset({"accused", "doubted", "lost", "unlisted", "aligned"}
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A broken rule: the defect, its patch, and the plan that reveals it sooner.
+    """A broken rule: the defect, the plan that reveals it sooner, and its patch.
 
     `seed`: one that is known to catch it; None: too rare for random worlds, as a process that is wrongly taken for dead
     is mostly still a member of its group, and a snapshot whose inputs move mostly fails by name. `small`: the small
@@ -72,7 +73,6 @@ class Mutant:
     """
 
     what: str
-    patch: Patch
     plan: Plan = as_it_is
     seed: int | None = None
     small: str = ""
@@ -80,6 +80,10 @@ class Mutant:
     by: frozenset[str] = CAUSAL
     whole: Plan = as_it_is
     nightly: bool = False
+    patch: Patch = nullcontext
+
+    def patched(self, patch: Patch) -> Mutant:
+        return replace(self, patch=patch)
 
     @property
     def name(self) -> str:
@@ -131,283 +135,193 @@ CAME_BACK: Final = (
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     # What the causal checker catches in random worlds and in small ones.
-    Mutant("R2 agent: takes in red while white", unmet("fetch"), deaf(), 15, "cut"),
-    Mutant(
-        "R2 table: takes in red while white", unmet("global", "recovery"), deaf(rebalance=0.03), 29, "global"
+    Mutant("R2 agent: takes in red while white", deaf(), 15, "cut").patched(unmet("fetch")),
+    Mutant("R2 table: takes in red while white", deaf(rebalance=0.03), 29, "global").patched(
+        unmet("global", "recovery")
     ),
-    Mutant("R2 reply: taken in red while white", unmet("reply"), deaf(), 7, "reply"),
-    Mutant(
-        "R3 order: handed out after a later one", always(Work, "_void", ()), plans.disordered, 0, "disorder"
+    Mutant("R2 reply: taken in red while white", deaf(), 7, "reply").patched(unmet("reply")),
+    Mutant("R3 order: handed out after a later one", plans.disordered, 0, "disorder").patched(
+        always(Work, "_void", ())
     ),
-    Mutant(
-        "R5 colour: effects have that of the process",
-        edit(Colours, "enter", "self.running.get(event, -1) if event is not None else -1", "self.epoch"),
-        sober,
-        6,
-        "closing",
+    Mutant("R5 colour: effects have that of the process", sober, 6, "closing").patched(
+        edit(Colours, "enter", "self.running.get(event, -1) if event is not None else -1", "self.epoch")
     ),
-    Mutant(
-        "R6 torn: not noticed",
-        both(always(Colours, "touch", []), always(Colours, "tear", [])),
-        sober,
-        0,
-        "torn",
+    Mutant("R6 torn: not noticed", sober, 0, "torn").patched(
+        both(always(Colours, "touch", []), always(Colours, "tear", []))
     ),
-    Mutant("R6 overwritten: what red has read, in white", READS_UNNOTICED, sober, 15, "torn"),
-    Mutant("R6 held: noticed at the look-up only", always(Held, "hold"), plans.looks, 3, "held"),
-    Mutant("R6 changed: from where it is set on", CHANGES_UNNOTICED, plans.looks, 33, "held"),
-    Mutant(
-        "R6 iterated: noticed at the first step only", always(Held, "iterate"), plans.looks, 2, "iterated"
+    Mutant("R6 overwritten: what red has read, in white", sober, 15, "torn").patched(READS_UNNOTICED),
+    Mutant("R6 held: noticed at the look-up only", plans.looks, 3, "held").patched(always(Held, "hold")),
+    Mutant("R6 changed: from where it is set on", plans.looks, 33, "held").patched(CHANGES_UNNOTICED),
+    Mutant("R6 iterated: noticed at the first step only", plans.looks, 2, "iterated").patched(
+        always(Held, "iterate")
     ),
-    Mutant("R7 event: reports before the last white one", CLOSES_BEFORE_EVENTS, sober, 7, "closing"),
-    Mutant(
-        "R7 ack: reports before the last white one",
-        edit(closing, "ready", WHITE_UNACKED, ""),
-        sober,
-        7,
-        "closing",
+    Mutant("R7 event: reports before the last white one", sober, 7, "closing").patched(CLOSES_BEFORE_EVENTS),
+    Mutant("R7 ack: reports before the last white one", sober, 7, "closing").patched(
+        edit(closing, "ready", WHITE_UNACKED, "")
     ),
-    Mutant(
-        "R7 transaction: counts before its commit",
-        always(Sender, "acknowledged", True),
-        plans.in_transactions,
-        3,
-        "transactions",
+    Mutant("R7 transaction: counts before its commit", plans.in_transactions, 3, "transactions").patched(
+        always(Sender, "acknowledged", True)
     ),
-    Mutant(
-        "R7 aborted: a white send taken back fails nothing",
+    Mutant("R7 aborted: a white send taken back fails nothing", plans.aborting, 9, "aborted").patched(
         edit(
             Work,
             "settled",
             "Colours.unstamp(sent, taken_back)",
             "Colours.unstamp(sent, taken_back)\n        return self._advance()",
-        ),
-        plans.aborting,
-        9,
-        "aborted",
+        )
     ),
-    Mutant("R7 failed: counts as acknowledged", COUNTS_WHAT_FAILED, faults(fail_send=0.05), 2, "fenced"),
-    Mutant(
-        "R7 unknown: white in a partition that nobody named",
-        always(closing, "_unknown", ()),
-        plans.growing,
-        19,
+    Mutant("R7 failed: counts as acknowledged", faults(fail_send=0.05), 2, "fenced").patched(
+        COUNTS_WHAT_FAILED
     ),
-    Mutant("R7 report: at the cut", always(closing, "ready", True), sober, 5, "cut"),
-    Mutant("R8 end: of ranges, one too early", shifted(ends=-1), sober, 6, "cut"),
-    Mutant("R8 start: of ranges, one too early", shifted(positions=-1), sober, 0, "cut"),
-    Mutant("R8 late start: of ranges, one too late", shifted(positions=1), sober, 6, "cut"),
-    Mutant(
-        "R8 left: such senders are forgotten",
-        edit(CutView, "in_channel", "return record.offset < source.log_end", "return False"),
-        faults(stop=0.01, crash=0.01),
-        13,
-        "left",
+    Mutant("R7 unknown: white in a partition that nobody named", plans.growing, 19).patched(
+        always(closing, "_unknown", ())
     ),
-    Mutant(
-        "R9 moved: while a snapshot is open", always(LedgerState, "_moved"), plans.unreported, 0, "red-input"
+    Mutant("R7 report: at the cut", sober, 5, "cut").patched(always(closing, "ready", True)),
+    Mutant("R8 end: of ranges, one too early", sober, 6, "cut").patched(shifted(ends=-1)),
+    Mutant("R8 start: of ranges, one too early", sober, 0, "cut").patched(shifted(positions=-1)),
+    Mutant("R8 late start: of ranges, one too late", sober, 6, "cut").patched(shifted(positions=1)),
+    Mutant("R8 left: such senders are forgotten", faults(stop=0.01, crash=0.01), 13, "left").patched(
+        edit(CutView, "in_channel", "return record.offset < source.log_end", "return False")
     ),
-    Mutant(
-        "R9 history: earlier readers are forgotten",
-        patching(ledger_fold, "add_reader", lambda _: lambda readers, latest: (latest,)),
-        faults(crash=0.02, rebalance=0.03),
-        0,
+    Mutant("R9 moved: while a snapshot is open", plans.unreported, 0, "red-input").patched(
+        always(LedgerState, "_moved")
     ),
-    Mutant(
-        "R9 stale: a report of another assignment",
-        edit(LedgerState, "_report", "if moved or record.assigned != view.assigned:", "if False:"),
-        small="expelled",
+    Mutant("R9 history: earlier readers are forgotten", faults(crash=0.02, rebalance=0.03), 0).patched(
+        patching(ledger_fold, "add_reader", lambda _: lambda readers, latest: (latest,))
     ),
-    Mutant(
-        "R9 unassigned: an input that nobody has",
-        edit(LedgerState, "_complete", "snapshot.expected - earlier.keys()", "set()"),
-        small="unassigned",
+    Mutant("R9 stale: a report of another assignment", small="expelled").patched(
+        edit(LedgerState, "_report", "if moved or record.assigned != view.assigned:", "if False:")
     ),
-    Mutant(
-        "R11 born: a late joiner, white",
-        edit(
-            WorkerProtocol, "_recognised", "if self.ledger.highest_epoch > self.colours.epoch:", "if False:"
-        ),
-        small="born",
+    Mutant("R9 unassigned: an input that nobody has", small="unassigned").patched(
+        edit(LedgerState, "_complete", "snapshot.expected - earlier.keys()", "set()")
     ),
-    Mutant(
-        "R12 back: who was taken for dead, unnoticed",
-        always(LedgerState, "_came_back"),
-        small="zombie",
-        path=CAME_BACK,
+    Mutant("R11 born: a late joiner, white", small="born").patched(
+        edit(WorkerProtocol, "_recognised", "if self.ledger.highest_epoch > self.colours.epoch:", "if False:")
     ),
-    Mutant(
-        "R10 undone: all that ran before a revocation",
-        edit(cut.Positions, "take", "offset if undone_from is None else ", ""),
-        small="went-back",
+    Mutant("R12 back: who was taken for dead, unnoticed", small="zombie", path=CAME_BACK).patched(
+        always(LedgerState, "_came_back")
     ),
-    Mutant(
-        "V5 replay: not looked for",
-        patching(runs, "CHECKS", lambda them: tuple(it for it in them if it != "V5")),
-        small="replay",
+    Mutant("R10 undone: all that ran before a revocation", small="went-back").patched(
+        edit(cut.Positions, "take", "offset if undone_from is None else ", "")
     ),
-    Mutant("hear nothing: no markers, no headers", unmet(*ALL_WAYS), sober, 64, "cut"),
+    Mutant("V5 replay: not looked for", small="replay").patched(
+        patching(runs, "CHECKS", lambda them: tuple(it for it in them if it != "V5"))
+    ),
+    Mutant("hear nothing: no markers, no headers", sober, 64, "cut").patched(unmet(*ALL_WAYS)),
     Mutant(
         "hear markers: headers ignored",
+        lambda plan: replace(sober(plan), hear=frozenset({"markers"})),
+        7,
+        "cut",
+        whole=lambda plan: replace(plan, hear=plans.HEARD),
+    ).patched(
         edit(
             Process,
             "meets",
             "if not self.is_ours(record):",
             "if not (self.is_ours(record) and record.marker):",
-        ),
-        lambda plan: replace(sober(plan), hear=frozenset({"markers"})),
-        7,
-        "cut",
-        whole=lambda plan: replace(plan, hear=plans.HEARD),
+        )
     ),
     # Of workers that run without taking part, of processes and topics that are not part of a snapshot, of records
     # without a header, of windows that expire: the exhaustive search has none of them.
-    Mutant(
-        "R10 seen: an app with members as stopped",
-        both(unasked(stopped_app, "_require_empty"), unasked(stopped_app, "_ran")),
-        plans.relays_unseen,
-        163,
-        nightly=True,
+    Mutant("R10 seen: an app with members as stopped", plans.relays_unseen, 163, nightly=True).patched(
+        both(unasked(stopped_app, "_require_empty"), unasked(stopped_app, "_ran"))
     ),
-    Mutant(
-        "R10 wakes: before the capture, unseen",
-        unasked(stopped_app, "_ran"),
-        plans.relays_that_wake,
-        16,
-        nightly=True,
+    Mutant("R10 wakes: before the capture, unseen", plans.relays_that_wake, 16, nightly=True).patched(
+        unasked(stopped_app, "_ran")
     ),
-    Mutant(
-        "R10 down: who stands down has left",
-        both(RUNS_ON_UNNOTICED, unasked(stopped_app, "_require_empty"), unasked(stopped_app, "_ran")),
-        plans.without,
-        1,
-        nightly=True,
+    Mutant("R10 down: who stands down has left", plans.without, 1, nightly=True).patched(
+        both(RUNS_ON_UNNOTICED, unasked(stopped_app, "_require_empty"), unasked(stopped_app, "_ran"))
     ),
-    Mutant(
-        "R10 uncounted: writes before a late Hello",
-        edit(Work, "settled", "sent.bare_end = max(sent.bare_end, offset + 1)", "pass"),
-        plans.late,
-        32,
-        nightly=True,
+    Mutant("R10 uncounted: writes before a late Hello", plans.late, 32, nightly=True).patched(
+        edit(Work, "settled", "sent.bare_end = max(sent.bare_end, offset + 1)", "pass")
     ),
-    Mutant(
-        "R2 outsider: what it sent is in no verdict", always(runs, "outside_senders", []), plans.relayed, 77
+    Mutant("R2 outsider: what it sent is in no verdict", plans.relayed, 77).patched(
+        always(runs, "outside_senders", [])
     ),
-    Mutant(
-        "R2 beside: whoever had joined counts as red",
-        patching(captured_snapshot.Outsider, "harmless", lambda _: property(lambda self: True)),
-        plans.relayed,
-        77,
+    Mutant("R2 beside: whoever had joined counts as red", plans.relayed, 77).patched(
+        patching(captured_snapshot.Outsider, "harmless", lambda _: property(lambda self: True))
     ),
-    Mutant("R10 outside: groups there are not asked", always(World, "run_without", ()), plans.relays_off, 42),
-    Mutant(
-        "R12 dead: somebody reports for them",
-        patching(LedgerState, "_leave", report_for_the_dead),
-        faults(crash=0.01, expire=0.02),
-        99,
+    Mutant("R10 outside: groups there are not asked", plans.relays_off, 42).patched(
+        always(World, "run_without", ())
     ),
-    Mutant("V1 zombie: its late records are not seen", unseen("left-late"), plans.leaving_unseen, 588),
-    Mutant("R6 expired: a window, in red, unnoticed", always(Runner, "note_expiry"), plans.windows, 27),
-    Mutant("V4 unstamped: one that was received passes", unseen("unstamped-received"), plans.stripped, 16),
-    Mutant("R15 bare: a record, unreported", always(Work, "left_unstamped", ()), plans.outgrown, 1),
-    Mutant("R15 bare in flight: nobody minds", always(unstamped, "in_flight"), plans.outgrown, 3),
-    Mutant(
-        "R16 hold: who aligns takes in red before its cut",
-        edit(WorkerProtocol, "_red_met", "[HoldRecord(epoch=event.epoch)]", "[]"),
-        plans.aligned_slowly,
-        13,
+    Mutant("R12 dead: somebody reports for them", faults(crash=0.01, expire=0.02), 99).patched(
+        patching(LedgerState, "_leave", report_for_the_dead)
+    ),
+    Mutant("V1 zombie: its late records are not seen", plans.leaving_unseen, 588).patched(
+        unseen("left-late")
+    ),
+    Mutant("R6 expired: a window, in red, unnoticed", plans.windows, 27).patched(
+        always(Runner, "note_expiry")
+    ),
+    Mutant("V4 unstamped: one that was received passes", plans.stripped, 16).patched(
+        unseen("unstamped-received")
+    ),
+    Mutant("R15 bare: a record, unreported", plans.outgrown, 1).patched(always(Work, "left_unstamped", ())),
+    Mutant("R15 bare in flight: nobody minds", plans.outgrown, 3).patched(always(unstamped, "in_flight")),
+    Mutant("R16 hold: who aligns takes in red before its cut", plans.aligned_slowly, 13).patched(
+        edit(WorkerProtocol, "_red_met", "[HoldRecord(epoch=event.epoch)]", "[]")
     ),
     # Without these no snapshot is captured any more.
-    stuck("R2 forged: an epoch is believed", BELIEVES, faults(forge=0.01), 1, nightly=True),
-    stuck(
-        "R11 noticed: a lost tail, by nobody",
-        edit(Process, "choices", "if self.lost is not None and not self.hung:", "if False:"),
-        plans.losing,
-        2,
+    stuck("R2 forged: an epoch is believed", faults(forge=0.01), 1, nightly=True).patched(BELIEVES),
+    stuck("R11 noticed: a lost tail, by nobody", plans.losing, 2).patched(
+        edit(Process, "choices", "if self.lost is not None and not self.hung:", "if False:")
     ),
-    stuck(
-        "R11 refused: a cut ledger takes snapshots again",
-        edit(LedgerState, "_trigger", "if self.loss:", "if False:"),
-        plans.losing,
-        2,
+    stuck("R11 refused: a cut ledger takes snapshots again", plans.losing, 2).patched(
+        edit(LedgerState, "_trigger", "if self.loss:", "if False:")
     ),
-    stuck("R16 ends: cut before the barriers are reached", always(cut.Positions, "behind"), plans.aligned, 6),
-    stuck(
-        "R16 senders: cut before their reports", always(aligner.Aligner, "waits_for", ""), plans.aligned, 4
+    stuck("R16 ends: cut before the barriers are reached", plans.aligned, 6).patched(
+        always(cut.Positions, "behind")
     ),
-    stuck(
-        "R16 together: goes on before the others reported",
-        always(aligner, "holds_after", False),
-        plans.aligned,
-        55,
+    stuck("R16 senders: cut before their reports", plans.aligned, 4).patched(
+        always(aligner.Aligner, "waits_for", "")
     ),
-    stuck("R16 marker: taken for the barrier", always(aligner.Aligner, "is_ahead", False), plans.aligned, 0),
-    stuck("R16 let go: what is held stays", always(Process, "let_go"), plans.aligned, 2),
+    stuck("R16 together: goes on before the others reported", plans.aligned, 55).patched(
+        always(aligner, "holds_after", False)
+    ),
+    stuck("R16 marker: taken for the barrier", plans.aligned, 0).patched(
+        always(aligner.Aligner, "is_ahead", False)
+    ),
+    stuck("R16 let go: what is held stays", plans.aligned, 2).patched(always(Process, "let_go")),
     # Without these a snapshot that is sound is accused, or one passes of which a process reports that something is
     # lost.
-    wrong("R3 skipped: what a reader passes, unreported", always(cut.Positions, "moved"), plans.skipping, 0),
-    wrong(
-        "R8 asked: ends from before a sender left count",
-        always(LedgerState, "_left_since", False),
-        plans.asking_early,
-        49,
+    wrong("R3 skipped: what a reader passes, unreported", plans.skipping, 0).patched(
+        always(cut.Positions, "moved")
     ),
-    wrong(
-        "V1 copy: held against who sent it first",
-        always(CutView, "is_copy", False),
-        faults(queue_again=0.05),
-        4,
+    wrong("R8 asked: ends from before a sender left count", plans.asking_early, 49).patched(
+        always(LedgerState, "_left_since", False)
     ),
-    wrong(
-        "V1 landed: after a time-out, counts as never sent",
-        patching(gather, "gather", forget_the_unacknowledged),
-        plans.unsettled,
-        5,
+    wrong("V1 copy: held against who sent it first", faults(queue_again=0.05), 4).patched(
+        always(CutView, "is_copy", False)
     ),
-    wrong(
-        "V1 many: earliest failed sends are forgotten",
-        patching(sent, "_joined", lambda _: lambda ranges: ranges[-1:]),
-        faults(fail_send=0.1),
-        8,
+    wrong("V1 landed: after a time-out, counts as never sent", plans.unsettled, 5).patched(
+        patching(gather, "gather", forget_the_unacknowledged)
     ),
-    wrong(
-        "V1 lost: a refused table write is in no verdict", unseen("send-failed"), faults(fail_send=0.05), 20
+    wrong("V1 many: earliest failed sends are forgotten", faults(fail_send=0.1), 8).patched(
+        patching(sent, "_joined", lambda _: lambda ranges: ranges[-1:])
     ),
-    wrong(
-        "V5 twice: events that ran so are not listed",
-        unseen("ran-twice"),
-        faults(crash=0.02, rebalance=0.03),
-        0,
+    wrong("V1 lost: a refused table write is in no verdict", faults(fail_send=0.05), 20).patched(
+        unseen("send-failed")
     ),
-    wrong(
-        "V1 undone: with its transaction, counts as lost",
-        edit(CutView, "unacknowledged", "if lost and item.undone:", "if False:"),
-        plans.fenced,
-        3,
+    wrong("V5 twice: events that ran so are not listed", faults(crash=0.02, rebalance=0.03), 0).patched(
+        unseen("ran-twice")
     ),
-    wrong("R7 recreated: ends of a topic stand for ever", always(sent.Sent, "_begin_anew"), plans.renewed, 4),
-    wrong(
-        "V5 recreated: causes there are judged as before",
-        always(facts.Stated, "old_topics", ()),
-        plans.renewed,
-        0,
+    wrong("V1 undone: with its transaction, counts as lost", plans.fenced, 3).patched(
+        edit(CutView, "unacknowledged", "if lost and item.undone:", "if False:")
     ),
-    wrong(
-        "R11 latest: topics as the last to join found them",
-        patching(facts, "joined_by", lambda _: lambda state, snapshot: whoever_joined(state)),
-        plans.renewed,
-        0,
+    wrong("R7 recreated: ends of a topic stand for ever", plans.renewed, 4).patched(
+        always(sent.Sent, "_begin_anew")
     ),
-    wrong(
-        "R11 lost: a snapshot of after the loss stands",
-        edit(LedgerState, "_tail_lost", "snapshot.contaminated = ", "_ = "),
-        plans.unnoticed,
-        29,
+    wrong("V5 recreated: causes there are judged as before", plans.renewed, 0).patched(
+        always(facts.Stated, "old_topics", ())
     ),
-    wrong(
-        "R16 in flight: whatever was to be aligned is",
-        always(alignment, "in_flight"),
-        plans.aligned_slowly,
-        1,
+    wrong("R11 latest: topics as the last to join found them", plans.renewed, 0).patched(
+        patching(facts, "joined_by", lambda _: lambda state, snapshot: whoever_joined(state))
+    ),
+    wrong("R11 lost: a snapshot of after the loss stands", plans.unnoticed, 29).patched(
+        edit(LedgerState, "_tail_lost", "snapshot.contaminated = ", "_ = ")
+    ),
+    wrong("R16 in flight: whatever was to be aligned is", plans.aligned_slowly, 1).patched(
+        always(alignment, "in_flight")
     ),
 )
