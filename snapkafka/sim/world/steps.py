@@ -13,14 +13,13 @@ from snapkafka.protocol.records import TopicPartition
 from snapkafka.until import pause_after
 
 from .broker_log import COMMITTED, FORGER, SimStored
-from .cut_ledger import cut_short
 from .process import Process
 from .world import World
 
 #: Stands for every process of a ledger that is gone.
 GONE: Final = -2
-
-
+#: So many records are lost at once, as far as there are so many: mostly few.
+TAILS: Final = (1, 2, 4, 8, 16, 25)
 #: What a process does now and then, by how often beside all else; in some worlds other things are slow, too.
 RARE: Final = dict.fromkeys(("commit", "commit-transaction", "tick"), 0.1)
 #: Steps of the system between a failed attempt and the next one: the first time, and at most.
@@ -103,7 +102,7 @@ def strike(world: World) -> bool:
     """Inject a fault, if chance decides so; return whether it did."""
     processes = [p for p in world.processes if not p.paused]
     if processes and world.chance("crash"):
-        mortal = [p for p in processes if not p.knows_of_a_loss]  # see `lost_tail`
+        mortal = [p for p in processes if not p.knows_of_a_loss]  # see `_cut_short`
         if mortal:
             world.crash(world.rng.choice(mortal))
     elif world.chance("restart"):
@@ -143,7 +142,7 @@ def strike(world: World) -> bool:
     elif world.chance("recreate"):
         _recreate_ledger(world)
     elif world.chance("cut-short"):
-        return cut_short(world)
+        return _cut_short(world)
     elif processes and world.chance("absent"):
         _absent(world, world.rng.choice(processes))
     elif world.chance("impatient"):
@@ -306,3 +305,37 @@ def _recreate_ledger(world: World) -> None:
         process.missed = None  # an offset of a ledger that is gone
         process.feed(LedgerRecreated())
         process.made_up_for()
+
+
+def _cut_short(world: World) -> bool:
+    """Let the ledger lose its tail, acknowledged records, some of them read; return whether it did.
+
+    A process that had read or written beyond the new end notices that at some later step, and not before: until then
+    it goes on, and reads on where the ledger has grown past that place again. Then it says so, and takes no part any
+    more.
+
+    The protocol promises nothing where all who had seen the last records of the tail have ended. So a process that has
+    not reported its loss does not crash here, and no tail is lost of which the living have seen less than the dead, nor
+    one that says of a loss.
+    """
+    ledger, fold = world.broker.ledger, world.fold
+    if len(ledger) < 2 or fold.loss:
+        return False
+    since = max(1, len(ledger) - world.rng.choice(TAILS))
+    seen = max((process.seen for process in world.processes), default=0)
+    stamped = (n for log in world.broker.logs.values() for r in log for n in (r.process + 1, r.epoch))
+    used = max((n for n in stamped if n <= len(ledger)), default=0)
+    if max(used, *(p + 1 for p in fold.processes), fold.highest_epoch, 0) > max(seen, since):
+        return False
+    world.count("ledgers_cut_short")
+    world.say(f"the ledger ends at {since} again")
+    del ledger[since:]
+    world.fold = LedgerState()
+    for offset, record in enumerate(ledger):
+        world.fold.apply(offset, record)
+    world.due = {place: due for place, due in world.due.items() if place[1] <= since}
+    world.asked = None
+    for process in world.processes:
+        if process.seen > since:
+            process.lost = since if process.lost is None else min(process.lost, since)
+    return True
