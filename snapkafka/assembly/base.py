@@ -212,7 +212,7 @@ def require_offsets(view: CutView, *, starts: Mapping[TopicPartition, int] | Non
     """
     assert view.bounds is not None, "what the log holds has to be known"
     name = f"snapshot {view.captured.id} needs"
-    for finding in bounds_findings(view)[0]:
+    for finding in bounds_findings(view):
         if finding.kind.partition("-")[0] in LACKS and finding.kind != "gone-left":
             what, why = witness_of(finding).what, KINDS[finding.kind].why
             raise OffsetsGoneError(f"{name} {finding.topic}[{finding.partition}]: {what}", hint=why)

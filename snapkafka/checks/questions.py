@@ -9,24 +9,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from snapkafka.protocol.records import TopicPartition
 
 from .view import CutView
-from .witness import WITNESSES_MAX
-
-_KEYS: Final = """WITH asked(place, first_later) AS (VALUES {asked}), of_keys AS (
-    SELECT
-        changes.place AS place,
-        MIN(CASE WHEN white = 1 THEN pos END) AS first_white,
-        MAX(CASE WHEN white = 1 AND pos < first_later THEN pos END) AS last_white,
-        MIN(CASE WHEN white = 0 THEN pos END) AS later
-    FROM changes JOIN asked ON changes.place = asked.place
-    WHERE key_hash IS NOT NULL
-    GROUP BY changes.place, key_hash
-)
-"""
 
 
 def places(view: CutView) -> list[TopicPartition]:
@@ -44,53 +31,42 @@ def answered(question: str, changes: Iterable[tuple[int, int, int | None, int]])
 
 def of_keys(first_later: Mapping[int, int]) -> str:
     """Ask for each place the lowest offset of a key that another white record of it supersedes, both below
-    `first_later`; and how many keys have no white record."""
-    return (
-        _KEYS.format(asked=_values(first_later))
-        + """SELECT
+    `first_later`; how many keys have no white record; and the lowest offset of these."""
+    asked = ", ".join(f"({place}, {until})" for place, until in sorted(first_later.items()))
+    return f"""WITH asked(place, first_later) AS (VALUES {asked}), of_keys AS (
+    SELECT
+        changes.place AS place,
+        MIN(CASE WHEN white = 1 THEN pos END) AS first_white,
+        MAX(CASE WHEN white = 1 AND pos < first_later THEN pos END) AS last_white,
+        MIN(CASE WHEN white = 0 THEN pos END) AS later
+    FROM changes JOIN asked ON changes.place = asked.place
+    WHERE key_hash IS NOT NULL
+    GROUP BY changes.place, key_hash
+)
+SELECT
     place,
     MIN(CASE WHEN first_white < last_white THEN first_white END),
-    SUM(CASE WHEN first_white IS NULL THEN 1 ELSE 0 END)
+    SUM(CASE WHEN first_white IS NULL THEN 1 ELSE 0 END),
+    MIN(CASE WHEN first_white IS NULL THEN later END)
 FROM of_keys GROUP BY place"""
-    )
 
 
-def of_overtaken(first_later: Mapping[int, int]) -> str:
-    """Ask for the first offsets of keys that have no white record, by place."""
-    return (
-        _KEYS.format(asked=_values(first_later))
-        + f"""SELECT place, later FROM (
-    SELECT place, later, ROW_NUMBER() OVER (PARTITION BY place ORDER BY later) AS nth
-    FROM of_keys WHERE first_white IS NULL
-) AS overtaken WHERE nth <= {WITNESSES_MAX} ORDER BY place, later"""
-    )
-
-
-def of_unordered(tables: Mapping[int, int]) -> str:
-    """Ask for the keys with a white record in several places of one table: the last one in the first two of these; and
-    how many such keys there are.
-
-    Args:
-        tables: a number for the table of each place.
-    """
-    return f"""WITH asked(place, of_table) AS (VALUES {_values(tables)}), last_ones AS (
-    SELECT of_table, key_hash, changes.place AS place, MAX(pos) AS pos
-    FROM changes JOIN asked ON changes.place = asked.place
-    WHERE key_hash IS NOT NULL AND white = 1
-    GROUP BY of_table, key_hash, changes.place
+def of_unordered(table: Iterable[int]) -> str:
+    """Ask for a key with a white record in several of these places: its last one in the first two of them; and how many
+    such keys there are."""
+    return f"""WITH last_ones AS (
+    SELECT key_hash, place, MAX(pos) AS pos FROM changes
+    WHERE key_hash IS NOT NULL AND white = 1 AND place IN ({", ".join(map(str, table))})
+    GROUP BY key_hash, place
 ), in_order AS (
     SELECT
         place,
         pos,
-        ROW_NUMBER() OVER (PARTITION BY of_table, key_hash ORDER BY place) AS nth,
-        LEAD(place) OVER (PARTITION BY of_table, key_hash ORDER BY place) AS next_place,
-        LEAD(pos) OVER (PARTITION BY of_table, key_hash ORDER BY place) AS next_pos
+        ROW_NUMBER() OVER (PARTITION BY key_hash ORDER BY place) AS nth,
+        LEAD(place) OVER (PARTITION BY key_hash ORDER BY place) AS next_place,
+        LEAD(pos) OVER (PARTITION BY key_hash ORDER BY place) AS next_pos
     FROM last_ones
 )
 SELECT place, pos, next_place, next_pos, COUNT(*) OVER () AS found
 FROM in_order WHERE nth = 1 AND next_place IS NOT NULL
-ORDER BY next_place, next_pos LIMIT {WITNESSES_MAX}"""
-
-
-def _values(pairs: Mapping[int, int]) -> str:
-    return ", ".join(f"({one}, {other})" for one, other in sorted(pairs.items()))
+ORDER BY next_place, next_pos LIMIT 1"""

@@ -9,7 +9,6 @@ records that entered the log after all ends were known. The tail ends at the pre
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -17,7 +16,7 @@ from snapkafka.protocol.records import TopicPartition
 
 from .stretch import Stretch
 from .view import CutView
-from .witness import WITNESSES_MAX, Finding
+from .witness import Finding
 
 #: How many offsets past the ends of a snapshot are read, per partition. Assembly follows the capture within
 #: seconds or minutes, so this is the whole log there; for a verification years later it is what bounds the reading.
@@ -72,68 +71,50 @@ def lead_ranges(view: CutView, read: Iterable[ReadRange]) -> list[ReadRange]:
     return found
 
 
-class Missing(NamedTuple):
-    """A finding for each offset of `[start, end)` of a partition."""
-
-    kind: str
-    tp: TopicPartition
-    start: int
-    end: int
-    process: int = -1
-    app: str = ""
-    a: int = -1
-    b: int = -1
-
-
-def bounds_findings(view: CutView) -> tuple[list[Finding], Counter[str]]:
+def bounds_findings(view: CutView) -> list[Finding]:
     """Find what is wrong with the bounds of the log themselves, and with those of what was read: missing records,
-    recreated topics, records that nobody read.
+    recreated topics, records that nobody read. There is one finding per range."""
+    return [*_recreated(view), *_deleted(view), *_never_read(view)]
 
-    Returns:
-        the first findings of each kind, and how many there are of each.
-    """
-    findings: list[Finding] = []
-    counts: Counter[str] = Counter()
-    for it in (*_recreated(view), *_deleted(view)):
-        if it.start < it.end:
-            counts[it.kind] += it.end - it.start
-            findings += [
-                Finding(it.kind, *it.tp, offset, it.process, app=it.app, a=it.a, b=it.b)
-                for offset in range(it.start, min(it.end, it.start + WITNESSES_MAX))
-            ]
-    for item in view.captured.never_read:  # what readers passed without reading it: one finding per range
+
+def _never_read(view: CutView) -> Iterator[Finding]:
+    """Find what readers passed without reading it."""
+    for item in view.captured.never_read:
         kind = "never-read" if item.start >= 0 else "never-read-unclear"
         place = (item.topic, item.partition, item.start)
-        counts[kind] += item.records
-        findings.append(Finding(kind, *place, item.process, app=item.app, text=str(item)))
-    return findings, counts
+        yield Finding(kind, *place, item.process, app=item.app, text=str(item), number=item.records)
 
 
-def _recreated(view: CutView) -> Iterator[Missing]:
+def _recreated(view: CutView) -> Iterator[Finding]:
     """Find topics that are not those of the snapshot: recreated since, cut short, or recreated while it was taken."""
     for tp in sorted(view.recreated):
         then = view.renewed.get(tp.topic)
         for check in ("V1", "V2", "V3", "V4") if tp in view.changelogs else ("V1", "V2", "V4"):
             if then is None:
-                yield Missing(f"recreated-{check}", tp, 0, 1)
+                yield Finding(f"recreated-{check}", *tp, 0)
             else:
-                yield Missing(f"renewed-{check}", tp, 0, 1, process=then.process, app=then.app)
+                yield Finding(f"renewed-{check}", *tp, 0, then.process, app=then.app)
 
 
-def _deleted(view: CutView) -> Iterator[Missing]:
-    """Find offsets that are no longer in the log: received ones that may be red, one finding per input; those in
-    flight; and those in flight if a process that left had sent them."""
+def _deleted(view: CutView) -> Iterator[Finding]:
+    """Find offsets that are no longer in the log: received ones that may be red; and those in flight, also if a
+    process that left had sent them."""
     for tp, sources in sorted(view.inputs.items()):
         start, senders = view.log_start(tp), view.senders.get(tp, {}).values()
         white_end = max((sender.white_end for sender in senders), default=0)
         for source in sources if tp not in view.recreated else ():
-            app, position = source.app, source.position
+            app, position, log_end = (
+                source.app,
+                source.position,
+                source.log_end if source.end_known else start,
+            )
             if source.low < (end := min(position, start)):
-                yield Missing("unread", tp, source.low, source.low + 1, app=app, a=end - 1)
-            yield Missing("gone", tp, position, min(start, white_end), app=app, a=white_end, b=start)
-            if view.any_left:
-                end = min(start, source.log_end) if source.end_known else start
-                yield Missing("gone-left", tp, max(position, white_end), end, app=app, b=start)
+                yield Finding("unread", *tp, source.low, app=app, a=end - 1)
+            if (gone := min(start, white_end) - position) > 0:
+                yield Finding("gone", *tp, position, app=app, a=white_end, b=start, number=gone)
+            first = max(position, white_end)
+            if view.any_left and (gone := min(start, log_end) - first) > 0:
+                yield Finding("gone-left", *tp, first, app=app, b=start, number=gone)
 
 
 def crowded(of: Stretch) -> Iterator[Finding]:

@@ -9,7 +9,6 @@ rule has accused before, `summary` keeps them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -17,20 +16,20 @@ from typing import Final, NamedTuple
 from snapkafka.manifest_entries import CheckEntry, ExternalEntry, OutsiderEntry
 from snapkafka.protocol.records import TopicPartition
 
-from . import ranges, v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
+from . import v1_colour, v2_receipt, v3_state, v4_channels, v5_cause
 from .coverage import examined
 from .external import external_topics, outside_senders
-from .ranges import bounds_findings
+from .ranges import bounds_findings, crowded
 from .sequences import CutLog
 from .v3_state import StateFacts
 from .witness import Finding, outcome
 
-#: The checks that need nothing but the log, and what each finds in records: of V3 the first of each kind.
+#: The checks that need nothing but the log, and what each finds in records.
 LOG_CHECKS: Final[Mapping[str, Callable[[CutLog], Iterable[Finding]]]] = MappingProxyType(
     {
         "V1": v1_colour.find,
         "V2": v2_receipt.find,
-        "V3": lambda log: v3_state.find(log)[0],
+        "V3": v3_state.find,
         "V4": v4_channels.find,
         "V5": v5_cause.find,
     }
@@ -51,20 +50,13 @@ def run(log: CutLog) -> Checked:
     """Run V1 to V5. If no record shows its cause, V5 is not run: it would pass, and nothing would have been checked."""
     view, read = log.view, examined(log.view, log.groups)
     causes = read["V5"].records > 0 or not read["V1"].records
-    first, counts = bounds_findings(view)
-    for one in log.stretches.values():
-        first += ranges.crowded(one) if one.crowded else ()
-    counts = counts + Counter(finding.kind for finding in first if finding.kind.startswith("crowded"))
-    found, of_state = v3_state.find(log)
-    first += found
-    for check in ("V1", "V2", "V4", *(["V5"] if causes else ())):
-        found = find(check, log)
-        first += found
-        counts += Counter(finding.kind for finding in found)
+    checks = [check for check in LOG_CHECKS if causes or check != "V5"]
+    findings = bounds_findings(view)
+    findings += (it for one in log.stretches.values() if one.crowded for it in crowded(one))
+    findings += (it for check in checks for it in LOG_CHECKS[check](log))
     firsts = [group.record for group in log.groups]
-    counts += of_state
     return Checked(
-        [outcome(check, first, counts, read[check]) for check in LOG_CHECKS if causes or check != "V5"],
+        [outcome(check, findings, read[check]) for check in checks],
         v3_state.facts_by_partition(log),
         tuple(external_topics(view, firsts)),
         tuple(outside_senders(view, firsts)),
@@ -72,6 +64,5 @@ def run(log: CutLog) -> Checked:
 
 
 def find(check: str, log: CutLog) -> list[Finding]:
-    """Return the findings of a check in the records, by `Finding.order`; without those of the bounds of the log. Of V3
-    the first of each kind."""
+    """Return the findings of a check in the records, by `Finding.order`; without those of the bounds of the log."""
     return sorted(LOG_CHECKS[check](log), key=lambda finding: finding.order)

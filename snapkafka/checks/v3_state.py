@@ -37,9 +37,8 @@ The facts are gathered by `facts_of` from the log, and by `key_facts` from quest
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from snapkafka.protocol.records import TopicPartition
 
@@ -70,77 +69,98 @@ class StateFacts(NamedTuple):
 
 
 class KeyFacts(NamedTuple):
-    """The facts about the keys of a partition. `superseded`: the log still held some value that another one of its key
-    supersedes, both below all records from after the cut; None: unknown. `overtaken`: the first offsets after the cut
-    of keys that have no white value, in order; `overtaken_found`: how many there are. `to_the_end`: whether the log
-    was read to its end."""
+    """The facts about the keys of a partition. `superseded`: the log still holds some value that another one of its key
+    supersedes, both below all records from after the cut. `overtaken`: how many keys have no white value; `first`: the
+    lowest offset after the cut of one of them."""
 
-    superseded: int | None = None
-    overtaken: tuple[int, ...] = ()
-    overtaken_found: int = 0
-    to_the_end: bool = True
+    superseded: bool = False
+    overtaken: int = 0
+    first: int | None = None
 
 
-def unordered_tables(
-    view: CutView, facts: Mapping[TopicPartition, StateFacts]
-) -> tuple[list[Finding], list[tuple[TopicPartition, ...]]]:
-    """Find global tables written in several partitions, as far as their keys are not needed; return also the
-    partitions of the tables for which they are."""
-    findings, asked = [], []
-    for tps in view.global_tables:
-        known = [(tp, facts.get(tp, StateFacts()).last_white) for tp in tps]
-        written = [
-            (tp, last if last >= 0 else view.state_end(tp) - 1)
-            for tp, last in known
-            if last >= 0 or view.state_start(tp)
-        ]
-        if len(written) < 2 or not any(last >= view.state_start(tp) for tp, last in known):
-            continue
-        if any(view.state_start(tp) for tp in tps) or any(c.sets for tp in tps for c in view.changelogs[tp]):
-            findings.append(_unordered(*written[:2]))
-        else:
-            asked.append(tps)
-    return findings, asked
-
-
-def judge(
-    view: CutView, facts: Mapping[TopicPartition, StateFacts]
-) -> tuple[list[Finding], dict[TopicPartition, StateFacts]]:
-    """Find what is wrong with the state, as far as it can be determined without the keys.
-
-    Args:
-        facts: of each changelog partition; those of an empty one may be missing.
-
-    Returns:
-        findings, and the partitions for which the keys must be read, each with its facts.
-    """
-    findings: list[Finding] = []
-    asked: dict[TopicPartition, StateFacts] = {}
-    for tp in sorted(view.changelogs.keys() - view.recreated):
-        fact = facts.get(tp, StateFacts())
-        other = _seam(view, tp, fact) or _last_missing(view, tp, fact)
-        if other is not None:
-            findings.append(other)
+def find(log: CutLog) -> Iterator[Finding]:
+    """Find what is missing from the state (V3), and what may be."""
+    view, facts, asked = log.view, facts_by_partition(log), dict[TopicPartition, StateFacts]()
+    for tp, fact in facts.items():
+        if (other := _seam(view, tp, fact) or _last_missing(view, tp, fact)) is not None:
+            yield other
             continue
         if (start := view.log_start(tp)) > view.state_start(tp):
-            kind = "state-expired" if _expired(view, tp) else "state-gone"
-            findings.append(Finding(kind, *tp, start, a=start))
-        if not _holes(view, tp, fact) or (_too_young(view, tp) and not _may_lack_deletions(view, tp)):
+            yield Finding("state-expired" if _expired(view, tp) else "state-gone", *tp, start, a=start)
+        keeping, holes = view.keeping(tp), _holes(view, tp, fact)
+        lacks_deletions = keeping is not None and _may_lack_deletions(keeping.since_parent)
+        too_young = keeping is not None and _outlasts(keeping.uncompacted_ms, keeping)
+        if not holes or (too_young and not lacks_deletions):
             continue
-        if _keys_may_show(view, tp):
+        if _deletions_stay(keeping) and not lacks_deletions and not any(c.sets for c in view.changelogs[tp]):
             asked[tp] = fact
         else:
-            findings.append(Finding("state-unproven", *tp, view.state_end(tp), a=_holes(view, tp, fact)))
-    return findings, asked
+            yield Finding("state-unproven", *tp, view.state_end(tp), a=holes)
+    for tp, keys in key_facts(log, asked).items() if asked else ():
+        holes = _holes(view, tp, asked[tp])
+        if keys.superseded:
+            continue
+        if keys.first is not None and keys.overtaken:
+            yield Finding("state-overtaken", *tp, keys.first, a=holes, number=keys.overtaken)
+        elif not log.read_to_the_end(tp):
+            yield Finding("state-unproven", *tp, view.state_end(tp), a=holes)
+    yield from _unordered(log, facts)
 
 
-def doubtful(view: CutView, tp: TopicPartition, fact: StateFacts, keys: KeyFacts) -> list[Finding]:
-    """Find what is wrong with the state of a partition that `judge` asked about; overtaken keys are those in `keys`."""
-    if keys.superseded is not None or (keys.to_the_end and not keys.overtaken):
-        return []
-    holes = _holes(view, tp, fact)
-    overtaken = [Finding("state-overtaken", *tp, offset, a=holes) for offset in keys.overtaken]
-    return overtaken or [Finding("state-unproven", *tp, view.state_end(tp), a=holes)]
+def facts_by_partition(log: CutLog) -> dict[TopicPartition, StateFacts]:
+    """Gather the facts of each changelog partition, in order."""
+    return {tp: facts_of(log.view, log.stretches.get(tp) or Stretch(tp)) for tp in questions.places(log.view)}
+
+
+def facts_of(view: CutView, of: Stretch) -> StateFacts:
+    """Gather the facts of one changelog partition."""
+    start, end, seam = view.state_start(of.tp), view.state_end(of.tp), view.seam(of.tp)
+    white = [group for group in of.groups if view.in_state(group.record)]
+    later = (it.record for it in of.groups if not it.record.marker and not view.in_state(it.record))
+    return StateFacts(
+        held=sum(group.count for group in of.groups if start <= group.record.offset < end),
+        last_white=max((group.last for group in white), default=-1),
+        first_later=min((record.offset for record in later), default=None),
+        at_seam=next(((it.process, it.seq) for _, it, _ in of.kept if it.offset == seam), None),
+    )
+
+
+def key_facts(log: CutLog, asked: Mapping[TopicPartition, StateFacts]) -> dict[TopicPartition, KeyFacts]:
+    """Gather the key facts of the changelog partitions that are asked about. Compaction may have gone on while the log
+    was read: what is superseded shows something only if it is still there afterwards."""
+    view, places = log.view, [*enumerate(questions.places(log.view))]
+    later = {place: asked[tp].first_later for place, tp in places if tp in asked}
+    until = {place: view.state_end(places[place][1]) if at is None else at for place, at in later.items()}
+    rows: dict[TopicPartition, list[Any]] = {
+        places[place][1]: row for place, *row in log.source.ask(questions.of_keys(until))
+    }
+    shown = [ReadRange(*tp, at, at + 1) for tp, (at, *_) in rows.items() if at is not None]
+    there = log.source.still_there(shown)
+    return {tp: KeyFacts(tp in there, *rows[tp][1:]) if tp in rows else KeyFacts() for tp in asked}
+
+
+def _unordered(log: CutLog, facts: Mapping[TopicPartition, StateFacts]) -> Iterator[Finding]:
+    """Find keys of global tables whose last white records are in several partitions: one finding for each table."""
+    view, places = log.view, questions.places(log.view)
+    for tps in view.global_tables:
+        lasts = {tp: facts[tp].last_white for tp in tps}
+        written = [
+            (tp, last if last >= 0 else view.state_end(tp) - 1)
+            for tp, last in lasts.items()
+            if last >= 0 or view.state_start(tp)
+        ]
+        if len(written) < 2 or not any(
+            last >= view.state_start(tp) for tp, last in lasts.items() if last >= 0
+        ):
+            continue
+        ((one, at), (other, last)), count = written[:2], 1
+        if not any(view.state_start(tp) or any(c.sets for c in view.changelogs[tp]) for tp in tps):
+            rows = log.source.ask(questions.of_unordered([places.index(tp) for tp in tps]))
+            if not rows:
+                continue
+            first, at, second, last, count = rows[0]
+            one, other = places[first], places[second]
+        yield Finding("state-unordered", *other, last, a=one.partition, b=at, number=count)
 
 
 def _seam(view: CutView, tp: TopicPartition, fact: StateFacts) -> Finding | None:
@@ -162,131 +182,29 @@ def _last_missing(view: CutView, tp: TopicPartition, fact: StateFacts) -> Findin
     return Finding("state-last-missing", *tp, last.white_end - 1, last.process, last.last_seq)
 
 
-def _unordered(first: tuple[TopicPartition, int], second: tuple[TopicPartition, int]) -> Finding:
-    """Return the finding for a key of a global table whose last white records are in two partitions."""
-    return Finding("state-unordered", *second[0], second[1], a=first[0].partition, b=first[1])
-
-
-def _keys_may_show(view: CutView, tp: TopicPartition) -> bool:
-    """Return whether the keys of a changelog can show that nothing is missing but superseded values."""
-    sets = any(cut.sets for cut in view.changelogs[tp])
-    return not sets and _deletions_stay(view, tp) and not _may_lack_deletions(view, tp)
-
-
 def _holes(view: CutView, tp: TopicPartition, fact: StateFacts) -> int:
     return max(0, view.state_end(tp) - max(view.log_start(tp), view.state_start(tp))) - fact.held
 
 
 def _expired(view: CutView, tp: TopicPartition) -> bool:
     """Return whether age can only have removed windows from the changelog that had expired before the cut."""
-    keeping, windows_ms = _known(view.keeping(tp)), max(cut.expires_ms for cut in view.changelogs[tp])
+    keeping, windows_ms = view.keeping(tp), max(cut.expires_ms for cut in view.changelogs[tp])
     if keeping is None or keeping.retained_ms is None or not windows_ms:
         return False
     return keeping.retained_ms >= windows_ms + keeping.age_ms
 
 
-def _known(keeping: Keeping | None) -> Keeping | None:
-    """Return `keeping`, unless its age is impossible: clocks that disagree prove nothing."""
-    return None if keeping is None or keeping.age_ms < 0 else keeping
+def _outlasts(kept_ms: int, keeping: Keeping) -> bool:
+    """Return whether what is kept for so long is there since the cut."""
+    return kept_ms >= keeping.age_ms + CLOCKS_MS
 
 
-def _too_young(view: CutView, tp: TopicPartition) -> bool:
-    keeping = _known(view.keeping(tp))
-    return keeping is not None and keeping.uncompacted_ms >= keeping.age_ms + CLOCKS_MS
-
-
-def _may_lack_deletions(view: CutView, tp: TopicPartition) -> bool:
+def _may_lack_deletions(since: Keeping | None) -> bool:
     """Return whether a deletion that was written since the parent's cut may be missing."""
-    keeping = view.keeping(tp)
-    since = None if keeping is None else keeping.since_parent
-    if since is not None and _known(since) is None:
-        return True
-    return since is not None and max(since.tombstones_ms, since.uncompacted_ms) < since.age_ms + CLOCKS_MS
+    if since is None:
+        return False
+    return since.age_ms < 0 or not _outlasts(max(since.tombstones_ms, since.uncompacted_ms), since)
 
 
-def _deletions_stay(view: CutView, tp: TopicPartition) -> bool:
-    keeping = _known(view.keeping(tp))
-    return keeping is not None and keeping.tombstones_ms >= keeping.age_ms + CLOCKS_MS
-
-
-# --- From the log ---------------------------------------------------------------------------------------------------
-
-
-def find(log: CutLog) -> tuple[list[Finding], Counter[str]]:
-    """Check state (V3): the changelogs are complete to the cut.
-
-    Returns:
-        the first findings of each kind, and the number of each.
-    """
-    view, facts = log.view, facts_by_partition(log)
-    found, asked = judge(view, facts)
-    counts = Counter(finding.kind for finding in found)
-    for tp, keys in key_facts(log, asked).items():
-        of_keys = doubtful(view, tp, asked[tp], keys)
-        found += of_keys
-        counts.update(finding.kind for finding in of_keys)
-        counts["state-overtaken"] += keys.overtaken_found - len(keys.overtaken) if of_keys else 0
-    of_tables, keys_asked = unordered_tables(view, facts)
-    unordered, how_many = _unordered_keys(log, keys_asked)
-    counts.update(finding.kind for finding in of_tables)
-    counts["state-unordered"] += how_many
-    return [*found, *of_tables, *unordered], +counts
-
-
-def facts_by_partition(log: CutLog) -> dict[TopicPartition, StateFacts]:
-    """Gather the facts of each changelog partition that has records."""
-    return {tp: facts_of(log.view, one) for tp, one in log.stretches.items() if tp in log.view.changelogs}
-
-
-def facts_of(view: CutView, of: Stretch) -> StateFacts:
-    """Gather the facts of one changelog partition."""
-    start, end, seam = view.state_start(of.tp), view.state_end(of.tp), view.seam(of.tp)
-    white = [group for group in of.groups if view.in_state(group.record)]
-    later = (it.record for it in of.groups if not it.record.marker and not view.in_state(it.record))
-    return StateFacts(
-        held=sum(group.count for group in of.groups if start <= group.record.offset < end),
-        last_white=max((group.last for group in white), default=-1),
-        first_later=min((record.offset for record in later), default=None),
-        at_seam=next(((it.process, it.seq) for _, it, _ in of.kept if it.offset == seam), None),
-    )
-
-
-def key_facts(log: CutLog, asked: Mapping[TopicPartition, StateFacts]) -> dict[TopicPartition, KeyFacts]:
-    """Gather the key facts of the changelog partitions that are asked about. Compaction may have gone on while the log
-    was read: what is superseded shows something only if it is still there afterwards."""
-    if not asked:
-        return {}
-    view = log.view
-    places = {place: tp for place, tp in enumerate(questions.places(view)) if tp in asked}
-    first_later = {place: asked[tp].first_later for place, tp in places.items()}
-    until = {place: view.state_end(places[place]) if at is None else at for place, at in first_later.items()}
-    keys = {
-        places[place]: KeyFacts(superseded, (), overtaken, log.read_to_the_end(places[place]))
-        for place, superseded, overtaken in log.source.ask(questions.of_keys(until))
-    }
-    for place, offset in log.source.ask(questions.of_overtaken(until)) if keys else ():
-        of = keys[places[place]]
-        keys[places[place]] = of._replace(overtaken=(*of.overtaken, offset))
-    shown = [ReadRange(*tp, at, at + 1) for tp, of in keys.items() if (at := of.superseded) is not None]
-    there = log.source.still_there(shown)
-    return {
-        tp: keys[tp]._replace(superseded=keys[tp].superseded if tp in there else None)
-        if tp in keys
-        else KeyFacts(to_the_end=log.read_to_the_end(tp))
-        for tp in asked
-    }
-
-
-def _unordered_keys(log: CutLog, tables: Sequence[Sequence[TopicPartition]]) -> tuple[list[Finding], int]:
-    """Find keys of global tables that are in several partitions: the first findings, and their number.
-
-    Args:
-        tables: the changelog partitions of each.
-    """
-    if not tables:
-        return [], 0
-    places = questions.places(log.view)
-    tables_of = {places.index(tp): number for number, tps in enumerate(tables) for tp in tps}
-    rows = log.source.ask(questions.of_unordered(tables_of))
-    found = [_unordered((places[one], at), (places[other], last)) for one, at, other, last, _ in rows]
-    return found, rows[0][4] if rows else 0
+def _deletions_stay(keeping: Keeping | None) -> bool:
+    return keeping is not None and _outlasts(keeping.tombstones_ms, keeping)

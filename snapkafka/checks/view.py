@@ -104,7 +104,10 @@ class CutView:
         return self.bounds[tp].start if self.bounds is not None and tp in self.bounds else 0
 
     def keeping(self, tp: TopicPartition) -> Keeping | None:
-        return self.bounds[tp].keeping if self.bounds is not None and tp in self.bounds else None
+        """Return what is kept of a partition; None: unknown, as if its age is impossible: clocks that disagree prove
+        nothing."""
+        keeping = self.bounds[tp].keeping if self.bounds is not None and tp in self.bounds else None
+        return None if keeping is None or keeping.age_ms < 0 else keeping
 
     def state_start(self, tp: TopicPartition) -> int:
         """Return the offset below which the parent's state stands for a changelog; 0: there is no parent."""

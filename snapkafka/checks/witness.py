@@ -9,7 +9,7 @@ Each kind of finding has a weight: it *fails* its check (nothing harmless looks 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -42,7 +42,7 @@ _STATUSES: Final = {
 
 class Finding(NamedTuple):
     """A record that broke a rule. `process` and `seq` are -1, `app` is empty, if the rule has none. `text`: what its
-    sentence says besides numbers."""
+    sentence says besides numbers. `number`: of so many such records it is the first."""
 
     kind: str
     topic: str
@@ -54,6 +54,7 @@ class Finding(NamedTuple):
     a: int = -1
     b: int = -1
     text: str = ""
+    number: int = 1
 
     @classmethod
     def at(cls, kind: str, record: LogRecord, *, app: str = "", a: int = -1, b: int = -1) -> Finding:
@@ -79,39 +80,28 @@ def witness_of(finding: Finding) -> WitnessEntry:
     )
 
 
-def outcome(
-    check: str, first: Iterable[Finding], counts: Mapping[str, int], examined: Examined | None = None
-) -> CheckEntry:
+def outcome(check: str, findings: Iterable[Finding], examined: Examined | None = None) -> CheckEntry:
     """Return the outcome of a check that was run.
 
     Args:
         check: "V1", ...
-        first: findings, at least the first 20 of each kind by `Finding.order`; those of other checks are skipped.
-        counts: the number of findings of each kind.
+        findings: those of other checks are skipped.
         examined: the input of the check.
     """
     mine = sorted(
-        (finding for finding in first if KINDS[finding.kind].check == check),
+        (finding for finding in findings if KINDS[finding.kind].check == check),
         key=lambda f: (f.kind not in OF_TOPICS, f.order),
     )
-    of_weight = {
-        weight: sum(
-            n for kind, n in counts.items() if KINDS[kind].check == check and KINDS[kind].weight is weight
-        )
-        for weight in Weight
-    }
+    of_weight = {weight: [f for f in mine if KINDS[f.kind].weight is weight] for weight in Weight}
     worst = next((weight for weight in (Weight.FAILS, Weight.UNVERIFIABLE) if of_weight[weight]), None)
-
-    def witnesses_of(weight: Weight | None) -> tuple[WitnessEntry, ...]:
-        return tuple(witness_of(f) for f in mine if KINDS[f.kind].weight is weight)[:WITNESSES_MAX]
-
+    accuse, notes = of_weight[worst] if worst else [], of_weight[Weight.NOTE]
     return CheckEntry(
         name=check,
         status=_STATUSES[worst],
-        found=of_weight[worst] if worst else 0,
-        witnesses=witnesses_of(worst),
-        noted=of_weight[Weight.NOTE],
-        notes=witnesses_of(Weight.NOTE),
+        found=sum(f.number for f in accuse),
+        witnesses=tuple(map(witness_of, accuse[:WITNESSES_MAX])),
+        noted=sum(f.number for f in notes),
+        notes=tuple(map(witness_of, notes[:WITNESSES_MAX])),
         **({} if examined is None else examined._asdict()),
-        replayed=counts.get("replayed", 0) if check == KINDS["replayed"].check else 0,
+        replayed=sum(f.number for f in notes if f.kind == "replayed"),
     )

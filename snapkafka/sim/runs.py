@@ -102,7 +102,7 @@ def judge(world: World, epoch: int) -> tuple[list[Violation], Verdict | None]:
         if any(view.in_channel(record, source) for source in view.inputs.get(record.tp, ())):
             world.count("in_flight_of_left" if view.left(record.process) else "in_flight")
             in_flight_of_living += view.living(record.process)
-    findings = [*findings_of(view, records), *bounds_findings(view)[0]]
+    findings = [*findings_of(view, records), *bounds_findings(view)]
     open_paths = _open_paths(view, records)
     verdict = verdict_of(view, findings, open_paths)
     world.count(verdict.value)
@@ -275,8 +275,7 @@ def _open_paths(view: CutView, records: list[LogRecord]) -> list[str]:
 
 def verdict_of(view: CutView, findings: list[Finding], open_paths: Iterable[str] = ()) -> Verdict:
     """Derive the verdict from the checks' findings."""
-    counts = Counter(finding.kind for finding in findings)
-    outcomes = [outcome(check, findings, counts) for check in CHECKS]
+    outcomes = [outcome(check, findings) for check in CHECKS]
     captured = view.captured
     return decide(
         outcomes, replays=captured.replays, open_paths=open_paths, contaminated=captured.contaminated

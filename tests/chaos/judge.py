@@ -109,7 +109,7 @@ def verdict_of(state: LedgerState, log: Log, epoch: int) -> tuple[Verdict, Count
     read = listed(view, records)
     findings = [finding for check in CHECKS for finding in find(check, read)]
     counts = Counter(finding.kind for finding in findings)
-    outcomes = [outcome(name, findings, counts) for name in CHECKS]
+    outcomes = [outcome(name, findings) for name in CHECKS]
     return decide(outcomes, replays=captured.replays, contaminated=captured.contaminated), counts
 
 

@@ -238,7 +238,7 @@ def test_ranges_of_an_empty_and_of_a_trimmed_partition() -> None:
 def test_a_topic_made_anew_proves_nothing(now: LogBounds | None) -> None:
     bounds = {tp: found for tp, found in (BOUNDS | {TP: now}).items() if found is not None}
     view = CutView(CAPTURED, bounds)
-    assert [finding.kind for finding in bounds_findings(view)[0]] == [
+    assert [finding.kind for finding in bounds_findings(view)] == [
         "recreated-V1",
         "recreated-V2",
         "recreated-V4",
@@ -253,8 +253,7 @@ def test_a_topic_made_anew_proves_nothing(now: LogBounds | None) -> None:
 
 
 def outcome_of(*kinds: str) -> CheckEntry:
-    findings = [Finding(kind, "in", 0, offset) for offset, kind in enumerate(kinds)]
-    return outcome("V1", findings, {kind: kinds.count(kind) for kind in kinds})
+    return outcome(KINDS[kinds[0]].check, [Finding(kind, "in", 0, at) for at, kind in enumerate(kinds)])
 
 
 def test_a_failure_outweighs_what_could_not_be_seen() -> None:
@@ -280,8 +279,8 @@ def passed(*checks: str) -> list[CheckEntry]:
     [
         (Verdict.VERIFIED, lambda: decide(passed("V1", "V2", "V4"))),
         (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide(passed("V1"), replays=1)),
-        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome("V5", [], {"replayed": 1})])),
-        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome("V5", [], {"replayed": 1})], replays=1)),
+        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome_of("replayed")])),
+        (Verdict.VERIFIED_WITH_REPLAYS, lambda: decide([outcome_of("replayed")], replays=1)),
         (Verdict.VERIFIED, lambda: decide([outcome_of("duplicate")])),
         (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), open_paths=["g"])),
         (Verdict.VERIFIED_OPEN, lambda: decide(passed("V1"), unread=["payments reads to-pay"])),

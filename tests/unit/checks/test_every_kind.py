@@ -8,7 +8,7 @@ from tests.spark.damaged_logs import EVERY_KIND, damaged
 
 def test_there_is_damage_that_the_checks_find_of_every_kind() -> None:
     snapshot = damaged(EVERY_KIND)
-    found = {finding.kind for finding in bounds_findings(snapshot.view)[0]}
+    found = {finding.kind for finding in bounds_findings(snapshot.view)}
     for check in LOG_CHECKS:
         of_check = {finding.kind for finding in find(check, snapshot.log)}
         assert {KINDS[kind].check for kind in of_check} == {check}

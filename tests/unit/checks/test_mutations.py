@@ -232,7 +232,7 @@ def found(case: Case) -> list[Finding]:
         world.bounds[tp] = replace(world.bounds[tp], start=start)
     view = CutView(captured(world), world.bounds)
     log = Damaged(view, world.records, reading_ranges(view)).log
-    return [*bounds_findings(view)[0], *(it for check in LOG_CHECKS for it in find(check, log))]
+    return [*bounds_findings(view), *(it for check in LOG_CHECKS for it in find(check, log))]
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_DAMAGE)

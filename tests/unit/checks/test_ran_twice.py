@@ -74,10 +74,14 @@ def test_a_worker_that_was_taken_for_dead_is_one_worker_under_both_ids() -> None
     assert [(f.process, f.b) for f in listed] == [(1, 3)]
 
 
+def _finding(kind: str, count: int) -> Finding:
+    return Finding(kind, "in", 0, 0, number=count)
+
+
 def test_it_changes_no_verdict_and_replays_do() -> None:
-    twice = outcome("V5", [], {"ran-twice": 3, "cause-unclear": 1})
+    twice = outcome("V5", [_finding("ran-twice", 3), _finding("cause-unclear", 1)])
     assert (twice.noted, twice.replayed, decide([twice])) == (4, 0, Verdict.VERIFIED)
-    both = outcome("V5", [], {"ran-twice": 3, "replayed": 1})
+    both = outcome("V5", [_finding("ran-twice", 3), _finding("replayed", 1)])
     assert (both.noted, both.replayed, decide([both])) == (4, 1, Verdict.VERIFIED_WITH_REPLAYS)
 
 
@@ -100,7 +104,7 @@ def test_inputs_with_equal_check_values_are_named() -> None:
 def test_notes_of_topics_are_listed_before_those_of_records() -> None:
     many = [Finding("replayed", "a", 0, offset, 1, 1, "app", 3, 2) for offset in range(30)]
     twice = Finding("ran-twice", "in", 0, 0, 1, app="app", a=2, b=2)
-    reported = outcome("V5", [*many, twice], {"replayed": 30, "ran-twice": 1})
+    reported = outcome("V5", [*many, twice])
     assert reported.notes[0] == witness_of(twice)
     assert reported.notes[0].what.startswith("2 events of topic in ran twice in app before the cut")
     assert len(reported.notes) == 20

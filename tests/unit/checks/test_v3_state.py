@@ -52,8 +52,8 @@ def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, rule: str) -> None
     name, broken = {
         "nothing is missing": ("_holes", lambda *given: 0),
         "deletions stay": ("_deletions_stay", lambda *given: True),
-        "superseded": ("key_facts", _each_changed(superseded=0)),
-        "overtaken": ("key_facts", _each_changed(overtaken=())),
+        "superseded": ("key_facts", _each_changed(superseded=True)),
+        "overtaken": ("key_facts", _each_changed(overtaken=0)),
         "first of the later": ("facts_of", _changed(facts_of, first_later=None)),
     }[rule]
     monkeypatch.setattr(v3_state, name, broken)
