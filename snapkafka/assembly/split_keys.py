@@ -42,12 +42,12 @@ FROM split GROUP BY ALL ORDER BY app, table_name, changelog_topic
 
 def find(view: CutView, tables: Tables) -> list[Finding]:
     """Find split keys in the table `state`: one finding for each table that has some."""
-    found: list[Finding] = []
-    if not view.keyed_tables:
+    found, keyed = list[Finding](), view.tables_of_several("keyed")
+    if not keyed:
         return found
     with opened(tables) as there:
         for app, table, topic, count, first in there.execute(_SPLIT).fetchall():
-            if (app, table) in view.keyed_tables:
+            if (app, table) in keyed:
                 keys = [
                     f"{_name(it['key_raw'], it['key'])} ({', '.join(map(str, it['partitions']))})"
                     for it in first

@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 from snapkafka.protocol.captured_snapshot import InputCut
 from snapkafka.protocol.records import TopicPartition
 
-from .inputs import in_flight, received
-from .log import EXTERNAL, LogRecord
+from .inputs import in_flight
+from .log import LogRecord
 from .ranges import ReadRange
 from .stretch import Group, Kept, Span, Stretch, Turn, Wanted
 from .summary import places_due
 from .view import CutView
-
-
-class Late(NamedTuple):
-    """A record after a higher seq of its process. `again`: a record with its seq came before. `below`: its seq is
-    below those of all records of its process that are read."""
-
-    record: LogRecord
-    highest: int
-    again: bool
-    below: bool
-
-
-class Gap(NamedTuple):
-    """A gap. `record` is the first after missing seqs, which begin with `first_seq`; `nth` is its number in
-    its partition.
-
-    `reported`: their sender reports some of them as not acknowledged. `explained`: as many offsets are missing as
-    there are other seqs.
-    """
-
-    record: LogRecord
-    first_seq: int
-    nth: int
-    explained: bool
-    reported: bool
 
 
 class Effect(NamedTuple):
@@ -93,7 +67,7 @@ class CutLog:
         #: Without topics that were recreated.
         self.stretches = _joined(view, source.stretches(Wanted()))
         if wanted := Wanted(self._seqs_wanted(), self._causes_wanted(), self._places_wanted()):
-            for name in ("sent", "copies", "received", "judged", "effects"):
+            for name in ("sent", "copies", "judged", "effects"):
                 self.__dict__.pop(name, None)
             self.stretches = _joined(view, source.stretches(wanted))
 
@@ -172,17 +146,6 @@ class CutLog:
         return {record[:3]: record for record in kept if self.view.is_copy(record)}
 
     @cached_property
-    def received(self) -> list[tuple[LogRecord, InputCut]]:
-        """The kept records with a header that some agent of an input had started, each with that input."""
-        return [
-            (record, source)
-            for tp, one in self.stretches.items()
-            for source in self.view.inputs.get(tp, ())
-            for _, record, _ in one.kept
-            if record.process != EXTERNAL and not record.marker and received(source, record.offset)
-        ]
-
-    @cached_property
     def judged(self) -> dict[tuple[TopicPartition, int], list[Kept]]:
         """The records whose seqs must have no gap: those of `sent` below the end of their process, without copies, and
         without partitions of which not all are kept."""
@@ -194,49 +157,25 @@ class CutLog:
                 judged[tp, process] = own
         return judged
 
-    @cached_property
-    def late(self) -> list[Late]:
-        """The records that came after a higher seq. The order of unacknowledged ones is unknown: they are none."""
-        found = []
-        for sent in self.judged.values():
-            highest, seen, lowest = -1, set[int](), sent[0].record.seq
-            for _, record, _ in sent:
-                if record.seq <= highest and not self.view.is_unacknowledged(record):
-                    found.append(Late(record, highest, record.seq in seen, record.seq < lowest))
-                highest = max(highest, record.seq)
-                seen.add(record.seq)
-        return found
-
-    @cached_property
-    def gaps(self) -> list[Gap]:
-        """The gaps between seqs."""
-        found = list[Gap]()
-        for (tp, process), sent in self.judged.items():
-            found += _gaps(self.view, sent)
-            last = self._last_below(tp, process)  # what is explained may be what was received
-            first = _gaps(self.view, [*last, *sent]) if last else ()
-            found += (it for it in first if it.record is sent[0].record and not it.explained)
-        return found
-
-    def _last_below(self, tp: TopicPartition, process: int) -> list[Kept]:
+    def last_below(self, tp: TopicPartition, process: int) -> Kept | None:
         """Return the record with the highest seq of a process right below what is read, numbered up to that."""
         if (lead := self._leads.get(tp)) is None:
-            return []
+            return None
         own = (it for it in lead.kept if it.record.process == process and not self.view.is_copy(it.record))
-        found = sorted((it._replace(nth=it.nth - lead.records) for it in own), key=lambda it: it.record.seq)
-        return found[-1:]
+        last = max(own, key=lambda it: it.record.seq, default=None)
+        return None if last is None else last._replace(nth=last.nth - lead.records)
 
     @cached_property
     def effects(self) -> list[Effect]:
         """The records whose cause is an event of an input of their sender's app, without causes that name offsets of
         an earlier log."""
-        sources = {(s.app, TopicPartition(s.topic, s.partition)): s for s in self.view.captured.inputs}
         found = []
         for (_, process), sent in self.sent.items():
             cut = self.view.processes[process]
+            sources = self.view.named_inputs.get(cut.app, {})
             torn = {(TopicPartition(event.topic, event.partition), event.offset) for event in cut.torn}
             for _, record, _ in sent:
-                source = None if record.cause is None else sources.get((cut.app, record.cause[0]))
+                source = None if record.cause is None else sources.get(record.cause[0])
                 if record.cause is None or source is None:
                     continue
                 if self.view.names_cause(process, source):
@@ -274,28 +213,3 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         else:
             found.append((first, last))
     return found
-
-
-def _gaps(view: CutView, sent: list[Kept]) -> Iterator[Gap]:
-    seqs = sorted({kept.record.seq for kept in sent})
-    before: Kept | None = None  # the record with the highest seq so far
-    for kept in sent:
-        nth, record, skipped = kept
-        if before is not None and record.seq > before.record.seq + 1 and not skipped:
-            between = range(before.record.seq + 1, record.seq)
-            missing = _missing(between, seqs)
-            holes = (record.offset - before.record.offset) - (nth - before.nth)
-            if missing:
-                reported = sum(
-                    _missing(range(max(item.first, between[0]), min(item.last, between[-1]) + 1), seqs)
-                    for item in view.unacknowledged(record.process, record.tp)
-                )
-                explained = holes >= missing - reported
-                yield Gap(record, between[0], nth, explained, reported > 0)
-        if before is None or record.seq > before.record.seq:
-            before = kept
-
-
-def _missing(wanted: range, seqs: list[int]) -> int:
-    """Count the numbers of a range that are not among sorted seqs."""
-    return len(wanted) - (bisect_left(seqs, wanted.stop) - bisect_left(seqs, wanted.start)) if wanted else 0

@@ -6,14 +6,15 @@ docs/explanation/verification.md explains each kind of finding.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from snapkafka.protocol.captured_snapshot import SenderEnd
 from snapkafka.protocol.records import TopicPartition
 
 from .log import LogRecord
-from .sequences import CutLog, Gap
-from .stretch import Span
+from .sequences import CutLog
+from .stretch import Kept, Span
 from .view import CutView
 from .witness import Finding
 
@@ -22,39 +23,66 @@ def find(log: CutLog) -> Iterator[Finding]:
     """Find what is wrong with the seqs and ends of each sender."""
     view = log.view
     yield from (Finding.at("copy", record) for record in log.copies.values())
-    for late in log.late:
-        left = view.left(late.record.process)
-        # A seq below all that are read: it is of a copy, whose original lies before.
-        kind = (
-            "duplicate" if late.again else "copy" if late.below else "disorder-left" if left else "disorder"
-        )
-        yield Finding.at(kind, late.record, a=late.highest)
-    for gap in log.gaps:
-        if kind := _kind_of(log, gap):
-            yield Finding.at(kind, gap.record, a=gap.first_seq, b=gap.record.seq - 1)
+    for (_, process), own in log.judged.items():
+        yield from _late(view, own, left=view.left(process))
+        yield from _gaps(log, own, left=view.left(process))
     for (tp, process), sent in log.sent.items():
         records = [kept.record for kept in sent]
         yield from _of_left(view, tp, records) if view.left(process) else _of_living(log, tp, records)
     yield from _send_failed(log)
 
 
-def _kind_of(log: CutLog, gap: Gap) -> str:
-    """Return the kind of missing seqs; empty: they are no finding of V1. In a changelog older values of a key are
-    compacted by design: whether it is whole is for V3 to say."""
-    if not gap.explained:
-        return "gap-left" if log.view.left(gap.record.process) else "gap"
-    if gap.reported:
-        return "gap-failed"
-    return "" if _only_state(log, gap) else "gap-explained"
+def _late(view: CutView, own: Sequence[Kept], *, left: bool) -> Iterator[Finding]:
+    """Find records after a higher seq of their sender. The order of unacknowledged ones is unknown: they are none."""
+    highest, seen, lowest = -1, set[int](), own[0].record.seq
+    for _, record, _ in own:
+        if record.seq <= highest and not view.is_unacknowledged(record):
+            # A seq below all that are read: it is of a copy, whose original lies before.
+            once = "copy" if record.seq < lowest else "disorder-left" if left else "disorder"
+            yield Finding.at("duplicate" if record.seq in seen else once, record, a=highest)
+        highest = max(highest, record.seq)
+        seen.add(record.seq)
 
 
-def _only_state(log: CutLog, it: Gap) -> bool:
-    """Return whether an explained gap concerns V3 alone: no offset is missing from `CutView.only_state_below` on, and
-    the record after it was not in flight. (One lost there, whose offset was written again, would look the same.)"""
-    tp, upto = it.record.tp, it.record.offset
+def _gaps(log: CutLog, own: Sequence[Kept], *, left: bool) -> Iterator[Finding]:
+    """Find missing seqs. Between what is read and the last record below it, what as many missing offsets explain may be
+    what was received."""
+    view, seqs = log.view, sorted({kept.record.seq for kept in own})
+    lead = log.last_below(own[0].record.tp, own[0].record.process)
+    highest: Kept | None = None  # so far
+    for kept in own:
+        nth, record, skipped = kept
+        before = highest or lead
+        if before is not None and record.seq > before.record.seq + 1 and not skipped:
+            between = range(before.record.seq + 1, record.seq)
+            missing = _missing(between, seqs)
+            reported = sum(
+                _missing(range(max(item.first, between[0]), min(item.last, between[-1]) + 1), seqs)
+                for item in view.unacknowledged(record.process, record.tp)
+            )
+            holes = (record.offset - before.record.offset) - (nth - before.nth)
+            if holes < missing - reported:
+                yield Finding.at("gap-left" if left else "gap", record, a=between[0], b=between[-1])
+            elif missing and highest is not None and (reported or not _only_state(log, kept)):
+                kind = "gap-failed" if reported else "gap-explained"
+                yield Finding.at(kind, record, a=between[0], b=between[-1])
+        if highest is None or record.seq > highest.record.seq:
+            highest = kept
+
+
+def _missing(wanted: range, seqs: Sequence[int]) -> int:
+    """Count the numbers of a range that are not among sorted seqs."""
+    return len(wanted) - (bisect_left(seqs, wanted.stop) - bisect_left(seqs, wanted.start)) if wanted else 0
+
+
+def _only_state(log: CutLog, after: Kept) -> bool:
+    """Return whether an explained gap concerns V3 alone, which judges what compaction took of a changelog: no offset is
+    missing from `CutView.only_state_below` on, and the record after it was not in flight. (One lost there, whose offset
+    was written again, would look the same.)"""
+    tp, upto = after.record.tp, after.record.offset
     end, sources = log.view.only_state_below(tp), log.view.inputs.get(tp, ())
     below = sum(group.count for group in log.stretches[tp].groups if group.record.offset < end)
-    return upto - end <= it.nth - 1 - below and all(upto < source.position for source in sources)
+    return upto - end <= after.nth - 1 - below and all(upto < source.position for source in sources)
 
 
 def _of_living(log: CutLog, tp: TopicPartition, records: Iterable[LogRecord]) -> Iterator[Finding]:

@@ -142,7 +142,7 @@ def key_facts(log: CutLog, asked: Mapping[TopicPartition, StateFacts]) -> dict[T
 def _unordered(log: CutLog, facts: Mapping[TopicPartition, StateFacts]) -> Iterator[Finding]:
     """Find keys of global tables whose last white records are in several partitions: one finding for each table."""
     view, places = log.view, questions.places(log.view)
-    for tps in view.global_tables:
+    for tps in view.tables_of_several("is_global").values():
         lasts = {tp: facts[tp].last_white for tp in tps}
         written = [
             (tp, last if last >= 0 else view.state_end(tp) - 1)

@@ -122,25 +122,15 @@ class CutView:
         """Return the end of a changelog partition: its state is the fold of the white records below."""
         return self._state_ends.get(tp, 0)
 
-    @property
-    def global_tables(self) -> list[tuple[TopicPartition, ...]]:
-        """The changelog partitions of each global table that has several of them, in order; without recreated ones."""
+    def tables_of_several(self, flag: str) -> dict[tuple[str, str], tuple[TopicPartition, ...]]:
+        """Return the tables, by app and name, that have several changelog partitions, with these; without recreated
+        ones. `flag`: the field of `ChangelogCut` that is set for them."""
         found: dict[tuple[str, str], set[TopicPartition]] = defaultdict(set)
         for tp, cuts in self.changelogs.items():
             for cut in cuts:
-                if cut.is_global and tp not in self.recreated:
+                if getattr(cut, flag) and tp not in self.recreated:
                     found[cut.app, cut.table].add(tp)
-        return [tuple(sorted(tps)) for _, tps in sorted(found.items()) if len(tps) > 1]
-
-    @property
-    def keyed_tables(self) -> frozenset[tuple[str, str]]:
-        """The tables, by app and name, that have several partitions, and whose keys belong in one of them each."""
-        partitions: dict[tuple[str, str], set[int]] = defaultdict(set)
-        for tp, cuts in self.changelogs.items():
-            for cut in cuts:
-                if cut.keyed and tp not in self.recreated:
-                    partitions[cut.app, cut.table].add(tp.partition)
-        return frozenset(table for table, of in partitions.items() if len(of) > 1)
+        return {table: tuple(sorted(tps)) for table, tps in sorted(found.items()) if len(tps) > 1}
 
     def only_state_below(self, tp: TopicPartition) -> int:
         """Return the offset below which a partition is only a changelog, so that compaction there concerns V3 alone:
