@@ -14,17 +14,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from .layout import EXTERNAL, GLYPHS_FROM, LABELS, TOP, Arrow, DrawnEvent, Layout
 
-INK, PALE, CUT, FLIGHT, BACK, RUN, TORN = (
-    "#1f2933",
-    "#9aa5b1",
-    "#1d4ed8",
-    "#d97706",
-    "#dc2626",
-    "#0f766e",
-    "#dc2626",
-)
-GOOD: Final = "#15803d"
-WALL: Final = "#7e22ce"
+INK, PALE, CUT, FLIGHT, BACK, RUN = "#1f2933", "#9aa5b1", "#1d4ed8", "#d97706", "#dc2626", "#0f766e"
+GOOD, WALL = "#15803d", "#7e22ce"
 FONT: Final = "DejaVu Sans, Verdana, sans-serif"
 #: What cannot stand in XML.
 _FORBIDDEN: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 65535), "�")
@@ -93,8 +84,9 @@ def _lines(layout: Layout) -> Iterator[str]:
             for arrow in layout.arrows
             if arrow.message.kind == kind
         )
-    yield _curve(layout)
-    yield _wall_curve(layout)
+    yield _curve("curve", CUT, layout.curve, "cut", (0, -6), ' stroke-dasharray="9 5"')
+    if picture.wall is not None:
+        yield _curve("wall", WALL, layout.wall_curve, f"wall clock {_text(picture.wall.name)}", (-1, 12))
     yield from (part for place in layout.lanes for part in _cut_of(place, 4.5 if layout.names else 3.2))
     yield '<g class="legend">'
     yield from _legend(layout)
@@ -105,17 +97,13 @@ def _lines(layout: Layout) -> Iterator[str]:
 def _lane(place: DrawnEvent, *, names: bool) -> str:
     lane = place.lane
     dashes = ' stroke-dasharray="4 4"' if lane.left or place.cut is None else ""
-    title = [
-        f"{lane.app} on {lane.host}, pid {lane.pid}"
-        if lane.process != EXTERNAL
-        else "senders without snapkafka"
-    ]
-    if lane.heard:
-        title.append(f"heard by {lane.heard}")
-    if lane.left and lane.process != EXTERNAL:
-        title.append("had left before the trigger")
-    elif place.cut is None and lane.process != EXTERNAL:
-        title.append("has not cut yet")
+    ours, title = lane.process != EXTERNAL, ["senders without snapkafka"]
+    if ours:
+        title = [f"{lane.app} on {lane.host}, pid {lane.pid}"]
+        title += [f"heard by {lane.heard}"] if lane.heard else []
+        title += (
+            ["had left before the trigger"] if lane.left else ["has not cut yet"] if place.cut is None else []
+        )
     unseen = "" if names else ' visibility="hidden"'
     label = (
         f'<text class="ink name" x="{LABELS - 10}" y="{place.y + 4:g}" text-anchor="end" fill="{INK}"{unseen}>'
@@ -123,7 +111,7 @@ def _lane(place: DrawnEvent, *, names: bool) -> str:
     )
     end = (
         f'<text class="pale" x="{place.end + 3:g}" y="{place.y + 4:g}" fill="{PALE}">&#215;</text>'
-        if lane.left and lane.process != EXTERNAL
+        if lane.left and ours
         else ""
     )
     ends = f'x1="{LABELS}" y1="{place.y:g}" x2="{place.end:g}" y2="{place.y:g}"'
@@ -184,38 +172,31 @@ def _path(start: tuple[float, float], end: tuple[float, float], *, whole: bool) 
     return f"M{x1:.1f},{y1:.1f} L{x2:.1f},{y2:.1f}"
 
 
-def _curve(layout: Layout) -> str:
-    """Return the curve through every cut, each piece with a vertical tangent at both ends, so that it never runs
-    back."""
-    points = layout.curve
+def _curve(
+    name: str,
+    colour: str,
+    points: Sequence[tuple[float, float]],
+    label: str,
+    at: tuple[int, int],
+    dashes: str = "",
+) -> str:
+    """Return the curve through every cut, each piece with a vertical tangent at both ends, so that it never runs back.
+
+    Args:
+        at: the number of the point with the label, and how far below that it stands.
+    """
     if not points:
         return ""
-    return (
-        f'<path class="curve" d="{_through(points)}" fill="none" stroke="{CUT}" stroke-width="2.5"'
-        f' stroke-dasharray="9 5"/>'
-        f'<text class="curve-name" x="{points[0][0]:.1f}" y="{points[0][1] - 6:.1f}" text-anchor="middle"'
-        f' fill="{CUT}" font-weight="bold">cut</text>'
-    )
-
-
-def _wall_curve(layout: Layout) -> str:
-    points, wall = layout.wall_curve, layout.picture.wall
-    if not points or wall is None:
-        return ""
-    x, y = points[-1]
-    return (
-        f'<path class="wall" d="{_through(points)}" fill="none" stroke="{WALL}" stroke-width="2.5"/>'
-        f'<text class="wall-name" x="{x:.1f}" y="{y + 12:.1f}" text-anchor="middle" fill="{WALL}" font-weight="bold">'
-        f"wall clock {_text(wall.name)}</text>"
-    )
-
-
-def _through(points: Sequence[tuple[float, float]]) -> str:
+    (x, y), below = points[at[0]], at[1]
     path = f"M{points[0][0]:.1f},{points[0][1]:.1f}"
     for (x1, y1), (x2, y2) in itertools.pairwise(points):
         middle = (y1 + y2) / 2
         path += f" C{x1:.1f},{middle:.1f} {x2:.1f},{middle:.1f} {x2:.1f},{y2:.1f}"
-    return path
+    return (
+        f'<path class="{name}" d="{path}" fill="none" stroke="{colour}" stroke-width="2.5"{dashes}/>'
+        f'<text class="{name}-name" x="{x:.1f}" y="{y + below:.1f}" text-anchor="middle"'
+        f' fill="{colour}" font-weight="bold">{label}</text>'
+    )
 
 
 def _cut_of(place: DrawnEvent, size: float) -> Iterator[str]:
@@ -225,17 +206,10 @@ def _cut_of(place: DrawnEvent, size: float) -> Iterator[str]:
         return
     if lane.running:
         title = "\n".join(["running at the cut, white to its end:", *lane.running])
-        yield (
-            f'<g class="running" data-process="{lane.process}"><title>{_text(title)}</title>'
-            f'<rect class="run" x="{x - 12:.1f}" y="{y - 4:.1f}" width="24" height="8" rx="4" fill="{RUN}"'
-            f' fill-opacity="0.55"/></g>'
-        )
+        yield f'<g class="running" data-process="{lane.process}"><title>{_text(title)}</title>{_run(x, y)}</g>'
     if lane.torn:
         title = "\n".join(["torn: met red work, a restore runs it again:", *lane.torn])
-        yield (
-            f'<g class="torn" data-process="{lane.process}"><title>{_text(title)}</title><path class="tear"'
-            f' d="M{x + 8:.1f},{y - 7:.1f} l4,5 l-4,4 l4,5" fill="none" stroke="{TORN}" stroke-width="2"/></g>'
-        )
+        yield f'<g class="torn" data-process="{lane.process}"><title>{_text(title)}</title>{_tear(x + 8, y - 7)}</g>'
     if place.wall is not None:
         w, half = place.wall, size + 1.5
         yield (
@@ -253,34 +227,25 @@ def _cut_of(place: DrawnEvent, size: float) -> Iterator[str]:
 
 def _legend(layout: Layout) -> Iterator[str]:
     y, x = layout.bottom + (36 if layout.picture.wall else 30), 16.0
-    shown = [arrow.message.kind for arrow in layout.arrows]
-    entries = [(f'<circle class="point" cx="6" cy="-4" r="4.5" fill="{CUT}"/>', "cut of a process")]
-    if wall := layout.picture.wall:
-        diamond = f'<path class="read" d="M6,-10 l5,6 l-5,6 l-5,-6 z" fill="{WALL}"/>'
-        entries.append((diamond, "at the wall-clock time"))
-    if "in-flight" in shown:
-        entries.append((_sample("flight", FLIGHT), f"in flight across {'it' if wall else 'the cut'}"))
-    if "backward" in shown:
-        entries.append((_sample("backward", BACK), f"received, not sent{'' if wall else ': inconsistent'}"))
-    if {"received", "later", "waiting"} & set(shown):
-        entries.append((_sample("near", PALE), f"other message{', its two ends' if layout.glyphs else ''}"))
-    if "marker" in shown:
-        entries.append((_sample("marker", PALE, dots=True), "marker"))
-    if any(place.lane.running for place in layout.lanes):
-        entries.append(
-            (
-                f'<rect class="run" y="-8" width="20" height="8" rx="4" fill="{RUN}" fill-opacity="0.55"/>',
-                "running",
-            )
-        )
-    if any(place.lane.torn for place in layout.lanes):
-        entries.append(
-            (
-                f'<path class="tear" d="M6,-11 l4,5 l-4,4 l4,5" fill="none" stroke="{TORN}" stroke-width="2"/>',
-                "torn",
-            )
-        )
-    for glyph, text in entries:
+    shown, wall = {arrow.message.kind for arrow in layout.arrows}, layout.picture.wall
+    lanes = [place.lane for place in layout.lanes]
+    diamond = f'<path class="read" d="M6,-10 l5,6 l-5,6 l-5,-6 z" fill="{WALL}"/>'
+    near = f"other message{', its two ends' if layout.glyphs else ''}"
+    entries = (
+        (True, f'<circle class="point" cx="6" cy="-4" r="4.5" fill="{CUT}"/>', "cut of a process"),
+        (wall, diamond, "at the wall-clock time"),
+        ("in-flight" in shown, _sample("flight", FLIGHT), f"in flight across {'it' if wall else 'the cut'}"),
+        (
+            "backward" in shown,
+            _sample("backward", BACK),
+            f"received, not sent{'' if wall else ': inconsistent'}",
+        ),
+        ({"received", "later", "waiting"} & shown, _sample("near", PALE), near),
+        ("marker" in shown, _sample("marker", PALE, dots=True), "marker"),
+        (any(lane.running for lane in lanes), _run(12, -4), "running"),
+        (any(lane.torn for lane in lanes), _tear(6, -11), "torn"),
+    )
+    for glyph, text in ((glyph, text) for there, glyph, text in entries if there):
         yield (
             f'<g transform="translate({x:g},{y:g})">{glyph}<text class="ink" x="28" fill="{INK}">{text}</text></g>'
         )
@@ -298,6 +263,18 @@ def _legend(layout: Layout) -> Iterator[str]:
 def _place(place: tuple[str, int, int]) -> str:
     topic, partition, offset = place
     return f"{topic}[{partition}] offset {offset}"
+
+
+def _run(x: float, y: float) -> str:
+    return (
+        f'<rect class="run" x="{x - 12:.1f}" y="{y - 4:.1f}" width="24" height="8" rx="4" fill="{RUN}"'
+        ' fill-opacity="0.55"/>'
+    )
+
+
+def _tear(x: float, y: float) -> str:
+    path = f"M{x:.1f},{y:.1f} l4,5 l-4,4 l4,5"
+    return f'<path class="tear" d="{path}" fill="none" stroke="{BACK}" stroke-width="2"/>'
 
 
 def _sample(name: str, colour: str, *, dots: bool = False) -> str:
