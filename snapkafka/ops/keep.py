@@ -151,16 +151,13 @@ async def keep(
     BESIDE_US.require_engine(spec)
     if not request.storage:
         raise BadInputError("keep needs --storage: no place for tables is known", hint="add --storage DIR")
-    await asyncio.to_thread(lambda: open_store(request.storage).check_writable())
     keeper = Keeper(where, namespace, request, who, spec, notify)
     last: KeptRound | None = None
 
     def late() -> TimedOutError:
-        so_far = (
-            f"the last round ({last.id}): {last.answer or last.outcome}" if last else "no round was finished"
-        )
+        so_far = f"; the last round ({last.id}): {last.answer or last.outcome}" if last else ""
         return TimedOutError(
-            f"{request.until} did not hold in time; {so_far}",
+            f"{request.until} did not hold in time{so_far}",
             hint="set a longer --timeout, or query the last snapshot to see what it waits for",
         )
 
@@ -183,13 +180,13 @@ class Keeper:
     spec: JobSpec
     notify: Callable[[str], None] | None
     taken: set[str] = field(default_factory=set)
+    removed: tuple[str, ...] = ()
 
     async def next(self, last: KeptRound | None, now_ms: int) -> KeptRound:
         """Run the round of a moment, and note whatever befalls it; what befalls the first one is raised."""
         name = made_id() if self.request.until else name_at(now_ms, self.request.every_ms)
-        too_long = TimedOutError(
-            f"the round was ended after {ROUND_MS / 60_000:g} min", hint="see in its log where it hung"
-        )
+        too_long = TimedOutError(f"the round was ended after {ROUND_MS / 60_000:g} min", hint="see its log")
+        self.removed = ()
         try:
             async with within(ROUND_MS / 1_000, lambda: too_long):
                 found = await self.round_of(name, now_ms)
@@ -199,16 +196,18 @@ class Keeper:
             what = f"{type(error).__name__}: {error}"
             found = _failed(name, error if isinstance(error, SnapkafkaError) else InternalError(what))
         not_yet_ms = last.not_yet_ms if last and found.not_yet_ms is None else found.not_yet_ms
-        return structs.replace(found, not_yet_ms=not_yet_ms)
+        return structs.replace(found, not_yet_ms=not_yet_ms, removed=self.removed)
 
     async def round_of(self, name: str, now_ms: int) -> KeptRound:
-        """Run the round of the snapshot of this name, or the rest of it: trigger, assemble and verify, prune.
+        """Run the round of the snapshot of this name, or the rest of it: prune, trigger, assemble and verify, prune.
 
-        Old snapshots are pruned whatever befell this one: else they would fill the storage.
+        It prunes before it takes new space, whatever has befallen earlier rounds: nothing else heals a full disk.
         """
         request = self.request
         ledger = await read_ledger(self.where, self.namespace)
         kind, due = _type(request, summaries(ledger), name), checkpoint_due(ledger, now_ms)
+        await self._prune()
+        await asyncio.to_thread(lambda: open_store(request.storage).check_writable())
         try:
             options: dict[str, Any] = {"storage": request.storage, "who": self.who, "ttl_ms": request.ttl_ms}
             options |= {"type": kind, "wait": True}
@@ -218,12 +217,9 @@ class Keeper:
         except OF_ONE as error:
             found = _failed(name, error)
         found = structs.replace(found, checkpoint_due=due)
-        try:
-            return structs.replace(found, removed=await self._pruned())
-        except SnapkafkaError as error:  # the snapshot stands all the same
-            if found.outcome is Outcome.FAILED:
-                return found
-            return structs.replace(found, why=f"nothing was pruned: {error.message}", code=error.code)
+        if (refused := await self._prune()) and found.outcome is not Outcome.FAILED:
+            return structs.replace(found, why=f"nothing was pruned: {refused.message}", code=refused.code)
+        return found
 
     async def _assembled(self, taken: SnapshotInfo) -> KeptRound:
         """Assemble a captured snapshot; return its round. What befalls every assembly (`OF_ALL`) is raised."""
@@ -254,14 +250,19 @@ class Keeper:
             **_answered(taken, result),
         )
 
-    async def _pruned(self) -> tuple[str, ...]:
-        """Prune, if that was asked for: the namespace, or with a predicate only what was taken for it."""
+    async def _prune(self) -> SnapkafkaError | None:
+        """Prune what may go: of the namespace, or with a predicate of what was taken for it. Return why that failed."""
         if self.request.keep_last is None:
-            return ()
+            return None
         storage, among = self.request.storage, self.taken if self.request.until else None
         policy = Policy(last=self.request.keep_last, namespace=self.namespace, among=among)
-        planned = await plan_pruning(storage, policy, where=self.where)
-        return tuple(item.id for item in (await prune(storage, policy, planned, where=self.where)).removed)
+        try:
+            planned = await plan_pruning(storage, policy, where=self.where)
+            pruned = await prune(storage, policy, planned, where=self.where)
+        except SnapkafkaError as error:
+            return error
+        self.removed += tuple(item.id for item in pruned.removed)
+        return None
 
 
 def _answered(taken: SnapshotInfo, result: JobResult) -> dict[str, Any]:
@@ -274,9 +275,8 @@ def _answered(taken: SnapshotInfo, result: JobResult) -> dict[str, Any]:
         assert taken.capture_ms is not None, "what is assembled was captured"
         return {"answer": Answer.HOLDS, "holds_ms": taken.triggered_ms + taken.capture_ms}
     if Status.FAILED in statuses:
-        found = sum(answer.found for answer in result.answers)
-        not_yet = {"not_yet_ms": taken.triggered_ms, "found": found, "witnesses": witnesses}
-        return {"answer": Answer.NOT_YET, **not_yet}
+        shown = {"found": sum(answer.found for answer in result.answers), "witnesses": witnesses}
+        return {"answer": Answer.NOT_YET, "not_yet_ms": taken.triggered_ms, **shown}
     return {"answer": Answer.UNPROVEN, "why": witnesses[0].what}
 
 

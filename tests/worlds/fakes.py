@@ -288,18 +288,10 @@ class Worker:
         self._ledger, self._n, self._epoch = ledger, 0, 0
         self._reports, self._sends = reports, sends
         self.tps = tuple(TopicPartition(topic, partition) for partition in range(partitions))
-        inputs = (InputTopic(topic=topic, partitions=partitions),)
         tables = (Table(name="t", changelog=changelog, partitions=partitions),) if changelog else ()
+        reads: Any = {"inputs": (InputTopic(topic=topic, partitions=partitions),), "tables": tables}
         self.process = ledger.put(
-            Hello(
-                n=1_000 + len(ledger.entries),
-                app=app,
-                host="box",
-                pid=7,
-                inputs=inputs,
-                tables=tables,
-                uncaptured=uncaptured,
-            )
+            Hello(n=1_000 + len(ledger.entries), app=app, host="box", pid=7, uncaptured=uncaptured, **reads)
         )
         self.assigned = ledger.put(
             Assigned(process=self.process, n=self._next(), generation=1, inputs=self.tps, member=member)

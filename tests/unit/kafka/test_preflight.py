@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -92,26 +92,11 @@ def captured(state: LedgerState, app: StoppedApp) -> Captured:
         for p in app.positions
     )  # fmt: skip
     changelogs = tuple(
-        ChangelogCut(
-            app=app.app,
-            table=c.table,
-            topic=c.topic,
-            topic_id="",
-            partition=c.partition,
-            end=c.end,
-            process=-1,
-        )
-        for c in app.changelogs
+        ChangelogCut(app=app.app, topic_id="", process=NOBODY, **asdict(changelog))
+        for changelog in app.changelogs
     )
-    return replace(
-        example().captured,
-        epoch=epoch,
-        processes=(),
-        inputs=inputs,
-        senders=(),
-        changelogs=changelogs,
-        recorded=(),
-    )
+    cut = replace(example().captured, epoch=epoch, processes=(), senders=(), recorded=())
+    return replace(cut, inputs=inputs, changelogs=changelogs)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from snapkafka.ops import Outcome, pruning
 from snapkafka.ops.keep import OF_ALL
 from snapkafka.ports import Topic
 from snapkafka.protocol import Trigger, Verdict
+from snapkafka.store import Store
 from snapkafka.verbs import Keep
 from tests.unit.base.test_manifest import example
 from tests.worlds.fakes import FakeCluster, Worker
@@ -184,9 +185,18 @@ async def test_old_ones_are_pruned_also_by_a_round_that_fails(
     store = LocalStore(tmp_path)
     for number in range(4):
         write_snapshot(store, f"old-{number}", epoch=number + 1, namespace="ns")
-    keeper.errors = [OffsetsGoneError("its records are gone")]
-    found = await keeper.round(0, keep_last=2)
-    assert (found.outcome, found.removed) == (Outcome.FAILED, ("old-1", "old-0"))
+    keeper.errors = [OffsetsGoneError("its records are gone"), OSError(28, "No space left on device")]
+    found = await keeper.round(0, keep_last=3)
+    assert (found.outcome, found.removed) == (Outcome.FAILED, ("old-0",))
+    with pytest.raises(OSError, match="No space"):
+        await keeper.round(0, keep_last=2)
+    assert len(store.list()) == 2, "before new space is taken, whatever befalls the round"
+
+    def writable_once_pruned(self: Any) -> None:
+        if len(self.list()) > 1:
+            raise StorageError("no space left")
+
+    monkeypatch.setattr(Store, "check_writable", writable_once_pruned)
     assert (await keeper.round(10, keep_last=1)).removed == ("old-2",)
 
     async def refused(*_: object, **__: object) -> None:
