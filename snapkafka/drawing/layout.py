@@ -10,7 +10,7 @@ the cut: that of each partition's log, and, if their times are known, that of `p
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from .order import CUT, END, START, WALL, Division, DrawnMessage, Event, in_order
@@ -56,13 +56,10 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallClock:
-    """The time at which another cut reads every process, milliseconds since 1970; `name`: its label.
-
-    `cuts`: when a process cut for the snapshot, by its own clock.
-    """
+    """The time at which another cut reads every process, milliseconds since 1970. `cuts`: when a process cut for the
+    snapshot, by its own clock."""
 
     at_ms: int
-    name: str
     cuts: Mapping[int, int]
 
 
@@ -103,19 +100,14 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom. `names`: whether names of processes fit.
-    `glyphs`: whether there are so many lines that only messages across a cut are drawn as arrows."""
+    """All places. `curve`, `wall_curve`: points of a cut, from top to bottom."""
 
     picture: Picture
-    width: float
-    height: float
     lanes: tuple[DrawnEvent, ...]
     arrows: tuple[Arrow, ...]
     curve: tuple[tuple[float, float], ...]
-    names: bool
-    glyphs: bool = False
-    bottom: float = field(default=0.0)
-    wall_curve: tuple[tuple[float, float], ...] = ()
+    wall_curve: tuple[tuple[float, float], ...]
+    bottom: float
 
 
 def lay_out(picture: Picture) -> Layout:
@@ -138,15 +130,11 @@ def lay_out(picture: Picture) -> Layout:
     arrows = _arrows(known, placed) if wall is None else _arrows_about_two(known, placed, wall)
     return Layout(
         picture=replace(picture, hidden=picture.hidden + len(known) - len(arrows)),
-        width=WIDTH,
-        height=bottom + 84 + 16 * len(picture.notes),
         lanes=tuple(placed.values()),
         arrows=tuple(arrows),
         curve=_curve([(at.cut, at.y) for at in placed.values() if at.cut is not None], bottom),
-        names=len(lanes) <= NAMES_MAX,
-        glyphs=len(lanes) >= GLYPHS_FROM,
-        bottom=bottom,
         wall_curve=_curve([(at.wall, at.y) for at in placed.values() if at.wall is not None], bottom),
+        bottom=bottom,
     )
 
 
@@ -222,14 +210,11 @@ def _arrows_about_two(
 
 
 def _is_right(at: Mapping[Event, int], index: int, message: DrawnMessage, division: Division) -> bool:
-    for end, process, side in zip(
-        (START, END), (message.sender, message.receiver), division.sides[index], strict=True
-    ):
-        if process in division.times and (at[index, end] < at[process, division.name]) is not (
-            side == "left"
-        ):
-            return False
-    return True
+    ends = zip((START, END), (message.sender, message.receiver), division.sides[index], strict=True)
+    return all(
+        process not in division.times or (at[index, end] < at[process, division.name]) is (side == "left")
+        for end, process, side in ends
+    )
 
 
 def _sides(kind: str) -> tuple[str, str]:

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
 
-from .layout import EXTERNAL, GLYPHS_FROM, LABELS, TOP, Arrow, DrawnEvent, Layout
+from snapkafka.units import utc_time
+
+from .layout import EXTERNAL, GLYPHS_FROM, LABELS, NAMES_MAX, TOP, WIDTH, Arrow, DrawnEvent, Layout
 
 INK, PALE, CUT, FLIGHT, BACK, RUN = "#1f2933", "#9aa5b1", "#1d4ed8", "#d97706", "#dc2626", "#0f766e"
 GOOD, WALL = "#15803d", "#7e22ce"
@@ -51,7 +53,8 @@ def svg(layout: Layout) -> str:
 
 def _lines(layout: Layout) -> Iterator[str]:
     picture = layout.picture
-    width, height = f"{layout.width:g}", f"{layout.height:g}"
+    names = len(layout.lanes) <= NAMES_MAX
+    width, height = f"{WIDTH:g}", f"{layout.bottom + 84 + 16 * len(picture.notes):g}"
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="cut" viewBox="0 0 {width} {height}" width="{width}"'
         f' height="{height}" data-glyphs-from="{GLYPHS_FROM}" font-family="{FONT}" font-size="12" role="img"'
@@ -76,18 +79,17 @@ def _lines(layout: Layout) -> Iterator[str]:
         f"{_text(picture.verdict or 'not verified')}</text>"
     )
     yield f'<text class="pale" x="{LABELS}" y="{TOP - 18}" fill="{PALE}">time &#8594;</text>'
-    yield from (_lane(place, names=layout.names) for place in layout.lanes)
-    names = {place.lane.process: place.lane.name for place in layout.lanes}
+    yield from (_lane(place, names=names) for place in layout.lanes)
+    name_of, glyphs = {it.lane.process: it.lane.name for it in layout.lanes}, len(layout.lanes) >= GLYPHS_FROM
     for kind in ("received", "waiting", "later", "marker", "in-flight", "backward"):
         yield from (
-            _arrow(arrow, names, glyphs=layout.glyphs)
-            for arrow in layout.arrows
-            if arrow.message.kind == kind
+            _arrow(arrow, name_of, glyphs=glyphs) for arrow in layout.arrows if arrow.message.kind == kind
         )
     yield _curve("curve", CUT, layout.curve, "cut", (0, -6), ' stroke-dasharray="9 5"')
     if picture.wall is not None:
-        yield _curve("wall", WALL, layout.wall_curve, f"wall clock {_text(picture.wall.name)}", (-1, 12))
-    yield from (part for place in layout.lanes for part in _cut_of(place, 4.5 if layout.names else 3.2))
+        label = f"wall clock {utc_time(picture.wall.at_ms, 'milliseconds')}"
+        yield _curve("wall", WALL, layout.wall_curve, label, (-1, 12))
+    yield from (part for place in layout.lanes for part in _cut_of(place, 4.5 if names else 3.2))
     yield '<g class="legend">'
     yield from _legend(layout)
     yield "</g>"
@@ -230,7 +232,7 @@ def _legend(layout: Layout) -> Iterator[str]:
     shown, wall = {arrow.message.kind for arrow in layout.arrows}, layout.picture.wall
     lanes = [place.lane for place in layout.lanes]
     diamond = f'<path class="read" d="M6,-10 l5,6 l-5,6 l-5,-6 z" fill="{WALL}"/>'
-    near = f"other message{', its two ends' if layout.glyphs else ''}"
+    near = f"other message{', its two ends' if len(lanes) >= GLYPHS_FROM else ''}"
     entries = (
         (True, f'<circle class="point" cx="6" cy="-4" r="4.5" fill="{CUT}"/>', "cut of a process"),
         (wall, diamond, "at the wall-clock time"),

@@ -69,11 +69,10 @@ def at_wall_clock(
     """
     messages = list(messages)
     cuts = _own_times(messages, cut_times(manifest))
-    placed = [(_kind(message, at_ms, cuts), message) for message in messages]
-    kinds = [kind for kind, _ in placed]
+    kinds = [_kind(message, at_ms, cuts) for message in messages]
     drawn: dict[bool, list[DrawnMessage]] = {True: [], False: []}
     seen = Counter[tuple[object, ...]]()
-    for kind, message in placed:
+    for kind, message in zip(kinds, messages, strict=True):
         crosses = kind in ("backward", "in-flight")
         of = (kind, message.sender, message.receiver, message.topic, message.partition)
         if kind and seen[of] < (of_a_channel if crosses else OF_A_SIDE) and len(drawn[crosses]) < most:
@@ -90,7 +89,7 @@ def at_wall_clock(
     )
     return (
         counts,
-        WallClock(at_ms=at_ms, name=utc_time(at_ms, "milliseconds"), cuts=cuts),
+        WallClock(at_ms=at_ms, cuts=cuts),
         (*drawn[True], *drawn[False]),
     )
 

@@ -244,7 +244,7 @@ def test_arrows_run_forwards_and_cross_each_curve_in_the_direction_of_its_kind()
             "in-flight", "in-flight", 1, 2, 0, sent_ms=1, received_ms=300
         ),  # later than those behind it in its log
     )
-    wall = WallClock(at_ms=50, name="noon", cuts={1: 40, 2: 25})
+    wall = WallClock(at_ms=50, cuts={1: 40, 2: 25})
     lanes = tuple(Lane(process=n, app="a", cut_ms=n) for n in (1, 2))
     picture = Picture(title="s", verdict="", lanes=lanes, messages=messages, wall=wall)
     layout = lay_out(picture)
