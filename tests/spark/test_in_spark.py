@@ -15,9 +15,8 @@ from snapkafka.assembly.arrow_schema import arrow_schema
 from snapkafka.assembly.spark import engine
 from snapkafka.assembly.spark.engine import SparkEngine, records_of
 from snapkafka.assembly.spark.kafka_source import SOURCE_SCHEMA
-from snapkafka.checks import CutView, Status, reading_ranges, run
+from snapkafka.checks import CutView, Status, run
 from snapkafka.wire import headers as wire
-from tests.spark import small_logs
 from tests.spark.at_hand import (
     ENTRY,
     LEDGER,
@@ -30,10 +29,8 @@ from tests.spark.at_hand import (
     verified,
     with_bounds,
 )
-from tests.spark.damaged_logs import EVERY_KIND, Damaged, damaged
+from tests.spark.damaged_logs import EVERY_KIND, damaged
 from tests.spark.reading import settings_of
-from tests.spark.simulated_logs import BROKEN, broken, consistent
-from tests.spark.small_logs import together
 from tests.spark.test_tables import captured
 
 OWN: Final = Decoding(codecs=("tests.spark.own_codecs",), unpickle=True)
@@ -93,24 +90,15 @@ def by_spark(spark: SparkSession, settings: Settings) -> SparkEngine:
     return SparkEngine(spark, job_of(settings))
 
 
-def simulated() -> Damaged:
-    """What systems that run well leave, and some that do not."""
-    worlds = [world for seed in range(10) for world in consistent(seed, 100 * seed + 1)]
-    world = together([*worlds, *(broken(name, n) for n, name in enumerate(BROKEN, 2_000))])
-    view = CutView(small_logs.captured(world), world.bounds)
-    return Damaged(view, world.records, reading_ranges(view))
-
-
 def test_damage_of_every_kind_is_found_as_on_lists(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However the log lies there: its tasks divide partitions, and so do the pieces of a task."""
-    settings = settings_of(ENTRY, bootstrap="")
-    for snapshot in (damaged(EVERY_KIND), simulated()):
-        written = [row_of(it) for it in snapshot.records]
-        spark_reads(monkeypatch, written, tasks=5)
-        for by in (by_spark(spark, settings), AtHand(written, settings)):
-            assert checked(by, snapshot.view, snapshot.read, settings) == run(snapshot.log)
+    settings, snapshot = settings_of(ENTRY, bootstrap=""), damaged(EVERY_KIND)
+    written = [row_of(it) for it in snapshot.records]
+    spark_reads(monkeypatch, written, tasks=5)
+    for by in (by_spark(spark, settings), AtHand(written, settings)):
+        assert checked(by, snapshot.view, snapshot.read, settings) == run(snapshot.log)
 
 
 @pytest.mark.parametrize("limits", [(10**9, 10**9), (10**5, 10**9), (10**9, 1_000)])
