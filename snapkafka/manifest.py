@@ -40,7 +40,6 @@ from snapkafka.manifest_entries import (
     ParentEntry,
     ReadEntry,
     RestorableEntry,
-    SettledEntry,
     TableEntry,
     Times,
     TopicEntry,
@@ -101,7 +100,6 @@ class Manifest:
     read: tuple[ReadEntry, ...] = ()
     restorable: RestorableEntry | None = None
     parents: tuple[ParentEntry, ...] = ()
-    settled: tuple[SettledEntry, ...] = ()
     open: tuple[OpenEntry, ...] = ()
     external: tuple[ExternalEntry, ...] = ()
     strict: bool = False

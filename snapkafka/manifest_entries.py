@@ -143,19 +143,6 @@ class RestorableEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettledEntry:
-    """An offset of a changelog partition below which nothing is red for the snapshot: its state contains all records
-    below.
-
-    An incremental snapshot that builds on this one starts to read there.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ParentEntry:
     """A snapshot that an incremental one builds on: the folder of its rows of state, and their digest."""
 
@@ -217,7 +204,9 @@ class LogEntry:
     """The log of an input or a changelog at assembly: a restore compares it, to see whether it was shortened since.
 
     `start`: its first offset when the rows of the snapshot were read; for a changelog of an incremental snapshot, when
-    the rows of its full snapshot were read. `end`: up to where it could be read, at or past the cut.
+    the rows of its full snapshot were read. `end`: up to where it could be read, at or past the cut. `settled`: of a
+    changelog, the offset below which nothing is red for the snapshot: its state contains all records below, and an
+    incremental snapshot that builds on it starts to read there.
     """
 
     topic: str
@@ -225,3 +214,4 @@ class LogEntry:
     topic_id: str
     start: int
     end: int
+    settled: int | None = None

@@ -184,7 +184,9 @@ def _starts(captured: Captured, parent: Manifest) -> dict[TopicPartition, int]:
 
 
 def _settled(parent: Manifest) -> dict[TopicPartition, int]:
-    return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in parent.settled}
+    return {
+        TopicPartition(it.topic, it.partition): it.settled for it in parent.logs if it.settled is not None
+    }
 
 
 def _seams(parent: Manifest, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, SenderEnd]:

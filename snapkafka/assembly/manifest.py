@@ -19,7 +19,6 @@ from snapkafka.manifest import (
     Manifest,
     OpenEntry,
     ReadEntry,
-    SettledEntry,
     TableEntry,
     Times,
     content_digest,
@@ -92,11 +91,10 @@ def manifest_of(
         read=_entries(ranges),
         inputs=_entries(unread_ranges(view)) if spec.with_inputs else (),
         parents=parents,
-        settled=settled(view, checked.held),
         isolation=settings.spec.isolation,
         restorable=facts.restorable,
         topics=facts.topics,
-        logs=logs_of(view, None if base is None else base.parent),
+        logs=logs_of(view, checked.held, None if base is None else base.parent),
         versions={"snapkafka": __version__, "python": platform.python_version(), **versions},
         **judged(captured, checked, facts.external_readers, sources=spec.sources, strict=spec.strict),
     )
@@ -111,20 +109,6 @@ def alignment_of(captured: Captured, tables: Iterable[TableEntry]) -> Outcome | 
     return Outcome(
         aligned=False, why=f"{in_flight:,} messages of processes that had left before were in flight"
     )
-
-
-def settled(view: CutView, facts: Mapping[TopicPartition, StateFacts]) -> tuple[SettledEntry, ...]:
-    """Return for each changelog the offset below which nothing is red for the snapshot: at most its end.
-
-    Args:
-        facts: of each changelog partition that is not empty.
-    """
-    found = []
-    for tp, cuts in sorted(view.changelogs.items()):
-        end, first_later = min(cut.end for cut in cuts), facts.get(tp, StateFacts()).first_later
-        offset = end if first_later is None else min(end, first_later)
-        found.append(SettledEntry(topic=tp.topic, partition=tp.partition, offset=offset))
-    return tuple(found)
 
 
 def unread_ranges(view: CutView) -> list[ReadRange]:
@@ -145,14 +129,21 @@ def _entries(ranges: Iterable[ReadRange]) -> tuple[ReadEntry, ...]:
     return tuple(ReadEntry(topic=r.topic, partition=r.partition, start=r.start, end=r.end) for r in ranges)
 
 
-def logs_of(view: CutView, parent: Manifest | None = None) -> tuple[LogEntry, ...]:
+def logs_of(
+    view: CutView, facts: Mapping[TopicPartition, StateFacts], parent: Manifest | None = None
+) -> tuple[LogEntry, ...]:
     """Return the starts and ends of a snapshot's logs when they were about to be read; empty if unknown.
 
     Args:
+        facts: of the changelog partitions.
         parent: of an incremental snapshot. The parent's rows were read when it was assembled: the log has to go back
             as far as it did then; to offset 0 if the parent does not list it.
     """
     then = {} if parent is None else {(log.topic, log.partition): log.start for log in parent.logs}
+    settled = {tp: min(cut.end for cut in cuts) for tp, cuts in view.changelogs.items()}
+    settled |= {
+        tp: min(settled[tp], it.first_later) for tp, it in facts.items() if it.first_later is not None
+    }
     return tuple(
         LogEntry(
             topic=tp.topic,
@@ -160,6 +151,7 @@ def logs_of(view: CutView, parent: Manifest | None = None) -> tuple[LogEntry, ..
             topic_id=now.topic_id,
             start=min(now.start, then.get(tp, 0)) if view.state_start(tp) else now.start,
             end=now.end,
+            settled=settled.get(tp),
         )
         for tp, now in sorted((view.bounds or {}).items())
         if tp not in view.recreated

@@ -253,17 +253,13 @@ class CutView:
         """Return whether an outsider sent it, and its header leaves open whether it was white."""
         if record.process == EXTERNAL or record.marker or record.process in self.processes:
             return False
-        if not self.is_white(record):
-            return False
         outsider = self.outsiders.get(record.process)
-        return outsider is None or not outsider.harmless
+        return self.is_white(record) and (outsider is None or not outsider.harmless)
 
     def is_void(self, record: LogRecord) -> bool:
         """Return whether a process that is older than a restore appended it to the restored log. Then no process takes
         it in."""
-        if record.process not in self.before_restore:
-            return False
-        base = self.bases.get(record.tp)
+        base = self.bases.get(record.tp) if record.process in self.before_restore else None
         return base is not None and record.offset >= base.end
 
     # -- colours ----------------------------------------------------------------------------------------------
@@ -309,24 +305,19 @@ class CutView:
     def last_in_flight(self) -> Iterator[tuple[TopicPartition, SenderEnd, InputCut]]:
         """Yield the last white records of living senders that were in flight, and are not known to be deleted."""
         for tp, sources in self.inputs.items():
-            for source in sources:
+            for source in sources if tp not in self.recreated else ():
                 for end in self.senders.get(tp, {}).values():
-                    in_log = (
-                        end.white_end > max(source.position, self.log_start(tp)) and tp not in self.recreated
-                    )
-                    if end.last_seq >= 0 and in_log:
+                    if end.last_seq >= 0 and end.white_end > max(source.position, self.log_start(tp)):
                         yield tp, end, source
 
     def last_behind(self) -> Iterator[tuple[TopicPartition, SenderEnd, str]]:
         """Yield the last acknowledged white records of living senders that an app has received, or folds into its
         state, and that are not known to be deleted; with that app."""
         upto: dict[tuple[TopicPartition, str], int] = defaultdict(int)
-        for tp, sources in self.inputs.items():
-            for source in sources:
-                upto[tp, source.app] = max(upto[tp, source.app], source.position)
-        for tp, cuts in self.changelogs.items():
-            for cut in cuts:
-                upto[tp, cut.app] = max(upto[tp, cut.app], cut.end)
+        reached = [(tp, it.app, it.position) for tp, sources in self.inputs.items() for it in sources]
+        reached += [(tp, it.app, it.end) for tp, cuts in self.changelogs.items() for it in cuts]
+        for tp, app, end_of in reached:
+            upto[tp, app] = max(upto[tp, app], end_of)
         for (tp, app), below in sorted(upto.items()):
             for end in self.senders.get(tp, {}).values() if tp not in self.recreated else ():
                 if end.last_seq >= 0 and self.log_start(tp) < end.white_end <= below:
@@ -355,16 +346,11 @@ class CutView:
     def _recreated(self) -> Iterable[TopicPartition]:
         """Return the partitions of topics that were recreated, as any cut that reports them shows: several apps may
         read a topic, and an input of one may be a changelog of another."""
-        captured = self.captured
-        named = {(cut.topic, cut.partition) for cut in captured.inputs}
-        named |= {(cut.topic, cut.partition) for cut in captured.changelogs}
-        yield from (TopicPartition(*place) for place in named if place[0] in self.renewed)
-        if self.bounds is None:
-            return
-        needed = [(cut.topic, cut.partition, cut.position, cut.topic_id) for cut in captured.inputs]
-        needed += [(cut.topic, cut.partition, cut.end, cut.topic_id) for cut in captured.changelogs]
+        needed = [(cut.topic, cut.partition, cut.position, cut.topic_id) for cut in self.captured.inputs]
+        needed += [(cut.topic, cut.partition, cut.end, cut.topic_id) for cut in self.captured.changelogs]
         for topic, partition, end, topic_id in needed:
             tp = TopicPartition(topic, partition)
-            now = self.bounds.get(tp)
-            if now is None or now.end < end or (topic_id and now.topic_id and now.topic_id != topic_id):
+            now = LogBounds(start=0, end=end) if self.bounds is None else self.bounds.get(tp)
+            other = now is None or now.end < end or (topic_id and now.topic_id not in ("", topic_id))
+            if other or topic in self.renewed:
                 yield tp

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from snapkafka.assembly import columns
-from snapkafka.assembly.manifest import settled
+from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import CutView, LogRecord, reading_ranges
 from snapkafka.checks.v3_state import facts_of
 from snapkafka.manifest import STATE_DELTA
@@ -46,8 +46,8 @@ def _starts(view: CutView, written: list[Written]) -> Starts:
     lines: dict[TopicPartition, list[LogRecord]] = {tp: [] for tp in view.changelogs}
     for item in written:
         lines[item.record.tp].append(item.record)
-    found = settled(view, {tp: facts_of(view, whole(tp, of)) for tp, of in lines.items()})
-    return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in found}
+    found = logs_of(view, {tp: facts_of(view, whole(tp, of)) for tp, of in lines.items()})
+    return {TopicPartition(log.topic, log.partition): log.settled for log in found if log.settled is not None}
 
 
 def _resolved(full: Rows, *deltas: Rows) -> Rows:

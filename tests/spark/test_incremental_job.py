@@ -134,7 +134,8 @@ def test_a_delta_has_what_changed_and_nothing_else(chain: Chain) -> None:
     first, second = (chain.manifest(which) for which in ("next", "last"))
     assert {"state", "state_delta"} & {table.name for table in first.tables} == {"state_delta"}
     assert [entry.id for entry in second.parents] == [chain.name("snap"), chain.name("next")]
-    assert {entry.partition: entry.offset for entry in chain.manifest("snap").settled} == {0: 7, 1: 0}
+    logs = (log for log in chain.manifest("snap").logs if log.settled is not None)
+    assert {log.partition: log.settled for log in logs} == {0: 7, 1: 0}
     found = duckdb.sql(
         f"SELECT key, value, deleted FROM '{chain.store.root}/{first.id}/*/state_delta/*.parquet' ORDER BY key"
     )

@@ -23,9 +23,10 @@ from snapkafka.checks import (
     ReadRange,
     reading_ranges,
 )
+from snapkafka.checks.v3_state import StateFacts
 from snapkafka.errors import BadInputError, OffsetsGoneError, StorageError, UnknownSnapshotError
 from snapkafka.manifest import Column, Manifest, TableEntry
-from snapkafka.manifest_entries import FileEntry, LogEntry, SettledEntry
+from snapkafka.manifest_entries import FileEntry, LogEntry
 from snapkafka.protocol import Captured, ChangelogCut, Retention, SenderEnd, TopicPartition
 from tests.unit.base.test_manifest import example
 from tests.worlds.list_checks import v3
@@ -38,6 +39,10 @@ ISOLATION = "read_committed"
 def cut(end: int, **other: Any) -> ChangelogCut:
     of = ChangelogCut(app="one", table="t", topic="c", topic_id="cd", partition=0, end=end, process=2)
     return dataclasses.replace(of, **other)
+
+
+def settled(offset: int) -> LogEntry:
+    return LogEntry(topic="c", partition=0, topic_id="cd", start=0, end=9, settled=offset)
 
 
 def captured(name: str, epoch: int, *changelogs: ChangelogCut, parent: str = "") -> Captured:
@@ -75,7 +80,7 @@ def publish(store: LocalStore, of: Captured, base: Base | None = None, **other: 
         tables=(table,),
         captured=of,
         parents=() if base is None else base.entries(),
-        settled=(SettledEntry(topic="c", partition=0, offset=3),),
+        logs=(settled(3),),
         isolation=ISOLATION,
     )
     return store.publish(dataclasses.replace(manifest, **other), of.id)
@@ -125,7 +130,7 @@ def test_a_chain_lists_all_that_it_builds_on(tmp_path: Path) -> None:
         ({}, {"changelogs": (cut(8, value_codec="raw"),)}, "has changed its codecs"),
         ({}, {"changelogs": (cut(4),)}, "ends at offset 4, and at 5 in the parent"),
         (
-            {"settled": (SettledEntry(topic="c", partition=0, offset=6),)},
+            {"logs": (settled(6),)},
             {},
             "ends at offset 5, and the delta begins only at 6",
         ),
@@ -152,13 +157,13 @@ def test_the_seam_is_the_last_white_record_that_the_parent_counts(tmp_path: Path
     senders = (sent(2, 5, 7), sent(3, 4, 9), sent(4, 6, 9), sent(5, 0, -1), sent(6, 5, 1, topic="other"))
     store = LocalStore(tmp_path)
     monday = dataclasses.replace(captured("monday", 1, cut(5)), senders=senders)
-    publish(store, monday, settled=(SettledEntry(topic="c", partition=0, offset=5),))
+    publish(store, monday, logs=(settled(5),))
     base = find(store, captured("tuesday", 2, cut(8), parent="monday"))
     assert base is not None
     assert (base.starts, base.seams) == ({HERE: 5}, {HERE: senders[0]})
 
     monday = dataclasses.replace(monday, changelogs=(cut(5, sets=True),))
-    publish(store, monday, settled=(SettledEntry(topic="c", partition=0, offset=5),))
+    publish(store, monday, logs=(settled(5),))
     base = find(store, captured("tuesday", 2, cut(8, sets=True), parent="monday"))
     assert base is not None
     assert (base.starts, base.seams) == ({}, {})
@@ -331,9 +336,12 @@ def bounds(start: int, end: int = 20) -> dict[TopicPartition, LogBounds]:
 
 def test_where_a_log_started_and_ended_is_recorded() -> None:
     full = CutView(captured("monday", 1, cut(8)), bounds(2))
-    assert logs_of(full) == (LogEntry(topic="c", partition=0, topic_id="cd", start=2, end=20),)
-    assert logs_of(CutView(captured("monday", 1, cut(8)))) == (), "a simulator's log has no bounds"
-    assert logs_of(CutView(captured("monday", 1, cut(21)), bounds(2))) == (), "it is another log by now"
+    place: dict[str, Any] = {"topic": "c", "partition": 0, "topic_id": "cd"}
+    assert logs_of(full, {}) == (LogEntry(**place, start=2, end=20, settled=8),)
+    (log,) = logs_of(full, {HERE: StateFacts(first_later=5)})
+    assert log.settled == 5
+    assert logs_of(CutView(captured("monday", 1, cut(8))), {}) == (), "a simulator's log has no bounds"
+    assert logs_of(CutView(captured("monday", 1, cut(21)), bounds(2)), {}) == (), "it is another log by now"
 
 
 @pytest.mark.parametrize(
@@ -355,5 +363,5 @@ def test_of_an_incremental_snapshot_a_log_has_to_go_back_as_far_as_that_of_its_p
     )
     parent = dataclasses.replace(example(), logs=logs)
     child = CutView(captured("tuesday", 2, cut(8), parent="monday"), bounds(start), {HERE: settled})
-    (log,) = logs_of(child, parent)
+    (log,) = logs_of(child, {}, parent)
     assert (log.start, log.end) == (expected, 20)

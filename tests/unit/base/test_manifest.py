@@ -25,7 +25,6 @@ from snapkafka.manifest_entries import (
     ParentEntry,
     ReadEntry,
     RestorableEntry,
-    SettledEntry,
     TableEntry,
     Times,
     TopicEntry,
@@ -116,11 +115,13 @@ def example() -> Manifest:
         restorable=RestorableEntry(
             how="until", until="2026-01-08T00:00:00+00:00", topic="in", partition=0, why="deletes"
         ),
-        settled=(SettledEntry(topic="c", partition=0, offset=4),),
         isolation="read_committed",
         versions={"spark": "4"},
         topics=(TopicEntry(name="in", topic_id="ab", partitions=1, settings={"retention.ms": "1"}),),
-        logs=(LogEntry(topic="in", partition=0, topic_id="ab", start=1, end=12),),
+        logs=(
+            LogEntry(topic="in", partition=0, topic_id="ab", start=1, end=12),
+            LogEntry(topic="c", partition=0, topic_id="ab", start=1, end=12, settled=4),
+        ),
     )
 
 
