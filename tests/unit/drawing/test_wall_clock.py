@@ -173,20 +173,6 @@ def manifest_without_times() -> Any:
     return dataclasses.replace(example().ledger, triggered_ms=0, appended=())
 
 
-def test_the_command_draws_and_reports_it(tmp_path: Path) -> None:
-    output = tmp_path / "cut.svg"
-    world(tmp_path, system(60))
-    asked = ["draw", "s", "--storage", str(tmp_path), "-o", str(output), "--json"]
-    found = CliRunner().invoke(app, [*asked, "--wall-clock"])
-    assert found.exit_code == 0, found.output
-    reported = json.loads(found.stdout)["wall_clock"]
-    assert (reported["at_ms"], reported["backward"]) == (START + 110, 1)
-    assert 'class="wall"' in output.read_text("utf-8")
-    plain = CliRunner().invoke(app, asked)
-    assert "wall_clock" not in json.loads(plain.stdout)
-    assert 'class="wall"' not in output.read_text("utf-8")
-
-
 def test_the_picture_of_the_guide_is_what_the_command_draws(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
@@ -195,8 +181,14 @@ def test_the_picture_of_the_guide_is_what_the_command_draws(
     rows = [{key: names.get(str(value), value) for key, value in row.items()} for row in system(60)]
     world(tmp_path, rows, names=names)
     output, storage = tmp_path / "wall-clock.svg", str(tmp_path)
-    found = CliRunner().invoke(app, ["draw", "s", "--storage", storage, "-o", str(output), "--wall-clock"])
+    asked = ["draw", "s", "--storage", storage, "-o", str(output), "--json"]
+    plain = CliRunner().invoke(app, asked)
+    assert "wall_clock" not in json.loads(plain.stdout)
+    assert 'class="wall"' not in output.read_text("utf-8")
+    found = CliRunner().invoke(app, [*asked, "--wall-clock"])
     assert found.exit_code == 0, found.output
+    reported = json.loads(found.stdout)["wall_clock"]
+    assert (reported["at_ms"], reported["backward"]) == (START + 110, 1)
     kept = Path(__file__).parents[3] / "docs" / "guide" / "wall-clock.svg"
     if pytestconfig.getoption("--rewrite"):
         kept.write_text(output.read_text("utf-8"), "utf-8")
