@@ -8,8 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from snapkafka.assembly import columns
 from snapkafka.assembly.manifest import logs_of
 from snapkafka.checks import CutView, LogRecord, reading_ranges
@@ -86,29 +84,6 @@ def test_a_chain_of_three_has_the_rows_of_the_whole() -> None:
         assert not counted & found, "nothing is there twice"
         starts = _starts(child, read)
     assert starts == _starts(views[2], _read(all_, views[2])), "whatever was read"
-
-
-@pytest.mark.parametrize("mistaken", ["from the parent's end", "one late"])
-def test_a_delta_that_begins_too_late_is_noticed(mistaken: str) -> None:
-    """Or where red records of the parent below its end are taken for counted."""
-    all_ = logs(random.Random(1), WORLDS)
-    parent, child = all_.view(0), all_.view(1)
-    read = _read(all_, parent)
-    if mistaken == "one late":
-        starts = {tp: offset + 1 for tp, offset in _starts(parent, read).items()}
-    else:
-        starts = {tp: max(ends[0]) for tp, ends in all_.ends.items()}
-    delta = _state(child, _read(all_, child, starts), parent)
-    assert _rows(_resolved(_state(parent, read, None), delta)) != all_.state(1)
-
-
-def test_a_delta_of_new_records_alone_is_noticed() -> None:
-    """Behind a red record may lie a white one that the parent has counted; it is the last all the same."""
-    all_ = logs(random.Random(1), WORLDS)
-    parent, child = all_.view(0), all_.view(1)
-    only_new = [item for item in _read(all_, child) if not parent.in_state(item.record)]
-    delta = _state(child, only_new, parent)
-    assert _rows(_resolved(_state(parent, _read(all_, parent), None), delta)) != all_.state(1)
 
 
 def test_columns_of_a_delta_are_those_stated() -> None:
