@@ -24,8 +24,6 @@ _FORBIDDEN: Final = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 65534, 655
 SHOWN_CHARS: Final = 80
 #: How long each half of a glyph is.
 STUB: Final = 12
-
-
 #: By kind of a message, the class of its arrow; of any other: near the cut, and not across it.
 CLASSES: Final = {"in-flight": "flight", "backward": "backward", "marker": "marker"}
 EXPLAINED: Final = {
@@ -34,15 +32,6 @@ EXPLAINED: Final = {
     "later": "sent after the cut",
     "waiting": "external, from before the cut, not received before it",
     "backward": "received before the cut, sent after it: the cut is inconsistent",
-}
-
-
-WALL_EXPLAINED: Final = {
-    "in-flight": "in flight, in no state",
-    "received": "received before it",
-    "later": "sent after it",
-    "waiting": "external, not received before it",
-    "backward": "received before it, sent after it: inconsistent",
 }
 
 
@@ -141,7 +130,7 @@ def _arrow(arrow: Arrow, names: Mapping[int, str], *, glyphs: bool) -> str:
     title += [f"value {message.value}"] if message.value else []
     title += [message.what] if message.what else []
     if message.at_cut:
-        title += [f"by the wall clock: {WALL_EXPLAINED[message.kind]}", EXPLAINED[message.at_cut]]
+        title += [f"by the wall clock: {EXPLAINED[message.kind]}", EXPLAINED[message.at_cut]]
     elif not message.what:
         title += [EXPLAINED.get(message.kind, "")]
     title += [f"because of {_place(message.cause)}"] if message.cause else []

@@ -138,10 +138,9 @@ def wall_notes(cut: WallCut) -> Iterator[str]:
 
 
 def _what(message: DrawnMessage, at_ms: int) -> str:
-    times = (("sent", message.sent_ms), ("received", message.received_ms))
     parts = [
         f"{what} {abs(ms - at_ms):,} ms {'before' if ms <= at_ms else 'after'}"
-        for what, ms in times
+        for what, ms in (("sent", message.sent_ms), ("received", message.received_ms))
         if ms is not None
     ]
     return ", ".join(parts) + (" the wall-clock time" if parts else "")
