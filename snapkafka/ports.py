@@ -124,8 +124,8 @@ class TopicAdmin(Protocol):
     async def groups(self) -> Sequence[Group]:
         """List every consumer group of the cluster."""
 
-    async def members(self, group: str) -> int:
-        """Count the members of a consumer group."""
+    async def group_members(self, group: str) -> Sequence[Member]:
+        """List the members of a consumer group."""
 
     async def committed(self, group: str) -> Mapping[TopicPartition, tuple[int, str]]:
         """Return what a consumer group has committed: position and note of each partition."""

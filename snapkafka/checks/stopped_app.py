@@ -60,7 +60,7 @@ async def stopped_app(
 
 async def _require_empty(admin: TopicAdmin, app: str) -> None:
     try:
-        members = await admin.members(app)
+        members = len(await admin.group_members(app))
     except SnapkafkaError as error:
         raise TriggerRefusedError(
             f"app {app} is not known to be stopped: {error}", hint=error.hint, reason=APP_RUNS_WITHOUT
@@ -93,7 +93,7 @@ async def _ran(admin: TopicAdmin, state: LedgerView, captured: Captured, app: st
     if not any(
         view.hello.app == app and process >= captured.epoch for process, view in state.processes.items()
     ):
-        if await admin.members(app):
+        if await admin.group_members(app):
             return "it runs without snapkafka: its group has members, and it has not joined"
         committed = await admin.committed(app)
         for source in captured.inputs:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from snapkafka import verbs
@@ -21,10 +21,12 @@ from snapkafka.logs import about
 from snapkafka.ports import Group, TopicAdmin
 from snapkafka.protocol.alignment import Graph, known_graph
 from snapkafka.protocol.facts import counts_of, unlike_counts
+from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import (
     INPUT_UNASSIGNED,
     LEDGER_CUT_SHORT,
+    RESTORING,
     LogEnd,
     RunsWithout,
     StoppedApp,
@@ -68,18 +70,13 @@ async def compose_trigger(
 
     Args:
         admin: the cluster; the trigger lacks facts whose access is unauthorized.
-        state: the ledger up to now.
-        audit: whether workers send what their tables hold.
-        catch_up: reads the ledger to its end.
         options: the fields of `verbs.Trigger`.
 
     It waits a little where an app seems to run without snapkafka (it may be starting) or an input has no reader.
 
     Raises:
-        BadInputError: an argument is invalid.
-        UnknownSnapshotError: the ledger has no such parent.
+        BadInputError, UnknownSnapshotError, StorageError: an argument is invalid, the parent or the storage.
         TriggerRefusedError: the snapshot could not succeed.
-        StorageError: the URI of the storage contains a secret.
     """
     asked = verbs.Trigger(**options)
     check_trigger(state, asked)
@@ -103,7 +100,7 @@ async def compose_trigger(
                 LogEnd(topic=tp.topic, partition=tp.partition, end=at)
                 for tp, at in sorted((found or {}).items())
             )
-            stopped = await _stopped(admin, state, apps, ends)
+            stopped = await _stopped(admin, state, apps, found or {}, groups or ())
             break
         except TriggerRefusedError:
             if catch_up is None or time.monotonic() > until:
@@ -149,11 +146,7 @@ _NO_ID: Final[tuple[tuple[Callable[[Any], object], str], ...]] = (
 
 
 def require_id(snapshot_id: str) -> None:
-    """Refuse an id that no snapshot can have; empty: one is generated.
-
-    Raises:
-        BadInputError: the id is invalid.
-    """
+    """Refuse an id that no snapshot can have; empty: one is generated."""
     for holds, what in _NO_ID:
         if holds(snapshot_id):
             raise BadInputError(
@@ -166,11 +159,7 @@ def require_id(snapshot_id: str) -> None:
 
 
 def check_trigger(state: LedgerState, asked: verbs.Trigger) -> None:
-    """Refuse a trigger that cannot succeed.
-
-    Raises:
-        BadInputError, TriggerRefusedError: see `compose_trigger`.
-    """
+    """Refuse a trigger that cannot succeed."""
     require_id(asked.snapshot_id)
     if asked.type not in TYPES:
         raise BadInputError(f"type {asked.type!r} is unknown", hint=f"it can be {' or '.join(TYPES)}")
@@ -194,6 +183,9 @@ def _refusals(state: LedgerState, asked: verbs.Trigger) -> Iterator[tuple[str, s
         yield LEDGER_CUT_SHORT, state.loss, "docs/reference/ledger.md has what becomes of its snapshots", []
     if state.paused:
         yield "paused", "snapshots are paused in this namespace", "`snapkafka resume` ends the pause", []
+    if (restore := state.restores.open) is not None and restore.concerns(apps):
+        hint = "wait until it is done; if it has died, run it again"
+        yield RESTORING, being_restored(restore).reason, hint, [*restore.apps]
     known = {view.hello.app for view in state.processes.values()}
     if unknown := sorted(set(apps) - known):
         hint = f"known apps: {', '.join(sorted(known))}" if known else "start it with snapkafka.install first"
@@ -240,18 +232,21 @@ def graph_of_apps(state: LedgerState, apps: Collection[str]) -> Graph:
 
 
 def _require_readers(state: LedgerState, apps: Collection[str]) -> None:
-    """Refuse a snapshot while an input of a running app has no reader (R9).
-
-    Raises:
-        TriggerRefusedError: it names the input.
-    """
+    """Refuse a snapshot while an input of a running app has no reader (R9)."""
     for app, tp in state.unassigned(apps):
+        waiting = ", ".join(view.name for view in awaiting_inputs(state, app))
+        why = f"{waiting} waits for inputs" if waiting else "its consumer group is in a rebalance"
         raise TriggerRefusedError(
-            f"no process of app {app} has its input {tp}: its consumer group is in a rebalance",
+            f"no process of app {app} has its input {tp}: {why}",
             hint="try again once it is over; the inputs of a static member that has left wait for its session to end",
             reason=INPUT_UNASSIGNED,
             app=app,
         )
+
+
+def awaiting_inputs(state: LedgerState, app: str) -> list[ProcessView]:
+    """List the processes of an app that have no input yet, or none any more."""
+    return [it for it in state.participants() if it.hello.app == app and not state.inputs_read_by(it)]
 
 
 def _parent(state: LedgerState, type_: str, parent: str, storage: str) -> str:
@@ -294,20 +289,28 @@ async def _seen(work: Awaitable[T], without: str, fields: dict[str, Any]) -> T |
 
 
 async def _stopped(
-    admin: TopicAdmin, state: LedgerState, apps: Collection[str], ends: Iterable[LogEnd]
+    admin: TopicAdmin,
+    state: LedgerState,
+    apps: Collection[str],
+    ends: Mapping[TopicPartition, int],
+    groups: Iterable[Group],
 ) -> tuple[StoppedApp, ...]:
     """Return where the apps in scope stand that do not run. One whose worker has withdrawn, and runs on, is left to the
     ledger, which fails the snapshot by the reason of that."""
-    known = {TopicPartition(end.topic, end.partition): end.end for end in ends}
     still = [view for view in state.stopped(apps) if not state.goes_on_without(view)]
-    return tuple(await asyncio.gather(*(stopped_app(admin, state, view, known) for view in still)))
+    names = {view.hello.app for view in still}
+    for group in (it for it in groups if it.name in names and it.members):
+        if len(dead := still_counted(state, group)) == len(group.members):
+            raise TriggerRefusedError(
+                f"{dead[0].name} has died, and its group counts it until its session is over",
+                hint="snapshots of its app fail until then: start it again, or try again in a minute",
+                reason="process-lost",
+            )
+    return tuple(await asyncio.gather(*(stopped_app(admin, state, view, ends) for view in still)))
 
 
 def _run_without(groups: Iterable[Group], state: LedgerState, apps: Collection[str]) -> Iterator[RunsWithout]:
-    """List the apps that joined once, are not in scope, and have members that take no part.
-
-    R10 covers the others: stopped apps of its scope.
-    """
+    """List the apps out of scope that joined once, and have members that take no part; R10 covers those in scope."""
     in_scope = {view.hello.app for view in state.standing(apps)}
     joined = {view.hello.app for view in state.processes.values()} - in_scope
     for group in sorted((group for group in groups if group.name in joined), key=lambda group: group.name):
@@ -321,18 +324,19 @@ def _marker_topics(
 ) -> tuple[str, ...]:
     """Return the inputs whose every reader knows markers, without changelogs."""
     readers = [group for group in groups if not group.name.startswith(OWN_GROUPS)]
-    external_readers = [
-        group for group in readers if group.name not in knowing and not knows_markers(state, group)
-    ]
-    if blind := [group.name for group in external_readers if group.topics is None]:
-        logger.info(
-            "what %s reads cannot be determined: no markers will be sent", ", ".join(blind), extra=fields
-        )
+    external = [it for it in readers if it.name not in knowing and not knows_markers(state, it)]
+    if blind := [group.name for group in external if group.topics is None]:
+        logger.info("what %s reads is unknown: no markers will be sent", ", ".join(blind), extra=fields)
         return ()
-    topics = state.input_topics() - state.changelogs()
-    return tuple(
-        sorted(topic for topic in topics if not any(topic in (g.topics or ()) for g in external_readers))
-    )
+    read_there = {topic for group in external for topic in group.topics or ()}
+    return tuple(sorted(state.input_topics() - state.changelogs() - read_there))
+
+
+def still_counted(state: LedgerState, group: Group) -> list[ProcessView]:
+    """List the processes that the ledger has declared dead, while their group still counts them."""
+    by_member = {it.member: it for it in state.processes.values() if it.member}
+    found = [by_member.get(it.member) for it in group.members]
+    return [it for it in found if it is not None and it.dead]
 
 
 def knows_markers(state: LedgerState, group: Group) -> bool:

@@ -19,13 +19,14 @@ from typing import Final, TypeAlias
 
 from snapkafka.advice import Advice, Weight, worst_first
 from snapkafka.errors import SnapkafkaError
-from snapkafka.kafka.ledger.reading import Opened, captured, latest_of_apps, opened, outputs_of
+from snapkafka.kafka.ledger.reading import LedgerReading, Opened, captured, latest_of_apps, opened, outputs_of
 from snapkafka.kafka.login.connection import Connection
-from snapkafka.kafka.preflight import OWN_GROUPS, knows_markers
+from snapkafka.kafka.preflight import OWN_GROUPS, awaiting_inputs, knows_markers, still_counted
 from snapkafka.ports import Cluster, Group, Topic
 from snapkafka.protocol.captured_snapshot import Captured
 from snapkafka.protocol.facts import unlike_counts
 from snapkafka.protocol.gather import gather
+from snapkafka.protocol.ledger_fold import being_restored
 from snapkafka.protocol.ledger_state import LedgerState, ProcessView
 from snapkafka.protocol.records import REMOTE, Table, TopicPartition
 from snapkafka.topic_config import UNBOUNDED, TopicSettings
@@ -33,6 +34,7 @@ from snapkafka.units import format_ms, wall_ms
 from snapkafka.wire.headers import HEADER
 
 from .findings import find, unseen
+from .info import instant
 from .listing import Clock
 from .pruning import checkpoint_due
 
@@ -67,7 +69,7 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     """Examine them by a ledger that was read."""
     state = work.reading.state
     views = latest_of_apps(state)
-    found = [*_about_apps(state, views), *_about_snapshots(state), *_about_standing_agents(state)]
+    found = [*_about_apps(work.reading, views), *_about_snapshots(state), *_about_standing_agents(state)]
     found += [find("topic-unread", it.topic, topic=it.topic, app=it.app) for it in state.unread()]
     found += _about_ledger(work, now_ms)
     found += await about_topics(work, views, ASSEMBLY_WITHIN_MS)
@@ -78,7 +80,8 @@ async def examine(work: Opened, namespace: str, *, now_ms: int) -> Checkup:
     return Checkup(namespace=namespace, apps=apps, found=worst_first(found))
 
 
-def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice]:
+def _about_apps(reading: LedgerReading, views: list[ProcessView]) -> Iterator[Advice]:
+    state = reading.state
     living = list(state.living())
     if not living:
         yield find("nobody")
@@ -86,6 +89,16 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
         yield find("stamp-only", apps=_counted(stamping))
     if state.paused:
         yield find("paused")
+    if (restore := state.restores.open) is not None:
+        since = instant(reading.times_ms[restore.begun_at])
+        yield find("restoring", what=being_restored(restore).reason, since=since)
+    lacking: dict[str, list[TopicPartition]] = {}
+    for app, tp in state.unassigned():
+        lacking.setdefault(app, []).append(tp)
+    for app, tps in () if stamping else lacking.items():
+        who = [_since(reading, it, max(it.process, it.assigned)) for it in awaiting_inputs(state, app)]
+        waits = f"{' and '.join(who)} waits for inputs" if who else "its group is in a rebalance"
+        yield find("input-unassigned", app, app=app, tp=tps[0], count=len(tps), waits=waits)
     for view in state.processes.values():
         if state.goes_on_without(view):
             yield find("stood-down", what=view.withdrawal)
@@ -102,6 +115,11 @@ def _about_apps(state: LedgerState, views: list[ProcessView]) -> Iterator[Advice
     if len(releases) > 1:
         of = {it: _counted(view for view in living if view.hello.release == it) for it in releases}
         yield find("releases", releases="; ".join(f"{it or 'unknown'} ({apps})" for it, apps in of.items()))
+
+
+def _since(reading: LedgerReading, view: ProcessView, offset: int | None) -> str:
+    """Name a process, with the time of a record in the ledger."""
+    return f"{view.name}, since {instant(reading.times_ms[offset or 0])}"
 
 
 def _counted(views: Iterable[ProcessView]) -> str:
@@ -205,12 +223,20 @@ async def about_groups(work: Opened, inputs: set[str]) -> list[Advice]:
         return [unseen("groups", error, so)]
     outputs = outputs_of(state) - inputs
     others = [it for it in groups if not it.name.startswith(OWN_GROUPS) and not knows_markers(state, it)]
-    return [advice for group in others for advice in _about_group(state, group, inputs, outputs)]
+    return [advice for group in others for advice in _about_group(work.reading, group, inputs, outputs)]
 
 
-def _about_group(state: LedgerState, group: Group, inputs: set[str], outputs: set[str]) -> Iterator[Advice]:
+def _about_group(
+    reading: LedgerReading, group: Group, inputs: set[str], outputs: set[str]
+) -> Iterator[Advice]:
+    state, restore = reading.state, reading.state.restores.open
     name, count, topics = group.name, len(group.members), group.topics or frozenset()
-    if joined := sum(view.hello.app == name for view in state.living()):
+    joined, dead = sum(view.hello.app == name for view in state.living()), still_counted(state, group)
+    if dead and count <= joined + len(dead):
+        yield from (find("still-counted", it.name, who=_since(reading, it, it.left)) for it in dead)
+    elif restore is not None and name in restore.apps:
+        return  # which holds it
+    elif joined:
         yield find("members-without", group=name, count=count, joined=joined)
     elif count and any(view.hello.app == name and state.unretired(view) for view in state.processes.values()):
         yield find("app-runs-without", group=name, count=count)

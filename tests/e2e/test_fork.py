@@ -97,7 +97,7 @@ def test_a_fork_ends_like_production_and_leaves_it_as_it_was(kafka: Broker, tmp_
             cycle.system.interrupt(worker)
         wait_until(
             "the groups of the fork to be empty",
-            lambda: not any(observer.call(observer.admin.members(app)) for app in done.plan.apps),
+            lambda: not any(observer.call(observer.admin.group_members(app)) for app in done.plan.apps),
             timeout_s=60,
         )
         assert fingerprint(kafka.bootstrap, cycle.prefix) == before

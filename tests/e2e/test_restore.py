@@ -77,7 +77,7 @@ class Killed:
     def stops_in_order(self) -> None:
         for worker in list(self.cycle.system.workers):
             self.cycle.system.interrupt(worker)
-        members, apps = self.observer.admin.members, ("left", "right")
+        members, apps = self.observer.admin.group_members, ("left", "right")
         wait_until(
             "the groups to be empty",
             lambda: not any(self.observer.call(members(f"{self.cycle.prefix}{app}")) for app in apps),

@@ -65,7 +65,7 @@ class App:
         self.system.interrupt(worker)
         wait_until(
             "the group to be empty",
-            lambda: self.call(self.observer.admin.members(self.id)) == 0,
+            lambda: not self.call(self.observer.admin.group_members(self.id)),
             timeout_s=60,
         )
 
@@ -176,7 +176,7 @@ def test_a_restored_app_goes_on_where_each_of_its_agents_stood(
     wait_until(
         "it to say that it waits", lambda: "waits: plan by-hand" in second.log.read_text(), timeout_s=READY_S
     )
-    assert app.call(observer.admin.members(app.id)) == 0, "it has not joined its group"
+    assert not app.call(observer.admin.group_members(app.id)), "it has not joined its group"
     app.finish_restore(late=old)
 
     found = app.await_outputs(

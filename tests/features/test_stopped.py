@@ -41,7 +41,9 @@ def wait_for_its_session(run: Counting) -> None:
     """A worker that was killed is a member of its group until its session is over: so long nobody knows better."""
     observer = run.observer
     run.wait_until(
-        "its group to be empty", lambda: observer.call(observer.admin.members(run.app)) == 0, timeout_s=30
+        "its group to be empty",
+        lambda: not observer.call(observer.admin.group_members(run.app)),
+        timeout_s=30,
     )
 
 
@@ -165,9 +167,7 @@ def test_r10_an_app_that_runs_without_snapkafka_is_no_stopped_one(kafka: Broker,
         assert f"app {run.app} runs without snapkafka: its consumer group has 1 members" in str(refused.value)
 
         run.system.interrupt(without)
-        run.wait_until(
-            "its group to be empty", lambda: observer.call(observer.admin.members(run.app)) == 0, timeout_s=30
-        )
+        wait_for_its_session(run)
         captured = capture(observer, "after it was stopped")
         cuts = {cut.partition: cut for cut in captured.inputs if cut.app == run.app}
         assert {partition: cut.position for partition, cut in cuts.items()} == effects

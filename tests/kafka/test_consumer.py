@@ -89,7 +89,7 @@ async def test_it_commits_without_being_a_member_and_not_beside_one(side: Side) 
     await side.read(2)
     await side.consumer.commit({side.tps[0]: 1})
     await side.consumer.commit({side.tps[0]: 2, side.tps[1]: 0})
-    assert await side.admin.members(side.group) == 0
+    assert not await side.admin.group_members(side.group)
     committed = await side.admin.committed(side.group)
     assert committed == {side.tps[0]: (2, ""), side.tps[1]: (0, "")}
     inputs = [Input(topic=side.topic)]

@@ -211,23 +211,20 @@ class FakeAdmin:
         await self._answer()
         return {tp: (offset, "") for tp, offset in self.commits.get(group, {}).items()}
 
-    async def members(self, group: str) -> int:
-        """By how often it was asked for; the last answer stands."""
-        await self._answer()
-        self.asked_members.append(group)
-        if self.member_failure is not None:
-            raise self.member_failure
-        return self.member_counts.pop(0) if self.member_counts else 0
-
     def busy(self, group: str) -> bool:
         """Has a group workers, which refuse a holder?"""
         return bool(self.member_counts and self.member_counts[0])
 
     async def group_members(self, group: str) -> tuple[Member, ...]:
-        """The holder, or as many workers as `members` counts."""
+        """The holder, or as many workers as `member_counts` has for this time that it is asked."""
         if group in self.held:
             return (Member("holder", HOLDER, "/box"),)
-        return tuple(Member(f"m{n}", "worker", "/box") for n in range(await self.members(group)))
+        await self._answer()
+        self.asked_members.append(group)
+        if self.member_failure is not None:
+            raise self.member_failure
+        number = self.member_counts.pop(0) if self.member_counts else 0
+        return tuple(Member(f"m{n}", "worker", "/box") for n in range(number))
 
     def hold(self, group: str) -> FakeHold:
         return FakeHold(self, group)

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapkafka.checks import (
-    LogBounds,
-    LogRecord,
-)
+from snapkafka.checks import LogBounds, LogRecord
 from snapkafka.protocol import (
     Captured,
     ChangelogCut,

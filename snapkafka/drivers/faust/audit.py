@@ -152,8 +152,8 @@ class ScannedTable:
             return content_of_set(
                 operation, self._dumped(schema.dumps_value, [list(value), []], table.value_serializer)
             )
-        if value is None:
-            return None  # Faust deletes a key whose value is None from the changelog
+        if value is None and not self._as_json[1]:
+            return None  # as raw bytes it deletes the key from the changelog; as JSON it is `null`
         return (
             content(self._dumped(schema.dumps_key, key, table.key_serializer), self._as_json[0]),
             content(self._dumped(schema.dumps_value, value, table.value_serializer), self._as_json[1]),

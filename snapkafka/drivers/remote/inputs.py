@@ -99,7 +99,7 @@ async def resolve(admin: Any, node: str, inputs: Sequence[Input]) -> Starts:
         raise BadInputError(
             f"codec {min(unknown)[:20]!r} of an input is unknown", hint=f"use {' or '.join(CODECS)}"
         )
-    if members := await admin.members(node):
+    if members := len(await admin.group_members(node)):
         raise TriggerRefusedError(
             f"consumer group {node} has {members} members: an app that speaks Kafka runs under that name",
             hint="join by another node_id: its positions are committed by the group of that name",

@@ -226,10 +226,6 @@ class KafkaTopicAdmin:
         with translated(self.connection, f"describe group {group}"):
             return await ask_patiently(lambda: group_members(admin, group))
 
-    async def members(self, group: str) -> int:
-        """Count the members of a consumer group; see `group_members`."""
-        return len(await self.group_members(group))
-
     def hold(self, group: str) -> GroupHold:
         """Create a hold of a consumer group, which is still to be acquired."""
         return GroupHold(self.connection, group)

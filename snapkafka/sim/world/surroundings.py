@@ -155,8 +155,8 @@ class SimAdmin:
     def of(cls, world: Surroundings) -> TopicAdmin:
         return cast(TopicAdmin, cls(world))
 
-    async def members(self, group: str) -> int:
-        return sum(p.app.name == group and p.connected for p in self._world.processes)
+    async def group_members(self, group: str) -> list[object]:
+        return [p for p in self._world.processes if p.app.name == group and p.connected]
 
     async def committed(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
         committed = self._world.broker.committed

@@ -46,6 +46,14 @@ def test_a_table_that_cannot_be_encoded_is_named_and_the_others_are_audited(app:
     assert "cannot be encoded" in scan.tables[0].failed
 
 
+@pytest.mark.parametrize(("codec", "found"), [("json", {(0, b'"a"'): digest(b"null")}), ("raw", {})])
+def test_none_is_what_the_changelog_has(app: faust.App, codec: str, found: dict[Any, bytes]) -> None:
+    """JSON writes `null`; as raw bytes the key is deleted."""
+    table = app.Table("t")
+    table.value_serializer, table.data.data["a"] = codec, None
+    assert rows_in(asyncio.run(drained(Scan([image(table)])))) == found
+
+
 def test_what_may_be_written_as_different_bytes_is_not_audited(app: faust.App) -> None:
     table = app.Table("p", default=int)
     table.value_serializer = "pickle"

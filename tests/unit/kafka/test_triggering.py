@@ -23,12 +23,14 @@ from snapkafka.protocol import (
     INPUT_UNASSIGNED,
     Assigned,
     Bye,
+    Dead,
     Failure,
     Hello,
     InputTopic,
     LedgerRecord,
     LedgerState,
     LogEnd,
+    Restore,
     Retire,
     RunsWithout,
     Table,
@@ -56,6 +58,7 @@ def state_of(*records: object, assigned: bool = True) -> LedgerState:
 
 
 SHOP = Hello(n=1, app="shop", inputs=ORDERS)
+RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",))
 HAS = Assigned(process=0, n=2, generation=1, inputs=tuple(TopicPartition("orders", p) for p in (0, 1)))
 
 
@@ -82,6 +85,25 @@ async def test_r9_it_waits_a_little_until_every_input_has_a_reader(monkeypatch: 
         await compose_trigger(admin, state)
     assert refused.value.facts["reason"] == INPUT_UNASSIGNED
     assert (await compose_trigger(admin, state, catch_up=catch_up)).asked_at == state.end
+
+
+@pytest.mark.parametrize(
+    ("records", "members", "reason", "named"),
+    [
+        ((Dead(n=3, dead=0),), ("m0",), "process-lost", "process 0 "),
+        ((Dead(n=3, dead=0),), ("m0", "m9"), "app-runs-without", "app shop"),
+        ((Dead(n=3, dead=0), replace(SHOP, n=4)), ("m0",), INPUT_UNASSIGNED, "process 5 "),
+        ((Dead(n=3, dead=0), RESTORED), ("holder",), "restoring", "plan r"),
+    ],
+)
+async def test_who_is_to_blame_is_named(
+    records: tuple[LedgerRecord, ...], members: tuple[str, ...], reason: str, named: str
+) -> None:
+    """A worker that was killed is a member until its session is over: that is no app without snapkafka."""
+    admin = FakeAdmin(known_groups=[fake_group("shop", None, members)], member_counts=[len(members)])
+    first = SHOP, replace(HAS, member="m0"), replace(SHOP, n=2, app="till"), replace(HAS, process=2)
+    with pytest.raises(TriggerRefusedError, match=named, check=because(reason=reason)):
+        await compose_trigger(admin, state_of(*first, *records, assigned=False))
 
 
 async def test_it_tells_how_far_the_ledger_was_read_when_the_ends_were_asked_for() -> None:
@@ -127,17 +149,16 @@ async def test_a_cluster_that_is_slow_to_look_at_is_not_waited_for(monkeypatch: 
 # -- markers -------------------------------------------------------------------------------------------------
 
 
+OURS, BI = (fake_group(name, frozenset({"orders"})) for name in ("shop", "bi"))
+
+
 @pytest.mark.parametrize(
     ("groups", "knowing", "marked"),
     [
         ([], (), ("orders",)),
-        ([fake_group("shop", frozenset({"orders"}))], (), ("orders",)),
-        ([fake_group("shop", frozenset({"orders"})), fake_group("bi", frozenset({"orders"}))], (), ()),
-        (
-            [fake_group("shop", frozenset({"orders"})), fake_group("bi", frozenset({"orders"}))],
-            ("bi",),
-            ("orders",),
-        ),
+        ([OURS], (), ("orders",)),
+        ([OURS, BI], (), ()),
+        ([OURS, BI], ("bi",), ("orders",)),
         ([fake_group("bi", frozenset({"clicks"}))], (), ("orders",)),
         ([fake_group("share", None)], (), ()),
         ([fake_group("share", None)], ("share",), ("orders",)),
@@ -220,13 +241,7 @@ async def test_what_cannot_succeed_is_refused(
     [
         ((SHOP, STAMPS), ("shop",)),
         ((LACKING, SHOP), ()),
-        (
-            (
-                LACKING,
-                Assigned(process=0, n=1, generation=1, inputs=(TopicPartition("to-pay", 0),)),
-            ),
-            (),
-        ),
+        ((LACKING, Assigned(process=0, n=1, generation=1, inputs=(TopicPartition("to-pay", 0),))), ()),
         ((BEFORE, FIXED), ()),
         ((SHOP, replace(BEFORE, app="stopped"), Bye(process=1, n=1)), ()),
         *(

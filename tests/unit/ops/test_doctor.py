@@ -15,13 +15,16 @@ from snapkafka.ops import pruning
 from snapkafka.ports import Group, Topic
 from snapkafka.protocol import (
     REMOTE,
+    Assigned,
     Bye,
     CheckResult,
+    Dead,
     Hello,
     InputTopic,
     LogEnd,
     Pause,
     Report,
+    Restore,
     Retire,
     SentEnd,
     Table,
@@ -53,7 +56,14 @@ class Shop(FakeCluster):
 
     def join(self, app: str = "shop", release: str = "1.0", **changes: Any) -> int:
         given: dict[str, Any] = {"inputs": inputs(orders=4), "tables": (STOCK,)} | changes
-        return self.put(Hello(n=len(self.the_ledger.entries), app=app, release=release, **given))
+        number = len(self.the_ledger.entries)
+        process = self.put(Hello(n=number, app=app, release=release, **given))
+        tps = [TopicPartition(it.topic, p) for it in given["inputs"] for p in range(it.partitions)]
+        if tps and given.get("mode") != "stamp":
+            self.put(
+                Assigned(process=process, n=number, generation=1, inputs=tuple(tps), member=f"m{process}")
+            )
+        return process
 
     def put(self, record: Any) -> int:
         return self.the_ledger.put(record)
@@ -117,6 +127,13 @@ def gone_app(shop: Shop, number: int) -> None:
     shop.groups(members("shop", "orders", number=number))
 
 
+def killed(shop: Shop, *members: str) -> None:
+    """A process of `shop` was declared dead, another one has left; its group has these members."""
+    shop.put(Dead(n=5, dead=shop.join()))
+    gone_app(shop, 0)
+    shop.groups(fake_group("shop", frozenset({"orders"}), members))
+
+
 def readers(shop: Shop) -> None:
     shop.join()
     others = [members("reports", "orders", "other"), members("elsewhere", "other")]
@@ -128,6 +145,8 @@ def stood_down(shop: Shop) -> None:
     shop.groups(members("shop", "orders"))
 
 
+WAITS = Hello(n=9, app="shop", inputs=(InputTopic(topic="orders", partitions=4),))
+RESTORED = Restore(n=9, plan="r", stage="begun", snapshot="s", apps=("shop",))
 PART = {"cleanup.policy": "compact,delete"}
 #: What was done to a cluster of which nobody has joined, and what is found then.
 CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
@@ -140,6 +159,13 @@ CASES: dict[str, tuple[Callable[[Shop], Any], set[str]]] = {
     ),
     "an app is stopped": (lambda it: gone_app(it, 0), {"note stopped"}),
     "R10: an app runs without snapkafka": (lambda it: gone_app(it, 1), {"problem app-runs-without", "note stopped"}),
+    "its only worker was killed": (lambda it: killed(it, "m0"), {"problem still-counted", "note stopped"}),
+    "others of it run without": (lambda it: killed(it, "m0", "m9"), {"problem app-runs-without", "note stopped"}),
+    "one of its workers was killed": (lambda it: (killed(it, "m0", "m5"), it.join()), {"problem still-counted"}),
+    "a restore holds its group": (
+        lambda it: (gone_app(it, 1), it.put(RESTORED)), {"note restoring", "note stopped"},
+    ),
+    "a new worker waits for its inputs": (lambda it: it.put(WAITS), {"problem input-unassigned"}),
     "retired, its group is another's": (lambda it: (gone_app(it, 1), it.put(Retire(n=3, app="shop"))), set()),
     "paused": (lambda it: (it.join(), it.put(Pause(n=9, paused=True))), {"problem paused"}),
     "two releases": (lambda it: (it.join(), it.join(release="1.1")), {"note releases"}),
@@ -250,7 +276,7 @@ async def test_an_agent_that_stands_while_its_input_grows_is_named() -> None:
 async def test_a_topic_on_whose_way_headers_are_removed_is_named() -> None:
     """By the last record that a process reports as acknowledged, at the very offset; what is gone tells nothing."""
     shop = Shop()
-    process, admin, tp = shop.join(), shop.the_admin, TopicPartition("orders", 1)
+    process, admin, tp = shop.put(WAITS), shop.the_admin, TopicPartition("orders", 1)
     epoch = shop.put(Trigger(n=90, id="s", attempt=1)) + 1
     sent = SentEnd(topic="orders", partition=1, white_end=8, last_seq=3, marker=-1)
     of: dict[str, Any] = {"process": process, "epoch": epoch, "heard": "ledger", "sent": (sent,)}

@@ -40,14 +40,7 @@ class Ledger:
         admin.topics = {"orders": Topic(1), self.cluster.the_ledger.topic: Topic(1)}
         admin.ends, admin.starts = {ORDERS: 9}, {ORDERS: 1}
 
-    def take(
-        self,
-        v1: str,
-        found: int | None,
-        name: str = "money",
-        *,
-        contaminated: str = "",
-    ) -> None:
+    def take(self, v1: str, found: int | None, name: str = "money", *, contaminated: str = "") -> None:
         """Take a snapshot and judge it, as the job does."""
         ledger, number = self.cluster.the_ledger, self.count
         self.count += 1

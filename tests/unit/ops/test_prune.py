@@ -188,8 +188,7 @@ async def stays(store: LocalStore, cluster: Ledgers, **policy: Any) -> dict[str,
 
 
 @pytest.mark.parametrize(
-    ("stages", "kept"),
-    [((), "begun"), (("appending",), "appending"), (("done",), ""), (("aborted",), "")],
+    ("stages", "kept"), [((), "begun"), (("appending",), "appending"), (("done",), ""), (("aborted",), "")]
 )
 async def test_what_an_open_restore_names_stays_and_what_it_builds_on(
     store: LocalStore, stages: tuple[str, ...], kept: str

@@ -15,22 +15,17 @@ LEDGER = headers.ledger_id(bytes(16))
 RAW, ORDERS, BILLS = (TopicPartition(name, 0) for name in ("raw", "orders", "bills"))
 
 
-def put(
-    cluster: FakeCluster,
-    tp: TopicPartition,
-    offset: int,
-    worker: Worker,
-    cause: tuple[TopicPartition, int] | None,
-) -> None:
+Place = tuple[TopicPartition, int]
+
+
+def put(cluster: FakeCluster, tp: TopicPartition, offset: int, worker: Worker, cause: Place | None) -> None:
     """A record of a worker."""
     check = headers.tp_check(*tp)
     if cause is None:
         stamp = headers.stamp(LEDGER, check, 0, worker.process, offset)
     else:
-        (topic, partition), at = cause
-        stamp = headers.stamp_with_cause(
-            LEDGER, check, 0, worker.process, offset, headers.topic_check(topic), partition, at
-        )
+        place = headers.topic_check(cause[0].topic), cause[0].partition, cause[1]
+        stamp = headers.stamp_with_cause(LEDGER, check, 0, worker.process, offset, *place)
     cluster.the_admin.headers_at[tp, offset] = [(headers.HEADER, stamp)]
 
 
