@@ -218,7 +218,7 @@ def _refusals(state: LedgerState, asked: verbs.Trigger) -> Iterator[tuple[str, s
         hint = "wait for them, or see `snapkafka list`"
         yield "too-many", f"{len(state.open)} snapshots are running already", hint, []
     latest = {view.hello.app: view.hello for view in living}
-    if unlike := [said for hello in latest.values() for said in unlike_counts(hello, counts_of(hello))]:
+    if unlike := [said for it in latest.values() for said, *_ in unlike_counts(it, counts_of(it))]:
         hint = "make the counts equal and restart the app (Faust fails at a write), or leave it out of --apps"
         yield "partition-counts", "; ".join(unlike), hint, []
     if asked.align and (cycle := graph_of_apps(state, apps).cycle()):

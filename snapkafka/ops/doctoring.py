@@ -183,7 +183,7 @@ async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -
         described = await work.admin.describe_topics([*needed]) if needed else {}
     except SnapkafkaError as error:
         return [unseen("topics", error)]
-    found = list(about_partitions(views, described))
+    found = list(about_partitions(views, described, work.bootstrap))
     for topic, table in needed.items():
         if topic not in described:
             continue
@@ -200,7 +200,9 @@ async def about_topics(work: Opened, views: list[ProcessView], within_ms: int) -
     return found
 
 
-def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -> Iterator[Advice]:
+def about_partitions(
+    views: list[ProcessView], described: Mapping[str, Topic], bootstrap: str
+) -> Iterator[Advice]:
     counts = {name: topic.partitions for name, topic in described.items()}
     for view in views:
         app = view.hello.app
@@ -210,7 +212,9 @@ def about_partitions(views: list[ProcessView], described: Mapping[str, Topic]) -
                 yield find("topic-missing", topic, topic=topic, app=app)
             elif (now := counts[topic]) != source.partitions and view.hello.mode != REMOTE:
                 yield find("partitions-added", topic, topic=topic, app=app, now=now, then=source.partitions)
-        yield from (find("partition-counts", what=what) for what in unlike_counts(view.hello, counts))
+        for what, topic, number in unlike_counts(view.hello, counts):
+            grow = f"kafka-topics.sh --bootstrap-server {bootstrap} --alter --topic {topic} --partitions {number}"
+            yield find("partition-counts", topic, grow, what=what)
 
 
 async def about_groups(work: Opened, inputs: set[str]) -> list[Advice]:

@@ -39,11 +39,7 @@ FINDINGS_SHOWN: Final = 20
 
 
 def print_advice(found: Sequence[Advice], *, verbose: bool) -> None:
-    """Print findings in their order.
-
-    Args:
-        verbose: each by itself, with the command that fixes it and the one that undoes that.
-    """
+    """Print findings in their order; with `verbose` each by itself, with its command and the one that undoes that."""
     kinds: dict[object, list[Advice]] = {}
     for advice in found:
         kinds.setdefault(advice.code if advice.subject and not verbose else id(advice), []).append(advice)
@@ -57,6 +53,7 @@ def print_advice(found: Sequence[Advice], *, verbose: bool) -> None:
             console.print(f"  {advice.do}", style="dim")
         if verbose and advice.command:
             console.command(advice.command, indent=4)
+        if verbose and advice.undo:
             console.print("  to undo it:", style="dim")
             console.command(advice.undo, indent=4)
     if not verbose and (len(kinds) < len(found) or any(advice.command for advice in found)):
