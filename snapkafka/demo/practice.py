@@ -1,6 +1,6 @@
 """`--keep`: the system stays up, with its page, for people who practise: a crash, a restore, a fork.
 
-A worker that ends is reported by name and waits for Enter: a restore needs its app to be down, a crash does not.
+A worker that ends waits for Enter: a restore needs its app to be down.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import re
 import select
 import shlex
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +33,7 @@ A crash: a worker dies, and Enter here starts it again. {workers}.
   kill -9 $(head -n 1 {pids})
 A restore: stop every worker, restore, and press Enter here.
   kill -INT $(cat {pids})
-  {snapkafka} restore mine --yes
+  {snapkafka} restore mine --yes --wait 60
 A fork: the snapshot as a second system, of which this is one worker.
   {snapkafka} fork create staging --from mine --yes
   SNAPKAFKA_FORK=staging SNAPKAFKA_DEMO_DATA={storage} {faust} -A snapkafka.demo.accounts worker --without-web
@@ -42,74 +41,38 @@ A fork: the snapshot as a second system, of which this is one worker.
 Ctrl-C here stops everything."""
 
 
-class Practice:
-    """The system under practice, and the file with the process ids of its workers, one a line."""
-
-    def __init__(self, system: RunningSystem, storage: Path) -> None:
-        self._system, self._storage = system, storage
-        self._pids = storage / "workers.txt"
-        self._reported: set[int] = set()
-        self._asks = True
-
-    def invite(self, page: str) -> None:
-        """Print what can be done."""
-        self._write_pids()
-        commands = {name: shlex.quote(_beside(name)) for name in ("snapkafka", "faust")}
-        storage, pids = (shlex.quote(short(path)) for path in (self._storage, self._pids))
-        print(
-            INVITATION.format(
-                page=page,
-                bootstrap=self._system.bootstrap,
-                namespace=self._system.namespace,
-                workers=_named(self._system.workers),
-                storage=storage,
-                pids=pids,
-                **commands,
-            ),
-            file=sys.stderr,
-            flush=True,
-        )
-
-    async def go_on(self) -> None:
-        """Report workers that have ended, and start them again when somebody presses Enter; for ever."""
-        while True:
-            await asyncio.sleep(PERIOD_S)
-            ended = [worker for worker in self._system.workers if worker.status is not None]
-            for worker in ended:
-                if worker.pid not in self._reported:
-                    self._reported.add(worker.pid)
-                    self._report(worker)
-            if self._pressed() and ended:
-                started = [self._system.restart(worker) for worker in ended]
-                self._write_pids()
-                print(f"started {_named(started)}", file=sys.stderr, flush=True)
-
-    def _report(self, worker: Worker) -> None:
-        how = f"ended with status {worker.status}; its last lines:\n{worker.last_lines()}\n"
-        if (worker.status or 0) <= 0:
-            how = f"was ended by {signal.Signals(-worker.status).name}" if worker.status else "has stopped"
-        again = (
-            "press Enter here to start it again" if self._asks else "run the demo in a terminal to restart it"
-        )
-        print(f"worker {worker.name} (pid {worker.pid}) {how}: {again}", file=sys.stderr, flush=True)
-
-    def _pressed(self) -> bool:
-        """Return whether somebody has entered a line."""
-        if not self._asks or not select.select([sys.stdin], [], [], 0)[0]:
-            return False
-        self._asks = bool(os.read(sys.stdin.fileno(), 4096))
-        return self._asks
-
-    def _write_pids(self) -> None:
-        self._pids.write_text("".join(f"{worker.pid}\n" for worker in self._system.workers))
+def invite(system: RunningSystem, storage: Path, page: str) -> None:
+    """Print what can be done, on standard error; the process ids of the workers stand in a file, one a line."""
+    pids = _write_pids(system, storage)
+    invitation = INVITATION.format(
+        page=page,
+        bootstrap=system.bootstrap,
+        namespace=system.namespace,
+        workers=_named(system.workers),
+        storage=shlex.quote(short(storage)),
+        pids=shlex.quote(short(pids)),
+        **{name: shlex.quote(_beside(name)) for name in ("snapkafka", "faust")},
+    )
+    print(invitation, file=sys.stderr, flush=True)
 
 
 async def practise(system: RunningSystem, storage: Path) -> None:
-    """Leave the system to people, with its page, until Ctrl-C."""
-    practice = Practice(system, storage)
+    """Leave the system to people, with its page, until Ctrl-C. Enter starts the workers that have ended."""
     with page(system, storage) as where:
-        practice.invite(where)
-        await practice.go_on()
+        invite(system, storage, where)
+        while True:
+            await asyncio.sleep(PERIOD_S)
+            if not select.select([sys.stdin], [], [], 0)[0] or not os.read(sys.stdin.fileno(), 4096):
+                continue
+            started = [system.restart(it) for it in [*system.workers] if it.status is not None]
+            _write_pids(system, storage)
+            print(f"started {_named(started) or 'nothing: all run'}", file=sys.stderr, flush=True)
+
+
+def _write_pids(system: RunningSystem, storage: Path) -> Path:
+    pids = storage / "workers.txt"
+    pids.write_text("".join(f"{worker.pid}\n" for worker in system.workers))
+    return pids
 
 
 @contextmanager

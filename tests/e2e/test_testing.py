@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 
 from snapkafka.errors import BadInputError
 from snapkafka.testing import Broker, RunningSystem
@@ -90,32 +89,3 @@ def test_a_snapshot_is_consistent_and_can_be_asked(snapkafka_system: Callable[..
         return bool(later["paid"] == 3 * 5_050)
 
     s.wait_until("all orders to be paid", all_paid, timeout_s=120)
-
-
-@pytest.mark.nightly
-def test_a_key_in_two_partitions_fails_the_test_with_its_name(
-    snapkafka_system: Callable[..., RunningSystem],
-) -> None:
-    """Another producer chose the partition: the table has two rows for ann, and the log contradicts nothing."""
-    s = snapkafka_system(shop.orders)
-    producer = Producer({"bootstrap.servers": s.bootstrap, "log_level": 0})
-    for partition in (0, 1):
-        producer.produce("tested-new-orders", b"1", key=b"ann", partition=partition)
-    assert producer.flush(30) == 0
-    s.wait_until("a change of ann in each partition", lambda: _changed(s) == [True, True], timeout_s=120)
-    snapshot = s.snapshot()
-    with pytest.raises(AssertionError) as reported:
-        snapshot.assert_consistent()
-    text = str(reported.value)
-    assert "VERIFIED" in text
-    assert "table ordered of tested-orders: 1 key lies in several partitions: " in text
-    assert "ann (0, 1)" in text
-    assert snapshot.assert_consistent(allow_split_keys={ORDERED}).verdict.startswith("VERIFIED")
-
-
-def _changed(s: RunningSystem) -> list[bool]:
-    consumer = Consumer({"bootstrap.servers": s.bootstrap, "group.id": "looks"})
-    try:
-        return [consumer.get_watermark_offsets(TopicPartition(ORDERED, p), 10)[1] > 0 for p in (0, 1)]
-    finally:
-        consumer.close()

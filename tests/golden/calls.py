@@ -37,6 +37,9 @@ CLUSTERS: Final[list[FakeCluster]] = []
 
 #: The time of all of them, in seconds since 1970; that of `FakeLedger` is a little earlier.
 NOW_S: Final = 1_060.0
+BYTES: Final = "SELECT 'k' AS key, 'ff'::BLOB AS key_raw"
+#: Values of which JSON has none.
+TYPES: Final = "SELECT '\\x00\\xFF'::BLOB AS b, 'nan'::DOUBLE AS d, [1.0, 'inf'::DOUBLE] AS l"
 SNAPSHOTS: Final = ("friday", "saturday", "sunday")
 
 
@@ -86,6 +89,11 @@ def _of_storage(storage: str) -> dict[str, list[str]]:
     """Return the calls that need nothing but files."""
     calls = {
         "query-friday-state": ["query", "SELECT * FROM state ORDER BY ALL", "--snapshot", "friday"],
+        "query-bytes": ["query", BYTES],
+        "query-bytes-alone": ["query", "SELECT 'ff'::BLOB AS key_raw"],
+        "query-bytes-csv": ["query", BYTES, "--csv"],
+        "query-types-json": ["query", TYPES, "--json"],
+        "query-hostile": ["query", "SELECT '\x1b[31m[red]' AS value FROM range(41)"],
         "diff": ["diff", "friday", "saturday", "--keys", "9"],
         "prune-dry-run": ["prune", "--keep-last", "1", "--dry-run", "--bootstrap", "127.0.0.1:1"],
     }
@@ -104,6 +112,7 @@ def _of_cluster(storage: str) -> dict[str, list[str]]:
         "show-failed": ["show", "stuck"],
         "assemble": ["assemble", *SNAPSHOTS, "--storage", storage],
         "doctor": ["doctor"],
+        "doctor-verbose": ["doctor", "-v"],
         "restore": ["restore", "friday", "--yes"],
         "fork-create": ["fork", "create", "staging", "--yes"],
     }

@@ -17,15 +17,18 @@ NAMESPACE: Final = "shop"
 
 def cluster() -> FakeCluster:
     """Build it anew: commands append to its ledger."""
-    raw, orders, bills, changelog = "raw", "orders", "bills", "shop-stock-changelog"
+    raw, orders, bills = "raw", "orders", "bills"
+    changelog, places = "shop-stock-changelog", "bank-places-changelog"
     in_raw, in_orders, in_bills = (TopicPartition(name, 0) for name in (raw, orders, bills))
     made = FakeCluster()
     ledger, admin = made.the_ledger, made.the_admin
     shop = Worker(ledger, "shop", raw, sends=(orders,), changelog=changelog)
-    bank = Worker(ledger, "bank", orders, sends=(bills,), uncaptured=("table places: use_partitioner",))
-    admin.topics = {name: Topic(1) for name in (raw, orders, bills, changelog, ledger.topic)}
-    admin.ends = dict.fromkeys((in_raw, in_orders, in_bills, TopicPartition(changelog, 0)), 40)
-    admin.settings[changelog] = {"cleanup.policy": "compact"}
+    uncaptured = ("table places: use_partitioner",)
+    bank = Worker(ledger, "bank", orders, sends=(bills,), changelog=places, uncaptured=uncaptured)
+    admin.topics = {name: Topic(1) for name in (raw, orders, bills, changelog, places, ledger.topic)}
+    tables = TopicPartition(changelog, 0), TopicPartition(places, 0)
+    admin.ends = dict.fromkeys((in_raw, in_orders, in_bills, *tables), 40)
+    admin.settings |= {name: {"cleanup.policy": "compact"} for name in (changelog, places)}
     admin.known_groups = [fake_group("report", frozenset({orders}))]
     admin.headers_at[in_raw, 7] = []
     check = headers.tp_check

@@ -58,6 +58,14 @@ async def written(ledger: KafkaLedger, count: int, first: int = 0) -> None:
         await ledger.append(Pause(n=n, paused=False))
 
 
+async def read_whole(ledger: KafkaLedger) -> Reader:
+    await ledger.open()
+    await written(ledger, WRITTEN)
+    reader = Reader(ledger)
+    await reader.has_read(WRITTEN)
+    return reader
+
+
 async def restarted(broker: EmbeddedKafka, namespace: str, since: int, how: str) -> None:
     await asyncio.to_thread(broker.kill if how == "killed" else broker.stop)
     lose_tail(broker, topic_name(namespace), since)
@@ -69,10 +77,7 @@ async def test_a_reader_that_has_read_further_than_the_end_says_what_is_lost_and
     broker: EmbeddedKafka, namespace: str, ledgers: Callable[[], KafkaLedger], how: str
 ) -> None:
     ledger = ledgers()
-    await ledger.open()
-    await written(ledger, WRITTEN)
-    reader = Reader(ledger)
-    await reader.has_read(WRITTEN)
+    reader = await read_whole(ledger)
     await restarted(broker, namespace, SINCE, how)
     error = await reader.ended()
     assert error.since == SINCE
@@ -89,10 +94,7 @@ async def test_a_log_that_has_grown_again_past_what_was_read_is_found_to_be_anot
 ) -> None:
     """Where offsets show nothing, the records do: somebody else wrote first."""
     ledger = ledgers()
-    await ledger.open()
-    await written(ledger, WRITTEN)
-    reader = Reader(ledger)
-    await reader.has_read(WRITTEN)
+    reader = await read_whole(ledger)
     await asyncio.to_thread(broker.kill)
     lose_tail(broker, topic_name(namespace), SINCE)
     reader.task.cancel()
@@ -112,10 +114,7 @@ async def test_a_restart_that_loses_nothing_is_no_loss(
 ) -> None:
     """The partition has another leader epoch, and the records agree."""
     ledger = ledgers()
-    await ledger.open()
-    await written(ledger, WRITTEN)
-    reader = Reader(ledger)
-    await reader.has_read(WRITTEN)
+    reader = await read_whole(ledger)
     before = ledger._leader_epoch
     await asyncio.to_thread(broker.kill)
     await asyncio.to_thread(broker.start)

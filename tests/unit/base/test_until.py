@@ -1,4 +1,4 @@
-"""The one wait with a deadline."""
+"""The one wait with a deadline; and R1: pauses before the next attempt, a fresh epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from snapkafka.errors import BadInputError, TimedOutError
-from snapkafka.until import Tries, blocking_until, succeed, until, within
+from snapkafka.until import Tries, blocking_until, pause_after, succeed, until, within
 
 
 async def test_a_wait_ends_with_what_holds() -> None:
@@ -63,3 +63,13 @@ async def test_only_its_own_deadline_ends_a_block_with_its_error() -> None:
         with pytest.raises(TimeoutError, match="the socket"):
             async with within(seconds, late):
                 raise TimeoutError("the socket")
+
+
+def test_pauses_grow_twofold_up_to_a_bound_and_half_of_each_is_random() -> None:
+    """So those who failed together do not come back together."""
+    assert [pause_after(n, 1, first=1, most=10) for n in (1, 2, 3, 4, 5, 6)] == [1, 2, 4, 8, 10, 10]
+    assert pause_after(10**6, 1, first=1, most=10) == 10
+    for attempt in (1, 3, 9):
+        pauses = [pause_after(attempt, share / 10, first=1, most=10) for share in range(11)]
+        assert pauses[0] == pauses[-1] / 2
+        assert all(a < b for a, b in itertools.pairwise(pauses))

@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from snapkafka import ops
+from snapkafka.advice import Advice, Weight
 from snapkafka.cli import running
 from snapkafka.cli.commands import trust as doctor_command
 from snapkafka.cli.screen import UNBOUNDED
@@ -216,3 +217,9 @@ def test_errors_and_advice(world: None, monkeypatch: pytest.MonkeyPatch) -> None
     found = call(["list", *WHERE])
     assert list(changed(found.stderr)) == []
     assert found.stderr.count("<") == 2
+
+
+def test_of_a_group_of_findings_three_more_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    group = [Advice(code="c", weight=Weight.NOTE, what="w", subject=f"t{n}") for n in range(12)]
+    doctor_command.print_advice(group, verbose=False)
+    assert "likewise: t1, t2, t3 and 8 more" in capsys.readouterr().out

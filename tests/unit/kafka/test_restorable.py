@@ -20,15 +20,13 @@ from snapkafka.kafka.cluster.restorable import (
     in_words,
     keeping,
     needs,
-    restorable,
 )
 from snapkafka.manifest_entries import RestorableEntry
 from snapkafka.ports import Topic
 from snapkafka.protocol import ChangelogCut, InputCut, Retention, SenderEnd, TopicPartition
 from snapkafka.topic_config import FOR_EVER_MS, UNBOUNDED, TopicSettings, promised_by
 from snapkafka.units import iso_time
-from tests.unit.base.test_manifest import example
-from tests.worlds.fakes import FakeAdmin, FakeCluster, Worker
+from tests.worlds.fakes import FakeCluster, Worker
 from tests.worlds.little_log import CAPTURED
 
 MIN, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -148,26 +146,6 @@ def test_the_first_to_go_is_reported() -> None:
 # -- the settings of a topic ---------------------------------------------------------------------------------
 
 
-def test_settings_that_are_missing_have_the_defaults_of_kafka() -> None:
-    assert TopicSettings.parse({}) == TopicSettings(
-        policy="delete",
-        retention_ms=None,
-        retention_bytes=None,
-        uncompacted_ms=0,
-        compacted_ms=None,
-        tombstones_ms=DAY,
-        message_bytes=None,
-        append_time=False,
-        in_sync=1,
-    )
-
-
-@pytest.mark.parametrize("none", ["-1", "-2", str(2**63 - 1)])
-def test_every_way_to_set_no_bound_is_one_value(none: str) -> None:
-    names = ("retention.ms", "retention.bytes", "max.compaction.lag.ms", "message.timestamp.before.max.ms")
-    assert TopicSettings.parse(dict.fromkeys(names, none)) == TopicSettings.parse({})
-
-
 NUMBERS = {
     "retention.ms": "retention_ms",
     "min.compaction.lag.ms": "uncompacted_ms",
@@ -178,7 +156,15 @@ NUMBERS = {
 }
 
 
-def test_settings_of_a_topic_are_read_as_numbers() -> None:
+def test_settings_of_a_topic_are_numbers_and_have_the_defaults_of_kafka() -> None:
+    """Every way to set no bound is one value."""
+    nothing = dict.fromkeys(("retention_ms", "retention_bytes", "compacted_ms", "message_bytes"))
+    defaults = TopicSettings(
+        policy="delete", uncompacted_ms=0, tombstones_ms=DAY, append_time=False, in_sync=1, **nothing
+    )
+    names = ("retention.ms", "retention.bytes", "max.compaction.lag.ms", "message.timestamp.before.max.ms")
+    for none in ("-1", "-2", str(2**63 - 1)):
+        assert TopicSettings.parse(dict.fromkeys(names, none)) == defaults == TopicSettings.parse({})
     texts = {"cleanup.policy": "compact,delete", "message.timestamp.type": "LogAppendTime"}
     texts |= {"retention.bytes": "0"} | {name: str(n) for n, name in enumerate(NUMBERS, 1)}
     numbers = {field: n for n, field in enumerate(NUMBERS.values(), 1)}
@@ -279,17 +265,6 @@ async def test_show_says_what_is_gone(cluster: FakeCluster) -> None:
     again = (await ops.show(cluster, "ns", "mine")).restorable
     assert again is not None
     assert again.why == "it was deleted, or recreated, since the cut"
-
-
-async def test_of_a_windowed_table() -> None:
-    tp = TopicPartition("log", 0)
-    cut = ChangelogCut(
-        app="a", table="t", topic=tp.topic, topic_id="", partition=0, end=50, process=0, expires_ms=HOUR
-    )
-    captured = dataclasses.replace(example().captured, inputs=(), senders=(), changelogs=(cut,))
-    admin = FakeAdmin(ends={tp: 100}, times={tp: 5}, settings={"log": {"retention.ms": str(3 * HOUR)}})
-    found = await restorable(admin, captured, cut_ms=CUT, now=lambda: NOW)
-    assert (found.how, found.until) == ("until", "2027-01-15T10:00:00.000+00:00")
 
 
 @pytest.mark.parametrize("error", [LedgerUnusableError, BrokerUnavailableError])

@@ -1,0 +1,103 @@
+"""The demo, without Kafka: what it takes, where it prints, and how its accounts are opened."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snapkafka.demo import PARTITIONS, open_accounts
+from snapkafka.demo import system as opening
+from snapkafka.demo.__main__ import forget_other_systems
+from snapkafka.demo.practice import invite
+from snapkafka.demo.settings import ACCOUNTS, new_app
+from snapkafka.errors import TimedOutError
+from snapkafka.protocol import TopicPartition
+from snapkafka.testing import RunningSystem
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SNAPKAFKA_BOOTSTRAP", "127.0.0.1:1")
+    monkeypatch.setenv("SNAPKAFKA_NAMESPACE", "demo")
+
+
+def test_standard_output_is_the_result_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--keep --json` invites first, and prints the JSON when it ends."""
+    system = RunningSystem(bootstrap="localhost:1", namespace="demo", folder=tmp_path)
+    invite(system, tmp_path, "Page: none")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err
+
+
+def test_the_demo_leaves_other_systems_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faust takes BROKER_URL and the like from the environment before it looks at the app."""
+    monkeypatch.setenv("BROKER_URL", "kafka://production:9092")
+    monkeypatch.setenv("PROCESSING_GUARANTEE", "exactly_once")
+    conf = new_app("accounts").conf
+    assert [str(url) for url in conf.broker] == ["kafka://127.0.0.1:1"]
+    assert conf.processing_guarantee.value == "at_least_once"
+    kept = {"PATH": "/bin", "SNAPKAFKA_CACHE": "/c", "SNAPKAFKA_DEMO_SESSION_S": "9"}
+    other = {"SNAPKAFKA": "off", "SNAPKAFKA_NAMESPACE": "shop", "F_DATADIR": "/var/faust"}
+    environ = {**kept, **other}
+    forget_other_systems(environ)
+    assert environ == kept
+
+
+class Requests:
+    """A stream of what is asked of one account."""
+
+    def __init__(self, *requests: dict[str, Any]) -> None:
+        self._requests = requests
+
+    async def items(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        for request in self._requests:
+            yield "acct-0000", request
+
+
+def test_an_account_is_opened_once_however_often_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked for until it is there, and what came late must not put back what was spent meanwhile."""
+    accounts = importlib.import_module("snapkafka.demo.accounts")
+    monkeypatch.setattr(accounts, "balances", {})
+    asyncio.run(accounts.take_requests.fun(Requests({"open": 100})))
+    accounts.balances["acct-0000"] -= 30
+    asyncio.run(accounts.take_requests.fun(Requests({"open": 100})))
+    assert accounts.balances == {"acct-0000": 70}
+
+
+class Service:
+    """Stands for the workers, their changelog and the load: passes over all that it is asked at first."""
+
+    def __init__(self, passes_over: int) -> None:
+        self.asked, self.opened = 0, 0
+        self._passes_over = passes_over
+
+    async def open_accounts(self) -> None:
+        self.asked += 1
+        if self.asked > self._passes_over:
+            self.opened = ACCOUNTS
+
+    async def log_ends(self, tps: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        assert len(tps) == PARTITIONS
+        return dict.fromkeys(tps, -(-self.opened // PARTITIONS))
+
+    def check_alive(self) -> None:
+        """They live."""
+
+
+async def test_what_was_passed_over_is_asked_for_again_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(opening, "START_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(opening, "ASK_AGAIN_S", 0.1)
+    service: Any = Service(passes_over=1)
+    await open_accounts(service, service, service)
+    assert service.asked == 2
+    never: Any = Service(passes_over=99)
+    with pytest.raises(TimedOutError, match="accounts"):
+        await open_accounts(never, never, never)
